@@ -1,0 +1,120 @@
+"""Handraise: a program asks a person something, stops durably, and carries on with a validated answer."""
+
+from handraise.desk.ids import counted_ids, uuid7_ids
+from handraise.desk.local import LocalDesk, Page
+from handraise.model.checking import Decision
+from handraise.model.coercing import coerce_choices
+from handraise.model.composing import Limits, QuestionOptions
+from handraise.model.errors import (
+    AlreadySettled,
+    DeskClosed,
+    HandraiseError,
+    InvalidAnswer,
+    InvalidQuestion,
+    KeyConflict,
+    MissingExtra,
+    NotAnswered,
+    NotEntitled,
+    Problem,
+    QuestionNotFound,
+    SchemaMismatch,
+    StillPending,
+    StoreUnavailable,
+    UnknownAddress,
+    UnsafeStore,
+    UnusableAnswer,
+)
+from handraise.model.events import Event, EventKind
+from handraise.model.forms import (
+    Action,
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    Field,
+    Form,
+    MultiChoice,
+    Open,
+    Option,
+)
+from handraise.model.outcomes import (
+    Answered,
+    Declined,
+    Exhausted,
+    Expired,
+    Outcome,
+    Status,
+    Withdrawn,
+)
+from handraise.model.people import Responder
+from handraise.model.questions import Draft, Question, Ref, Vote
+from handraise.model.replies import NotAnAnswer, Reply, Understood, read_reply
+from handraise.model.schemas import form_from_schema, form_to_schema
+from handraise.model.timelines import Escalation, Timeline
+from handraise.opening import open_desk
+from handraise.ports import Durability, Recovered
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Action",
+    "AlreadySettled",
+    "Answered",
+    "AnyForm",
+    "Approval",
+    "Choice",
+    "Confirm",
+    "Decision",
+    "Declined",
+    "DeskClosed",
+    "Draft",
+    "Durability",
+    "Escalation",
+    "Event",
+    "EventKind",
+    "Exhausted",
+    "Expired",
+    "Field",
+    "Form",
+    "HandraiseError",
+    "InvalidAnswer",
+    "InvalidQuestion",
+    "KeyConflict",
+    "Limits",
+    "LocalDesk",
+    "MissingExtra",
+    "MultiChoice",
+    "NotAnAnswer",
+    "NotAnswered",
+    "NotEntitled",
+    "Open",
+    "Option",
+    "Outcome",
+    "Page",
+    "Problem",
+    "Question",
+    "QuestionNotFound",
+    "QuestionOptions",
+    "Recovered",
+    "Ref",
+    "Reply",
+    "Responder",
+    "SchemaMismatch",
+    "Status",
+    "StillPending",
+    "StoreUnavailable",
+    "Timeline",
+    "Understood",
+    "UnknownAddress",
+    "UnsafeStore",
+    "UnusableAnswer",
+    "Vote",
+    "Withdrawn",
+    "coerce_choices",
+    "counted_ids",
+    "form_from_schema",
+    "form_to_schema",
+    "open_desk",
+    "read_reply",
+    "uuid7_ids",
+]

@@ -1,0 +1,1 @@
+"""Stores and buses that fit each other: memory, SQLite and PostgreSQL."""

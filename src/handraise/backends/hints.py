@@ -1,0 +1,32 @@
+"""Hints as short texts: a JSON array of a workspace and the ids of some questions in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from handraise.model.questions import Ref
+
+LONGEST = 7_900
+"""A NOTIFY carries less than 8,000 bytes, a datagram on the loopback more."""
+
+
+def encoded(topics: Iterable[Ref]) -> Iterable[str]:
+    """The topics as texts, none longer than `LONGEST` bytes where ids are as short as ours."""
+    by_workspace: dict[str, list[str]] = {}
+    for workspace, question_id in topics:
+        by_workspace.setdefault(workspace, []).append(question_id)
+    for workspace, ids in by_workspace.items():
+        longest = max(len(json.dumps(each)) + 2 for each in ids)
+        room = max(1, (LONGEST - len(json.dumps(workspace)) - 4) // longest)
+        for start in range(0, len(ids), room):
+            yield json.dumps([workspace, *ids[start : start + room]])
+
+
+def decoded(text: str) -> list[Ref] | None:
+    """The topics in a text; what cannot be read may be about anything, which None says."""
+    try:
+        workspace, *ids = json.loads(text)
+    except (ValueError, TypeError):
+        return None
+    return [Ref(str(workspace), str(each)) for each in ids]

@@ -1,0 +1,196 @@
+"""Questions in this process's memory: for trying things out and for tests. They end with the process."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from handraise.model.errors import KeyConflict
+from handraise.model.events import Event, EventKind
+from handraise.model.json_values import Json
+from handraise.model.lifecycle import Move, expire, next_step, transition
+from handraise.model.outcomes import Status
+from handraise.model.people import may_respond
+from handraise.model.questions import Draft, Question, Ref, same_question
+from handraise.ports import Clock, Durability, Filter, Heard, Standing
+
+
+@asynccontextmanager
+async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[tuple[MemoryStore, MemoryBus]]:
+    """A store and a bus that are gone when this ends."""
+    yield MemoryStore(clock), MemoryBus()
+
+
+class MemoryStore:
+    """Questions in dictionaries. No method awaits anything, so each is atomic on the event loop."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock
+        self._questions: dict[Ref, Question] = {}
+        self._keys: dict[tuple[str, str], Ref] = {}
+        self._pending: dict[str, list[str]] = {}
+        self._events: list[Event] = []
+
+    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+        """Register drafts; see the port."""
+        return [self._insert(draft) for draft in drafts]
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        """Make moves; see the port."""
+        results: list[Question | None] = []
+        for move in moves:
+            question = self._questions.get(move.question.ref)
+            done = transition(question, move, self._now()) if question else None
+            if done is None:
+                results.append(None)
+            else:
+                results.append(self._keep(*done, by=move.by, channel=move.channel, data=move.record))
+        return results
+
+    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
+        """Questions by their places; see the port."""
+        return [self._seen(ref) for ref in refs]
+
+    async def standings(self, refs: Collection[Ref]) -> dict[Ref, Standing]:
+        """How questions stand; see the port."""
+        return {ref: Standing(self._questions[ref].outcome) for ref in refs if ref in self._questions}
+
+    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+        """The question with a key; see the port."""
+        ref = self._keys.get((workspace, key))
+        return self._seen(ref) if ref else None
+
+    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+        """A page of pending questions; see the port."""
+        ids = self._pending.get(narrow.workspace, [])
+        page: list[Question] = []
+        for question_id in ids[bisect.bisect_right(ids, after or "") :]:
+            question = self._seen(Ref(narrow.workspace, question_id))
+            if question and _fits(question, narrow):
+                page.append(question)
+                if len(page) == limit:
+                    break
+        return page
+
+    async def sweep(self, *, limit: int) -> Sequence[Ref]:  # noqa: ARG002 -- there are no locks to keep short
+        """Do due deeds; see the port."""
+        settled = []
+        for workspace, ids in list(self._pending.items()):
+            for question_id in list(ids):
+                question = self._questions[Ref(workspace, question_id)]
+                while done := next_step(question, self._now()):
+                    step = question.steps[question.steps_taken]
+                    data = {"to": list(step.to)} if step.do == "escalate" else step.record
+                    question = self._keep(*done, data=data)
+                if question.status is not Status.PENDING:
+                    settled.append(question.ref)
+        return settled
+
+    async def expire_older(self, workspace: str, max_age: timedelta, *, limit: int) -> Sequence[Ref]:
+        """Expire what is too old; see the port."""
+        now = self._now()
+        waiting = [self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, [])]
+        old = [question for question in waiting if question.asked_at < now - max_age][:limit]
+        return [self._keep(*expire(question, now)).ref for question in old]
+
+    async def count_pending(self, workspace: str) -> int:
+        """How many are pending; see the port."""
+        return len(self._pending.get(workspace, []))
+
+    async def history(self, ref: Ref) -> Sequence[Event]:
+        """One question's events; see the port."""
+        return [event for event in self._events if Ref(event.workspace, event.question_id) == ref]
+
+    async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
+        """A workspace's events; see the port."""
+        start = int(after) if after else 0
+        return [event for event in self._events[start:] if event.workspace == workspace][:limit]
+
+    async def durability(self) -> Durability:
+        """What an acknowledged write survives; see the port."""
+        return Durability(survives="nothing: it ends with the process", settings={})
+
+    def _insert(self, draft: Draft) -> Question | KeyConflict:
+        known = self._keys.get((draft.workspace, draft.key)) if draft.key else None
+        stored = self._seen(known or draft.ref)
+        if stored is not None:
+            return same_question(draft, stored)
+        values = {name: getattr(draft, name) for name in Draft.__dataclass_fields__}
+        question = Question(**values, asked_at=self._now())
+        if draft.key:
+            self._keys[draft.workspace, draft.key] = draft.ref
+        bisect.insort(self._pending.setdefault(draft.workspace, []), draft.id)
+        return self._keep(question, EventKind.ASKED, by=draft.asker)
+
+    def _keep(
+        self,
+        question: Question,
+        kind: EventKind,
+        *,
+        by: str | None = None,
+        channel: str | None = None,
+        data: Json = None,
+    ) -> Question:
+        """Store the question as it now stands, with its one event."""
+        self._questions[question.ref] = question
+        if question.status is not Status.PENDING:
+            self._pending[question.workspace].remove(question.id)
+        self._events.append(
+            Event(
+                cursor=str(len(self._events) + 1),
+                workspace=question.workspace,
+                question_id=question.id,
+                kind=kind,
+                at=self._now(),
+                by=by,
+                channel=channel,
+                data=data,
+            )
+        )
+        return question
+
+    def _seen(self, ref: Ref) -> Question | None:
+        question = self._questions.get(ref)
+        if question is None or question.status is not Status.PENDING or question.expires_at is None:
+            return question
+        return replace(question, overdue=question.expires_at <= self._now())
+
+    def _now(self) -> datetime:
+        return (self._clock.now() if self._clock else None) or datetime.now(UTC)
+
+
+class MemoryBus:
+    """Hints between the desks of one process."""
+
+    def __init__(self) -> None:
+        self._listening: list[Heard] = []
+
+    async def wake(self, topics: Collection[Ref]) -> None:
+        """Send hints; see the port."""
+        for heard in list(self._listening):
+            heard(topics)
+
+    @asynccontextmanager
+    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+        """Hear hints; see the port."""
+        with self._listener(heard):
+            yield
+
+    @contextmanager
+    def _listener(self, heard: Heard) -> Iterator[None]:
+        self._listening.append(heard)
+        try:
+            yield
+        finally:
+            self._listening.remove(heard)
+
+
+def _fits(question: Question, narrow: Filter) -> bool:
+    return (
+        (narrow.conversation is None or question.conversation == narrow.conversation)
+        and (narrow.asker is None or question.asker == narrow.asker)
+        and (narrow.recipient is None or may_respond(question, narrow.recipient))
+    )

@@ -1,0 +1,335 @@
+-- The statements of the PostgreSQL store. `:now` is null in production: the database's clock rules.
+
+-- name: insert
+-- Register questions; one whose key or id exists is left out of what is returned.
+with draft as materialized (
+    select *
+    from unnest(
+        :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
+        :tool_call::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
+        :recipients::text[], :need::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
+        :expire_after::float8[]
+    ) as t (
+        id, workspace, asker, key, conversation, tool_call, prompt, form, context, state,
+        recipients, need, veto, max_attempts, steps, expire_after
+    )
+),
+posted as (
+    insert into handraise.questions (
+        asked_at, expires_at, max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
+        recipients, prompt, form, context, state, steps
+    )
+    select
+        coalesce(:now::timestamptz, now()),
+        coalesce(:now::timestamptz, now()) + expire_after * interval '1 second',
+        max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
+        recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb
+    from draft
+    on conflict do nothing
+    returning workspace, id, asker, conversation, asked_at, recipients, steps
+),
+opened as (
+    insert into handraise.inbox (
+        due_at, step, main, open, workspace, question_id, recipient, asker, conversation
+    )
+    select
+        case when place = 1 then asked_at + (steps -> 0 ->> 'after')::float8 * interval '1 second' end,
+        null, place = 1, true, workspace, id, recipient, asker, conversation
+    from posted,
+        jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
+            with ordinality as r (recipient, place)
+    union all
+    select null, min(place - 1)::smallint, false, false, workspace, id, recipient, asker, conversation
+    from posted,
+        jsonb_array_elements(steps) with ordinality as s (step, place),
+        jsonb_array_elements_text(step -> 'to') as recipient
+    where recipients <> '[]' and not recipients ? recipient
+    group by workspace, id, recipient, asker, conversation
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor)
+    select asked_at, workspace, id, 'asked', asker from posted
+)
+select workspace, id, asked_at from posted;
+
+-- name: settle
+-- Decide moves on pending questions, at most one for each question; a refused one is left out of what is
+-- returned.
+with move as materialized (
+    select *
+    from unnest(
+        :workspace::text[], :id::text[], :kind::text[], :actor::text[], :principals::text[],
+        :record::text[], :ballot::text[], :negative::bool[], :channel::text[]
+    ) as t (workspace, id, kind, actor, principals, record, ballot, negative, channel)
+),
+moved as (
+    update handraise.questions as q
+    set (status, settled_at, outcome, attempts, votes) = (
+        select
+            decided.status,
+            case when decided.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
+            case when decided.status <> 'pending' then m.record::jsonb end,
+            q.attempts + (m.kind = 'attempt')::int,
+            voted.votes
+        from
+            (
+                select case
+                    when q.need > 1 and m.kind in ('answer', 'decline')
+                        then coalesce(q.votes, '{}') || jsonb_build_object(m.actor, m.ballot)
+                    else q.votes
+                end
+            ) as voted (votes),
+            lateral (
+                select case
+                    when m.kind = 'withdraw' then 'withdrawn'
+                    when m.kind = 'attempt' then
+                        case when q.attempts + 1 >= q.max_attempts then 'exhausted' else 'pending' end
+                    when q.need > 1 and not (q.veto and m.negative)
+                        and (select count(*) from jsonb_each_text(voted.votes) as v where v.value = m.ballot)
+                            < q.need
+                        then 'pending'
+                    when m.kind = 'answer' then 'answered'
+                    else 'declined'
+                end
+            ) as decided (status)
+    )
+    from move as m
+    where q.workspace = m.workspace
+        and q.id = m.id
+        and q.status = 'pending'
+        and (q.expires_at is null or q.expires_at > coalesce(:now::timestamptz, now()))
+        and case
+            when m.kind = 'withdraw' then q.asker = m.actor
+            when q.asker = m.actor then false
+            when q.recipients = '[]' then true
+            when q.recipients ?| array(select jsonb_array_elements_text(m.principals::jsonb)) then true
+            when q.steps_taken = 0 then false
+            else exists (
+                select
+                from jsonb_array_elements(q.steps) with ordinality as s (step, place)
+                where place <= q.steps_taken
+                    and step -> 'to' ?| array(select jsonb_array_elements_text(m.principals::jsonb))
+            )
+        end
+    returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.votes, q.steps_taken,
+        m.kind, m.actor, m.channel, m.record
+),
+closed as (
+    delete from handraise.inbox as i
+    using moved
+    where moved.status <> 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, channel, data)
+    select
+        coalesce(settled_at, :now::timestamptz, now()), workspace, id,
+        case when status <> 'pending' then status when kind = 'attempt' then 'attempted' else 'voted' end,
+        actor, channel, record::jsonb
+    from moved
+)
+select workspace, id, status, settled_at, attempts, votes, steps_taken from moved;
+
+-- name: sweep
+-- Do the next due deed of up to `:limit` timelines, passing over what another sweep holds. The question's
+-- row is locked first, as everywhere, so that no two statements wait for each other.
+with due as materialized (
+    select
+        q.workspace, q.id, q.steps_taken, i.recipient,
+        q.steps -> q.steps_taken as step,
+        q.asked_at + (q.steps -> (q.steps_taken + 1) ->> 'after')::float8 * interval '1 second' as next_due_at
+    from handraise.inbox as i
+    join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+    where i.due_at <= coalesce(:now::timestamptz, now()) and q.status = 'pending'
+        and q.steps_taken < jsonb_array_length(q.steps)
+        and q.asked_at + (q.steps -> q.steps_taken ->> 'after')::float8 * interval '1 second'
+            <= coalesce(:now::timestamptz, now())
+    order by i.due_at
+    limit :limit
+    for update of q skip locked
+),
+moved as (
+    update handraise.questions as q
+    set steps_taken = q.steps_taken + 1,
+        status = case step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else q.status end,
+        settled_at = case when step ->> 'do' in ('expire', 'default') then coalesce(:now::timestamptz, now()) end,
+        outcome = case when step ->> 'do' in ('expire', 'default') then step -> 'record' end
+    from due
+    where q.workspace = due.workspace and q.id = due.id and q.status = 'pending'
+        and q.steps_taken = due.steps_taken
+    returning q.workspace, q.id, q.status, due.step, due.next_due_at, due.recipient, due.steps_taken
+),
+closed as (
+    delete from handraise.inbox as i
+    using moved
+    where moved.status <> 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
+),
+waiting as (
+    update handraise.inbox as i
+    set due_at = case when i.main then moved.next_due_at end, open = true
+    from moved
+    where moved.status = 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
+        and (i.main or i.step = moved.steps_taken)
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, data)
+    select
+        coalesce(:now::timestamptz, now()), workspace, id,
+        case step ->> 'do'
+            when 'remind' then 'reminded' when 'escalate' then 'escalated'
+            when 'expire' then 'expired' else 'answered'
+        end,
+        case step ->> 'do' when 'escalate' then jsonb_build_object('to', step -> 'to') else step -> 'record' end
+    from moved
+)
+select workspace, id, status from moved;
+
+-- name: expire_older
+-- Expire pending questions of a workspace that are older than `:max_age` seconds.
+with old as materialized (
+    select q.workspace, q.id
+    from handraise.inbox as i
+    join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+    where i.workspace = :workspace and i.main and q.status = 'pending'
+        and q.asked_at < coalesce(:now::timestamptz, now()) - :max_age::float8 * interval '1 second'
+    order by i.question_id
+    limit :limit
+    for update of q skip locked
+),
+moved as (
+    update handraise.questions as q
+    set status = 'expired', settled_at = coalesce(:now::timestamptz, now()), outcome = '{}'
+    from old
+    where q.workspace = old.workspace and q.id = old.id and q.status = 'pending'
+    returning q.workspace, q.id
+),
+closed as (
+    delete from handraise.inbox as i
+    using moved
+    where i.workspace = moved.workspace and i.question_id = moved.id
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind)
+    select coalesce(:now::timestamptz, now()), workspace, id, 'expired' from moved
+)
+select workspace, id from moved;
+
+-- name: read
+-- Questions by their places.
+select q.*, q.status = 'pending' and q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
+join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
+
+-- name: read_by_key
+-- Questions by their keys.
+select q.*, q.status = 'pending' and q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+from unnest(:workspaces::text[], :keys::text[]) as t (workspace, key)
+join handraise.questions as q on q.workspace = t.workspace and q.key = t.key;
+
+-- name: standings
+-- How questions stand, for all waits of a process at once.
+select q.workspace, q.id, q.status, q.settled_at, q.outcome
+from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
+join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
+
+-- name: pending_all
+-- A page of everything pending in a workspace.
+select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and i.question_id > :after and q.status = 'pending'
+order by i.question_id
+limit :limit;
+
+-- name: pending_by_asker
+-- A page of what one asker has pending.
+select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and i.asker = :asker and i.question_id > :after
+    and q.status = 'pending'
+order by i.question_id
+limit :limit;
+
+-- name: pending_by_conversation
+-- A page of what is pending in one conversation, also narrowed to an asker or to a person's own names.
+select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+from handraise.inbox as i
+join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and i.conversation = :conversation and i.question_id > :after
+    and q.status = 'pending'
+    and (:asker::text is null or i.asker = :asker)
+    and (:person::text is null or i.asker <> :person and exists (
+        select
+        from handraise.inbox as mine
+        where mine.workspace = i.workspace and mine.question_id = i.question_id
+            and mine.recipient = any (:principals::text[]) and mine.open
+    ))
+order by i.question_id
+limit :limit;
+
+-- name: pending_by_recipient
+-- A page of an inbox: one short walk along the index for each name the person answers to, then the first
+-- of all. A question that reaches a person under several names is shown once.
+with mine as (
+    select distinct page.question_id
+    from unnest(:principals::text[]) as p (name),
+        lateral (
+            select i.question_id
+            from handraise.inbox as i
+            where i.workspace = :workspace and i.recipient = p.name and i.open and i.question_id > :after
+                and i.asker <> :person
+                and (:asker::text is null or i.asker = :asker)
+            order by i.question_id
+            limit :limit
+        ) as page
+)
+select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+from mine
+join handraise.questions as q on q.workspace = :workspace and q.id = mine.question_id
+where q.status = 'pending'
+order by q.id
+limit :limit;
+
+-- name: count_pending
+-- How many questions a workspace has pending.
+select count(*) from handraise.inbox where workspace = :workspace and main;
+
+-- name: history
+-- The events of one question.
+select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
+from handraise.events
+where workspace = :workspace and question_id = :question_id
+order by events.number;
+
+-- name: feed
+-- Events of a workspace behind a cursor, only those older than every transaction still running.
+select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
+from handraise.events
+where workspace = :workspace
+    and (transaction, number) > (:transaction::text::xid8, :number::bigint)
+    and transaction < pg_snapshot_xmin(pg_current_snapshot())
+order by events.transaction, events.number
+limit :limit;
+
+-- name: hear
+-- Say that this process listens; it must say so again before the others forget it.
+insert into handraise.listeners (process, seen_at) values (:process, now())
+on conflict (process) do update set seen_at = excluded.seen_at;
+
+-- name: unhear
+-- Say that this process listens no more, and forget those that died without saying so.
+delete from handraise.listeners where process = :process or seen_at < now() - interval '1 hour';
+
+-- name: notify
+-- Wake the other processes, if any could be listening.
+select pg_notify('handraise', payload)
+from unnest(:payloads::text[]) as t (payload)
+where exists (
+    select from handraise.listeners
+    where process <> :process and seen_at > now() - interval '30 seconds'
+);
+
+-- name: settings
+-- The settings that durability rests on.
+select name, setting from pg_settings
+where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names', 'server_version');

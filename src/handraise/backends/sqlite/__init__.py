@@ -1,0 +1,5 @@
+"""SQLite: one file, nothing to start, for one host."""
+
+from handraise.backends.sqlite.opening import open_sqlite
+
+__all__ = ["open_sqlite"]

@@ -1,0 +1,229 @@
+-- The statements of the SQLite store. Writes run inside BEGIN IMMEDIATE, several of them to a commit.
+
+-- name: insert
+-- Register a question, unless its key or id exists.
+insert into questions (
+    workspace, id, asker, key, conversation, tool_call, recipients, need, veto, max_attempts,
+    asked_at, expires_at, prompt, form, context, state, steps
+)
+values (
+    :workspace, :id, :asker, :key, :conversation, :tool_call, :recipients, :need, :veto, :max_attempts,
+    :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps
+)
+on conflict do nothing
+returning asked_at;
+
+-- name: open
+-- Put a new question before its recipients, and before those it will be escalated to once it is time.
+insert into inbox (workspace, question_id, recipient, asker, conversation, main, open, step, due_at)
+select
+    q.workspace, q.id, r.value, q.asker, q.conversation, r.key = 0, 1, null,
+    case when r.key = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer) end
+from questions as q, json_each(case q.recipients when '[]' then '["*"]' else q.recipients end) as r
+where q.workspace = :workspace and q.id = :id
+union all
+select q.workspace, q.id, t.value, q.asker, q.conversation, 0, 0, min(s.key), null
+from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
+where q.workspace = :workspace and q.id = :id and q.recipients <> '[]'
+    and t.value not in (select value from json_each(q.recipients))
+group by t.value;
+
+-- name: settle
+-- Decide a move on a pending question; a refused one changes nothing.
+update questions
+set (status, settled_at, outcome, attempts, votes) = (
+    select
+        decided.status,
+        case when decided.status <> 'pending' then :now end,
+        case when decided.status <> 'pending' then :record end,
+        questions.attempts + (:kind = 'attempt'),
+        decided.votes
+    from (
+        select
+            voted.votes,
+            case
+                when :kind = 'withdraw' then 'withdrawn'
+                when :kind = 'attempt' then
+                    case when questions.attempts + 1 >= questions.max_attempts then 'exhausted' else 'pending' end
+                when questions.need > 1 and not (questions.veto and :negative)
+                    and (select count(*) from json_each(voted.votes) as v where v.value = :ballot) < questions.need
+                    then 'pending'
+                when :kind = 'answer' then 'answered'
+                else 'declined'
+            end as status
+        from (
+            select case
+                when questions.need > 1 and :kind in ('answer', 'decline')
+                    then json_patch(coalesce(questions.votes, '{}'), json_object(:actor, :ballot))
+                else questions.votes
+            end as votes
+        ) as voted
+    ) as decided
+)
+where workspace = :workspace
+    and id = :id
+    and status = 'pending'
+    and (expires_at is null or expires_at > :now)
+    and case
+        when :kind = 'withdraw' then asker = :actor
+        when asker = :actor then 0
+        when recipients = '[]' then 1
+        when exists (
+            select 1 from json_each(recipients) as r join json_each(:principals) as p on p.value = r.value
+        ) then 1
+        else exists (
+            select 1
+            from json_each(steps) as s, json_each(s.value, '$.to') as t
+            join json_each(:principals) as p on p.value = t.value
+            where s.key < questions.steps_taken
+        )
+    end
+returning status, settled_at, attempts, votes, steps_taken;
+
+-- name: close
+-- Take a settled question out of every inbox.
+delete from inbox where workspace = :workspace and question_id = :id;
+
+-- name: log
+-- One line of history.
+insert into events (workspace, question_id, kind, at, actor, channel, data)
+values (:workspace, :id, :kind, :now, :actor, :channel, :data);
+
+-- name: due
+-- Timelines whose next deed is due.
+select i.workspace, i.question_id as id, q.steps -> ('$[' || q.steps_taken || ']') as step, q.steps_taken
+from inbox as i
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.due_at <= :now
+order by i.due_at
+limit :limit;
+
+-- name: step
+-- Do a timeline's next deed.
+update questions
+set steps_taken = steps_taken + 1,
+    status = case :step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else status end,
+    settled_at = case when :step ->> 'do' in ('expire', 'default') then :now end,
+    outcome = case when :step ->> 'do' in ('expire', 'default') then :step -> 'record' end
+where workspace = :workspace and id = :id and status = 'pending' and steps_taken = :steps_taken
+returning status;
+
+-- name: wait_on
+-- Move a question on to its next deed, and put it before those it is escalated to.
+update inbox
+set open = 1,
+    due_at = case when main then (
+        select q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer)
+        from questions as q
+        where q.workspace = inbox.workspace and q.id = inbox.question_id
+    ) end
+where workspace = :workspace and question_id = :id and (main or step = :steps_taken);
+
+-- name: old
+-- Pending questions of a workspace that were asked before `:before`.
+select i.workspace, i.question_id as id
+from inbox as i
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and q.asked_at < :before
+order by i.question_id
+limit :limit;
+
+-- name: expire
+-- Expire a pending question.
+update questions
+set status = 'expired', settled_at = :now, outcome = '{}'
+where workspace = :workspace and id = :id and status = 'pending'
+returning status;
+
+-- name: read
+-- A question by its place.
+select *, status = 'pending' and expires_at <= :now as overdue
+from questions
+where workspace = :workspace and id = :id;
+
+-- name: read_by_key
+-- A question by its key.
+select *, status = 'pending' and expires_at <= :now as overdue
+from questions
+where workspace = :workspace and key = :key;
+
+-- name: standings
+-- How questions stand, for all waits of a process at once; the places come as one JSON array.
+select q.workspace, q.id, q.status, q.settled_at, q.outcome
+from json_each(:places) as place
+join questions as q on q.workspace = place.value ->> 0 and q.id = place.value ->> 1;
+
+-- name: pending_all
+-- A page of everything pending in a workspace.
+select q.*, q.expires_at <= :now as overdue
+from inbox as i
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and i.question_id > :after
+order by i.question_id
+limit :limit;
+
+-- name: pending_by_asker
+-- A page of what one asker has pending.
+select q.*, q.expires_at <= :now as overdue
+from inbox as i indexed by inbox_by_asker
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and i.asker = :asker and i.question_id > :after
+order by i.question_id
+limit :limit;
+
+-- name: pending_by_conversation
+-- A page of what is pending in one conversation, also narrowed to an asker or to a person's own names.
+select q.*, q.expires_at <= :now as overdue
+from inbox as i indexed by inbox_by_conversation
+join questions as q on q.workspace = i.workspace and q.id = i.question_id
+where i.workspace = :workspace and i.main and i.conversation = :conversation and i.question_id > :after
+    and (:asker is null or i.asker = :asker)
+    and (:person is null or i.asker <> :person and exists (
+        select 1
+        from inbox as mine
+        join json_each(:principals) as p on p.value = mine.recipient
+        where mine.workspace = i.workspace and mine.question_id = i.question_id and mine.open
+    ))
+order by i.question_id
+limit :limit;
+
+-- name: pending_by_recipient
+-- A page of an inbox: the questions under each name the person answers to, each shown once.
+select q.*, q.expires_at <= :now as overdue
+from (
+    select distinct i.question_id
+    from inbox as i indexed by inbox_by_recipient
+    where i.workspace = :workspace and i.recipient in (select value from json_each(:principals))
+        and i.open and i.question_id > :after
+        and i.asker <> :person
+        and (:asker is null or i.asker = :asker)
+    order by i.question_id
+    limit :limit
+) as mine
+join questions as q on q.workspace = :workspace and q.id = mine.question_id
+order by q.id;
+
+-- name: count_pending
+-- How many questions a workspace has pending.
+select count(*) as count from inbox where workspace = :workspace and main;
+
+-- name: history
+-- The events of one question.
+select * from events where workspace = :workspace and question_id = :question_id order by number;
+
+-- name: feed
+-- Events of a workspace behind a cursor.
+select * from events where workspace = :workspace and number > :number order by number limit :limit;
+
+-- name: hear
+-- Say that this process listens; it must say so again before the others forget it.
+insert into listeners (process, port, seen_at) values (:process, :port, :now)
+on conflict (process) do update set port = excluded.port, seen_at = excluded.seen_at;
+
+-- name: unhear
+-- Say that this process listens no more, and forget those that died without saying so.
+delete from listeners where process = :process or seen_at < :before;
+
+-- name: listening
+-- The ports at which other processes listen.
+select process, port from listeners where process <> :process and seen_at > :since;

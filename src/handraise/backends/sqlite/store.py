@@ -1,0 +1,220 @@
+"""The SQLite store: each call one transaction, each decision one conditional statement in it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from handraise.backends.rows import (
+    draft_values,
+    from_json,
+    move_values,
+    moved_question,
+    page_query,
+    posted_question,
+    stored_event,
+    stored_outcome,
+    stored_question,
+    to_json,
+)
+from handraise.backends.sqlite.connecting import SqliteConnections
+from handraise.backends.sqlite.durability import durability_of
+from handraise.backends.statements import load_statements
+from handraise.model.errors import KeyConflict, StoreUnavailable
+from handraise.model.events import Event
+from handraise.model.lifecycle import Move
+from handraise.model.questions import Draft, Question, Ref, same_question
+from handraise.ports import Clock, Durability, Filter, Standing
+
+STATEMENTS = load_statements("handraise.backends.sqlite")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
+
+
+class SqliteStore:
+    """Questions in a SQLite file. See `handraise.ports.Store` for what each method promises."""
+
+    def __init__(self, connections: SqliteConnections, file_system: str, clock: Clock | None = None) -> None:
+        self._connections = connections
+        self._file_system = file_system
+        self._clock = clock
+
+    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+        """Register drafts; see the port."""
+
+        def work(connection: sqlite3.Connection) -> list[Question | KeyConflict]:
+            now = self._now()
+            return [_insert(connection, draft, now) for draft in drafts]
+
+        return await self._connections.write(work)
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        """Make moves; see the port."""
+
+        def work(connection: sqlite3.Connection) -> list[Question | None]:
+            now = self._now()
+            return [_settle(connection, move, now) for move in moves]
+
+        return await self._connections.write(work)
+
+    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
+        """Questions by their places; see the port."""
+
+        def work(connection: sqlite3.Connection) -> list[Question | None]:
+            now = self._now()
+            return [_read(connection, "read", workspace=ref.workspace, id=ref.id, now=now) for ref in refs]
+
+        return await self._connections.read(work)
+
+    async def standings(self, refs: Collection[Ref]) -> dict[Ref, Standing]:
+        """How questions stand; see the port."""
+        rows = await self._fetch("standings", places=json.dumps(list(refs)))
+        return {Ref(row["workspace"], row["id"]): Standing(stored_outcome(row, instant)) for row in rows}
+
+    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+        """The question with a key; see the port."""
+        rows = await self._fetch("read_by_key", workspace=workspace, key=key)
+        return stored_question(rows[0], instant) if rows else None
+
+    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+        """A page of pending questions; see the port."""
+        name, values = page_query(narrow, after=after, limit=limit)
+        rows = await self._fetch(name, **{**values, "principals": json.dumps(values["principals"])})
+        return [stored_question(row, instant) for row in rows]
+
+    async def sweep(self, *, limit: int) -> Sequence[Ref]:
+        """Do due deeds; see the port."""
+        settled: list[Ref] = []
+        # Nothing due is the usual case, and reading that takes no turn at the lock.
+        while await self._fetch("due", limit=1):
+            settled += await self._connections.write(lambda connection: self._sweep(connection, limit))
+        return settled
+
+    async def expire_older(self, workspace: str, max_age: timedelta, *, limit: int) -> Sequence[Ref]:
+        """Expire what is too old; see the port."""
+
+        def work(connection: sqlite3.Connection) -> list[Ref]:
+            now = self._now()
+            before = micros(instant(now) - max_age)
+            rows = _run(connection, "old", workspace=workspace, before=before, limit=limit)
+            for row in rows:
+                _run(connection, "expire", workspace=row["workspace"], id=row["id"], now=now)
+                _run(connection, "close", workspace=row["workspace"], id=row["id"])
+                _log(connection, Ref(row["workspace"], row["id"]), "expired", now)
+            return [Ref(row["workspace"], row["id"]) for row in rows]
+
+        return await self._connections.write(work)
+
+    async def count_pending(self, workspace: str) -> int:
+        """How many are pending; see the port."""
+        rows = await self._fetch("count_pending", workspace=workspace)
+        count: int = rows[0]["count"]
+        return count
+
+    async def history(self, ref: Ref) -> Sequence[Event]:
+        """One question's events; see the port."""
+        rows = await self._fetch("history", workspace=ref.workspace, question_id=ref.id)
+        return [stored_event(row, str(row["number"]), instant) for row in rows]
+
+    async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
+        """A workspace's events; see the port."""
+        rows = await self._fetch("feed", workspace=workspace, number=int(after or 0), limit=limit)
+        return [stored_event(row, str(row["number"]), instant) for row in rows]
+
+    async def durability(self) -> Durability:
+        """What an acknowledged write survives; see the port."""
+        return await self._connections.write(lambda connection: durability_of(connection, self._file_system))
+
+    def _sweep(self, connection: sqlite3.Connection, limit: int) -> list[Ref]:
+        now = self._now()
+        settled: list[Ref] = []
+        for row in _run(connection, "due", now=now, limit=limit):
+            ref = Ref(row["workspace"], row["id"])
+            place = {"workspace": ref.workspace, "id": ref.id}
+            step = from_json(row["step"])
+            done = _run(
+                connection, "step", step=row["step"], steps_taken=row["steps_taken"], now=now, **place
+            )
+            if done[0]["status"] == "pending":
+                _run(connection, "wait_on", steps_taken=row["steps_taken"], **place)
+            else:
+                _run(connection, "close", **place)
+                settled.append(ref)
+            data = {"to": step["to"]} if step["do"] == "escalate" else step["record"]
+            _log(connection, ref, _DEEDS[step["do"]], now, data=data)
+        return settled
+
+    async def _fetch(self, name: str, **values: Any) -> list[sqlite3.Row]:
+        return await self._connections.read(
+            lambda connection: _run(connection, name, now=self._now(), **values)
+        )
+
+    def _now(self) -> int:
+        return micros((self._clock.now() if self._clock else None) or datetime.now(UTC))
+
+
+def micros(moment: datetime) -> int:
+    """An instant as whole microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def instant(stored: int) -> datetime:
+    """The instant behind stored microseconds."""
+    return _EPOCH + timedelta(microseconds=stored)
+
+
+def _insert(connection: sqlite3.Connection, draft: Draft, now: int) -> Question | KeyConflict:
+    rows = _run(connection, "insert", now=now, **draft_values(draft))
+    if rows:
+        _run(connection, "open", workspace=draft.workspace, id=draft.id)
+        _log(connection, draft.ref, "asked", now, actor=draft.asker)
+        return posted_question(draft, instant(rows[0]["asked_at"]))
+    stored = None
+    if draft.key is not None:
+        stored = _read(connection, "read_by_key", workspace=draft.workspace, key=draft.key, now=now)
+    stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
+    if stored is None:
+        raise StoreUnavailable("The question was neither stored nor found; post it again.")
+    return same_question(draft, stored)
+
+
+def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | None:
+    rows = _run(connection, "settle", now=now, **move_values(move))
+    if not rows:
+        return None
+    status = rows[0]["status"]
+    if status != "pending":
+        _run(connection, "close", workspace=move.question.workspace, id=move.question.id)
+        kind = status
+    else:
+        kind = "attempted" if move.kind == "attempt" else "voted"
+    _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=move.record)
+    return moved_question(move, rows[0], instant)
+
+
+def _read(connection: sqlite3.Connection, name: str, **values: Any) -> Question | None:
+    rows = _run(connection, name, **values)
+    return stored_question(rows[0], instant) if rows else None
+
+
+def _log(
+    connection: sqlite3.Connection,
+    ref: Ref,
+    kind: str,
+    now: int,
+    *,
+    actor: str | None = None,
+    channel: str | None = None,
+    data: Any = None,
+) -> None:
+    about = {"workspace": ref.workspace, "id": ref.id, "kind": kind, "now": now}
+    _run(connection, "log", actor=actor, channel=channel, data=to_json(data), **about)
+
+
+def _run(connection: sqlite3.Connection, name: str, **values: Any) -> list[sqlite3.Row]:
+    return connection.execute(STATEMENTS[name].named, values).fetchall()

@@ -1,0 +1,27 @@
+"""Handraise for threads: the same door, without `await`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from handraise.desk.blocking import BlockingDesk, LoopThread
+from handraise.opening import open_desk as open_async_desk
+
+__all__ = ["BlockingDesk", "open_desk"]
+
+
+@contextmanager
+def open_desk(url: str | None = None, **options: Any) -> Iterator[BlockingDesk]:
+    """A desk for threads at an address; takes what `handraise.open_desk` takes."""
+    loop = LoopThread()
+    try:
+        opened = open_async_desk(url, **options)
+        desk = loop.run(opened.__aenter__())
+        try:
+            yield BlockingDesk(desk, loop)
+        finally:
+            loop.run(opened.__aexit__(None, None, None))
+    finally:
+        loop.close()

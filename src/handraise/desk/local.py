@@ -1,0 +1,357 @@
+"""The desk on a store: follow a question from `post` to the woken wait by reading this file downwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar, Unpack, overload
+
+from handraise.desk.coalescing import Coalesced
+from handraise.desk.sweeping import sweep
+from handraise.desk.waiting import WaitingRoom
+from handraise.model.checking import check_answer
+from handraise.model.composing import Limits, QuestionOptions, Span, compose, seconds_of
+from handraise.model.errors import (
+    AlreadySettled,
+    InvalidAnswer,
+    KeyConflict,
+    NotAnswered,
+    NotEntitled,
+    Problem,
+    QuestionNotFound,
+    StillPending,
+)
+from handraise.model.events import Event
+from handraise.model.json_values import Json, json_problems
+from handraise.model.lifecycle import Move, answering, attempting, declining, withdrawing
+from handraise.model.outcomes import Answered, Outcome
+from handraise.model.people import Responder, check_may_respond, responder_of
+from handraise.model.questions import Draft, Question, Ref
+from handraise.model.typed import python_value, typed
+from handraise.ports import Bus, Durability, Filter, IdFactory, Recovered, Store
+
+T = TypeVar("T")
+
+PAGE = 50
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some pending questions, and the id to go on from where there are more."""
+
+    questions: Sequence[Question]
+    after: str | None
+
+
+class Engine:
+    """What all desks on one store share: the coalesced calls and the waits."""
+
+    def __init__(self, store: Store, bus: Bus, *, poll_interval: Span = 1.0) -> None:
+        self.store = store
+        self.bus = bus
+        self.insert: Coalesced[Draft, Question | KeyConflict] = Coalesced(store.insert, _BATCH)
+        self.settle: Coalesced[Move, Question | None] = Coalesced(store.settle, _BATCH)
+        self.read: Coalesced[Ref, Question | None] = Coalesced(store.read, _BATCH)
+        self.wake: Coalesced[Ref, None] = Coalesced(self._wake, _BATCH)
+        self.room = WaitingRoom(store, bus, poll_interval=seconds_of(poll_interval))
+
+    async def close(self) -> None:
+        """Send waits away and finish what is under way."""
+        await self.room.close()
+        for calls in (self.insert, self.settle, self.read, self.wake):
+            await calls.close()
+
+    async def sweep(self) -> int:
+        """Do what is due and tell whoever waits; give back how many questions that settled."""
+        settled = await sweep(self.store, self.bus)
+        self.room.stir(settled)
+        return len(settled)
+
+    async def _wake(self, refs: Sequence[Ref]) -> Sequence[None]:
+        await self.bus.wake(refs)
+        return [None] * len(refs)
+
+
+class LocalDesk:
+    """The verbs, on a store in reach of this process. Made by `handraise.open_desk`.
+
+    A desk asks in the name of one asker and sees one workspace; `at` gives another view of the same store.
+    """
+
+    def __init__(
+        self, engine: Engine, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits
+    ) -> None:
+        self._engine = engine
+        self._workspace = workspace
+        self._asker = asker
+        self._new_id = new_id
+        self._limits = limits
+
+    @property
+    def workspace(self) -> str:
+        """The workspace that this desk sees."""
+        return self._workspace
+
+    @property
+    def asker(self) -> str:
+        """In whose name this desk asks."""
+        return self._asker
+
+    def at(self, workspace: str | None = None, *, asker: str | None = None) -> LocalDesk:
+        """The same desk for another workspace or asker; it is closed with this one."""
+        return LocalDesk(
+            self._engine,
+            workspace=workspace or self._workspace,
+            asker=asker or self._asker,
+            new_id=self._new_id,
+            limits=self._limits,
+        )
+
+    async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
+        """Leave a question and get its record at once.
+
+        With a `key`, posting again gives back the first question, settled or not; the same key for a
+        different question raises `KeyConflict`. What cannot be asked raises `InvalidQuestion`.
+        """
+        draft = compose(
+            prompt,
+            options,
+            new_id=self._new_id(),
+            workspace=self._workspace,
+            asker=self._asker,
+            limits=self._limits,
+        )
+        result = await self._engine.insert(draft)
+        if isinstance(result, KeyConflict):
+            raise result
+        return await self.get(result.id) if result.overdue else result
+
+    @overload
+    async def ask(
+        self, prompt: str, *, into: type[T], timeout: Span | None = None, **options: Unpack[QuestionOptions]
+    ) -> T: ...
+
+    @overload
+    async def ask(
+        self, prompt: str, *, timeout: Span | None = None, **options: Unpack[QuestionOptions]
+    ) -> Any: ...
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        into: Any = None,
+        timeout: Span | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> Any:
+        """Leave a question, wait, and get the value.
+
+        `into` names the type to get: it makes the form, unless `form` or `choices` do. An approval gives a
+        `Decision`. Any other ending than an answer raises `NotAnswered`; the wait's own `timeout` raises
+        `StillPending` and leaves the question alone.
+        """
+        reading = None if into is None else typed(into)
+        if reading is not None and "form" not in options and "choices" not in options:
+            options["form"] = reading.form
+        question = await self.post(prompt, **options)
+        outcome = await self.wait(question.id, timeout=timeout)
+        if not isinstance(outcome, Answered):
+            raise NotAnswered(question.id, outcome)
+        return reading.read(outcome.value) if reading else python_value(question.form, outcome.value)
+
+    async def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
+        """The outcome, as soon as there is one. A `timeout` raises `StillPending` and changes nothing."""
+        _, outcome = await self.wait_any([question_id], timeout=timeout)
+        return outcome
+
+    async def wait_any(
+        self,
+        question_ids: Iterable[str],
+        *,
+        timeout: Span | None = None,
+    ) -> tuple[str, Outcome]:
+        """The id and the outcome of whichever of these is settled first."""
+        waits = {self._engine.room.enter(self._ref(each)): each for each in dict.fromkeys(question_ids)}
+        if not waits:
+            raise ValueError("wait_any needs at least one question")
+        try:
+            done, _ = await asyncio.wait(
+                waits,
+                timeout=None if timeout is None else seconds_of(timeout),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not done:
+                raise StillPending(list(waits.values()))
+            first = next(wait for wait in waits if wait in done)
+            return waits[first], first.result()
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def answer(
+        self,
+        question_id: str,
+        value: Json,
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+        evidence: str | None = None,
+    ) -> Question:
+        """Give an answer and get the question as it then stands: answered, or pending more votes.
+
+        An answer that does not fit raises `InvalidAnswer`, is kept as an attempt, and leaves the question
+        pending. A question that ended before raises `AlreadySettled` with its outcome.
+        """
+        question, responder = await self._answerable(question_id, by)
+        try:
+            canonical = check_answer(question.form, value)
+        except InvalidAnswer as misfit:
+            shown = None if any(json_problems(value, "", depth=8)) else value
+            tried = await self._move(attempting(question, responder, shown, misfit.problems, channel=channel))
+            raise InvalidAnswer(misfit.problems, outcome=tried.outcome) from None
+        return await self._move(answering(question, responder, canonical, channel=channel, evidence=evidence))
+
+    async def decline(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        channel: str | None = None,
+        evidence: str | None = None,
+    ) -> Question:
+        """Say that one will not answer, and get the question as it then stands."""
+        question, responder = await self._answerable(question_id, by)
+        self._check_reason(reason)
+        return await self._move(
+            declining(question, responder, reason=reason, channel=channel, evidence=evidence)
+        )
+
+    async def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
+        """Take back a question that this desk's asker has asked."""
+        question = await self._pending(question_id)
+        if question.asker != self._asker:
+            raise NotEntitled(self._asker, "only whoever asked can withdraw")
+        self._check_reason(reason)
+        return await self._move(withdrawing(question, self._asker, reason=reason))
+
+    async def get(self, question_id: str) -> Question:
+        """The question as it stands, or `QuestionNotFound`."""
+        ref = self._ref(question_id)
+        found = await self._swept(
+            lambda: self._engine.read(ref), lambda found: found is not None and found.overdue
+        )
+        if found is None:
+            raise QuestionNotFound(question_id, self._workspace)
+        return found
+
+    async def find_by_key(self, key: str) -> Question | None:
+        """The question with this key, or None."""
+        return await self._swept(
+            lambda: self._engine.store.find_by_key(self._workspace, key),
+            lambda found: found is not None and found.overdue,
+        )
+
+    async def pending(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """A page of pending questions, oldest first; go on with `after` where the page has one.
+
+        `recipient` narrows it to what that person may answer.
+        """
+        narrow = Filter(
+            workspace=self._workspace,
+            conversation=conversation,
+            recipient=None if recipient is None else responder_of(recipient),
+            asker=asker,
+        )
+        questions = await self._swept(
+            lambda: self._engine.store.pending(narrow, after=after, limit=limit),
+            lambda page: any(question.overdue for question in page),
+        )
+        return Page(questions, questions[-1].id if len(questions) == limit else None)
+
+    async def history(self, question_id: str) -> Sequence[Event]:
+        """Everything that happened to a question, oldest first."""
+        events = await self._engine.store.history(self._ref(question_id))
+        if not events:
+            raise QuestionNotFound(question_id, self._workspace)
+        return events
+
+    async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
+        """The workspace's events in order. Go on from the last one's `cursor`; none is ever skipped."""
+        return await self._engine.store.feed(self._workspace, after=after, limit=limit)
+
+    async def sweep(self) -> int:
+        """Do what timelines say is due; give back how many questions that settled.
+
+        A desk with waits does this by itself.
+        """
+        return await self._engine.sweep()
+
+    async def recover(self, max_age: timedelta) -> Recovered:
+        """At start-up: expire what was asked longer than `max_age` ago, and count what is live again."""
+        expired = 0
+        store = self._engine.store
+        await self.sweep()
+        while refs := await store.expire_older(self._workspace, max_age, limit=_BATCH):
+            expired += len(refs)
+            self._engine.room.stir(refs)
+            await self._engine.bus.wake(refs)
+        return Recovered(expired=expired, live=await store.count_pending(self._workspace))
+
+    async def durability(self) -> Durability:
+        """What an acknowledged answer survives on this store."""
+        return await self._engine.store.durability()
+
+    def _ref(self, question_id: str) -> Ref:
+        return Ref(self._workspace, question_id)
+
+    async def _pending(self, question_id: str) -> Question:
+        question = await self.get(question_id)
+        if question.outcome is not None:
+            raise AlreadySettled(question_id, question.outcome)
+        return question
+
+    async def _answerable(self, question_id: str, by: str | Responder) -> tuple[Question, Responder]:
+        """The pending question and the person, where that person may answer it."""
+        responder = responder_of(by)
+        question = await self.get(question_id)
+        check_may_respond(question, responder)
+        if question.outcome is not None:
+            raise AlreadySettled(question_id, question.outcome)
+        return question, responder
+
+    async def _move(self, move: Move) -> Question:
+        """Let the store decide; then tell whoever waits, or find out why it was refused."""
+        moved = await self._engine.settle(move)
+        if moved is None:
+            question = await self._pending(move.question.id)
+            check_may_respond(question, move.responder)
+            raise NotEntitled(move.by, "the question changed meanwhile; look at it again")
+        if moved.outcome is not None:
+            self._engine.room.tell(moved.ref, moved.outcome)
+            self._engine.wake.soon(moved.ref)
+        return moved
+
+    async def _swept(self, load: Callable[[], Awaitable[T]], stale: Callable[[T], bool]) -> T:
+        """What `load` gives, after doing first what its timelines say is due."""
+        while stale(found := await load()):
+            await self.sweep()
+        return found
+
+    def _check_reason(self, reason: str | None) -> None:
+        problems = list(json_problems(reason, "reason", depth=1))
+        if reason is not None and len(reason) > self._limits.prompt:
+            problems.append(Problem("reason", f"has more than {self._limits.prompt} characters"))
+        if problems:
+            raise InvalidAnswer(problems)

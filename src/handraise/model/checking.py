@@ -1,0 +1,342 @@
+"""Whether an answer fits: every problem with its path, and the canonical value where there is none."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import assert_never
+
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
+
+from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.forms import (
+    Action,
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    Form,
+    MultiChoice,
+    Open,
+    Option,
+    SimpleForm,
+)
+from handraise.model.json_values import Json, json_problems, text_problem
+
+MAX_TEXT = 100_000
+"""No text in an answer is longer than this, whatever the form says."""
+
+_MAX_NUMBER = 100
+_MAX_EMAIL = 320
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s.]+")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided about an action. True only where it was approved.
+
+    `action` is what was approved, edits included: execute this and nothing else.
+    """
+
+    approved: bool
+    action: Action = field(repr=False)
+    reason: str | None = field(default=None, repr=False)
+    edited: bool = False
+
+    def __bool__(self) -> bool:
+        return self.approved
+
+
+def check_answer(form: AnyForm, value: Json) -> Json:
+    """The canonical value of an answer that fits, or `InvalidAnswer` with every problem."""
+    problems = list(json_problems(value, "", depth=4))
+    canonical = None
+    if not problems:
+        canonical = _check(form, value, "", problems)
+    if problems:
+        raise InvalidAnswer(problems)
+    return canonical
+
+
+def decision_of(approval: Approval, value: Json) -> Decision:
+    """The decision behind an approval's canonical answer."""
+    edited = value.get("arguments")
+    action = approval.action if edited is None else Action(tool=approval.action.tool, arguments=edited)
+    return Decision(value["decision"] == "approve", action, value.get("reason"), edited is not None)
+
+
+def fold(text: str) -> str:
+    """A text as people compare it: case and white space do not count."""
+    return " ".join(text.casefold().split())
+
+
+def find_option(options: Sequence[Option], name: str) -> Option | None:
+    """The option with this id, or with this label as people compare it."""
+    by_id = (option for option in options if option.id == name)
+    by_label = (option for option in options if fold(option.label) == fold(name))
+    return next(by_id, None) or next(by_label, None)
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Why this pattern cannot be used, or None. Only patterns that run in linear time can."""
+    try:
+        _pattern(pattern)
+    except SchemaError as error:
+        return f"is not a usable pattern ({str(error).splitlines()[-1].strip()})"
+    return None
+
+
+@functools.lru_cache(maxsize=512)
+def _pattern(pattern: str) -> SchemaValidator:
+    # pydantic-core carries Rust's regex engine: linear time, no look-around, bounded size.
+    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+
+
+def _check(form: AnyForm, value: Json, path: str, problems: list[Problem]) -> Json:
+    match form:
+        case Approval():
+            return _check_approval(form, value, path, problems)
+        case Form():
+            return _check_form(form, value, path, problems)
+        case _:
+            return _check_simple(form, value, path, problems)
+
+
+def _check_simple(form: SimpleForm, value: Json, path: str, problems: list[Problem]) -> Json:
+    match form:
+        case Choice():
+            return _check_option(form, value, path, problems)
+        case MultiChoice():
+            return _check_options(form, value, path, problems)
+        case Open():
+            return _check_open(form, value, path, problems)
+        case Confirm():
+            return _check_confirm(value, path, problems)
+        case _:
+            assert_never(form)
+
+
+def _check_option(form: Choice | MultiChoice, value: Json, path: str, problems: list[Problem]) -> Json:
+    match value:
+        case {"other": str(text), **rest} if not rest:
+            if not form.allow_other:
+                problems.append(Problem(path, "a text of one's own is not allowed here"))
+            elif not text.strip():
+                problems.append(Problem(path, "the other text is empty"))
+            elif len(text) > MAX_TEXT:
+                problems.append(Problem(path, f"the other text is longer than {MAX_TEXT} characters"))
+            return {"other": text.strip()}
+        case str(name):
+            if option := find_option(form.options, name):
+                return option.id
+            labels = ", ".join(option.label for option in form.options)
+            problems.append(Problem(path, f"{_shown(name)} is not one of the options: {labels}"))
+        case _:
+            problems.append(Problem(path, f"expected the name of an option, got {_kind(value)}"))
+    return None
+
+
+def _check_options(form: MultiChoice, value: Json, path: str, problems: list[Problem]) -> Json:
+    if not isinstance(value, (list, tuple)):
+        problems.append(Problem(path, f"expected a list of options, got {_kind(value)}"))
+        return None
+    chosen: list[Json] = []
+    for index, item in enumerate(value):
+        one = _check_option(form, item, f"{path}[{index}]", problems)
+        if one is None:
+            continue
+        if one in chosen:
+            problems.append(Problem(f"{path}[{index}]", f"{_shown(str(item))} is chosen twice"))
+        else:
+            chosen.append(one)
+    if len(value) < form.at_least:
+        problems.append(Problem(path, f"choose at least {form.at_least}, not {len(value)}"))
+    if form.at_most is not None and len(value) > form.at_most:
+        problems.append(Problem(path, f"choose at most {form.at_most}, not {len(value)}"))
+    order = {option.id: place for place, option in enumerate(form.options)}
+    return sorted(chosen, key=lambda one: order.get(one, len(order)) if isinstance(one, str) else len(order))
+
+
+def _check_confirm(value: Json, path: str, problems: list[Problem]) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    word = {"yes": True, "true": True, "no": False, "false": False}
+    if isinstance(value, str) and fold(value) in word:
+        return word[fold(value)]
+    problems.append(Problem(path, "expected yes or no"))
+    return None
+
+
+def _check_open(form: Open, value: Json, path: str, problems: list[Problem]) -> Json:
+    match form.type:
+        case "integer" | "number":
+            return _check_number(form, value, path, problems)
+        case "text":
+            return _check_text(form, value, path, problems)
+        case "email" | "uri" | "date" | "datetime":
+            text = _check_text(form, value, path, problems)
+            return None if text is None else _check_format(form, text.strip(), path, problems)
+        case _:
+            assert_never(form.type)
+
+
+def _check_text(form: Open, value: Json, path: str, problems: list[Problem]) -> str | None:
+    if not isinstance(value, str):
+        problems.append(Problem(path, f"expected a text, got {_kind(value)}"))
+        return None
+    at_most = MAX_TEXT if form.max_length is None else min(form.max_length, MAX_TEXT)
+    if form.min_length > 0 and not value.strip():
+        problems.append(Problem(path, "an empty text is not an answer here"))
+    elif len(value) < form.min_length:
+        problems.append(Problem(path, f"needs at least {form.min_length} characters, has {len(value)}"))
+    if len(value) > at_most:
+        problems.append(Problem(path, f"may have at most {at_most} characters, has {len(value)}"))
+    elif form.pattern is not None:
+        try:
+            _pattern(form.pattern).validate_python(value)
+        except ValidationError:
+            problems.append(Problem(path, f"does not match the pattern {form.pattern}"))
+    return value
+
+
+def _check_number(form: Open, value: Json, path: str, problems: list[Problem]) -> int | float | None:
+    number = _number(value)
+    if number is None or (form.type == "integer" and not isinstance(number, int)):
+        wanted = "a whole number" if form.type == "integer" else "a number"
+        problems.append(Problem(path, f"expected {wanted}, got {_kind(value)}"))
+        return None
+    if form.minimum is not None and number < form.minimum:
+        problems.append(Problem(path, f"must be at least {form.minimum}, is {number}"))
+    if form.maximum is not None and number > form.maximum:
+        problems.append(Problem(path, f"must be at most {form.maximum}, is {number}"))
+    return number
+
+
+def _number(value: Json) -> int | float | None:
+    """The number in a JSON number or a text, as a whole number where it is one."""
+    if isinstance(value, str) and len(value) <= _MAX_NUMBER:
+        text = value.strip()
+        try:
+            value = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, int):
+        return value if value.bit_length() <= _MAX_NUMBER * 4 else None
+    if not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def _check_format(form: Open, text: str, path: str, problems: list[Problem]) -> str:
+    match form.type:
+        case "email":
+            if len(text) > _MAX_EMAIL or not _EMAIL.fullmatch(text):
+                problems.append(Problem(path, "is not an e-mail address"))
+        case "uri":
+            if not _URI.fullmatch(text):
+                problems.append(Problem(path, "is not an address such as https://example.com"))
+        case "date":
+            try:
+                return date.fromisoformat(text).isoformat()
+            except ValueError:
+                problems.append(Problem(path, "is not a date such as 2026-11-15"))
+        case _:
+            try:
+                moment = datetime.fromisoformat(text)
+            except ValueError:
+                moment = None
+            if moment is None or moment.tzinfo is None:
+                problems.append(Problem(path, "is not an instant with its offset, such as 2026-11-15T09:30Z"))
+            else:
+                return moment.isoformat()
+    return text
+
+
+def _check_form(form: Form, value: Json, path: str, problems: list[Problem]) -> dict[str, Json] | None:
+    if not isinstance(value, dict):
+        problems.append(Problem(path, f"expected the fields by name, got {_kind(value)}"))
+        return None
+    prefix = f"{path}." if path else ""
+    names = {entry.name for entry in form.fields}
+    problems.extend(
+        Problem(f"{prefix}{name}", "there is no such field") for name in value if name not in names
+    )
+    canonical: dict[str, Json] = {}
+    for entry in form.fields:
+        if value.get(entry.name) is not None:
+            canonical[entry.name] = _check_simple(
+                entry.form, value[entry.name], f"{prefix}{entry.name}", problems
+            )
+        elif entry.required:
+            problems.append(Problem(f"{prefix}{entry.name}", "is required"))
+    return canonical
+
+
+def _check_approval(form: Approval, value: Json, path: str, problems: list[Problem]) -> Json:
+    given = value if isinstance(value, dict) else {"decision": value}
+    unknown = set(given) - {"decision", "reason", "arguments", "digest"}
+    problems.extend(
+        Problem(_at(path, name), "there is no such part of a decision") for name in sorted(unknown)
+    )
+    decision = given.get("decision")
+    if isinstance(decision, bool):
+        decision = "approve" if decision else "deny"
+    if decision not in ("approve", "deny"):
+        problems.append(Problem(_at(path, "decision"), 'expected "approve" or "deny"'))
+    reason = given.get("reason")
+    if reason is not None and (not isinstance(reason, str) or len(reason) > MAX_TEXT):
+        problems.append(Problem(_at(path, "reason"), f"expected a text of at most {MAX_TEXT} characters"))
+    if given.get("digest") not in (None, form.digest):
+        problems.append(Problem(_at(path, "digest"), "the decision is about another action"))
+    canonical = {"decision": decision, "digest": form.digest}
+    if reason:
+        canonical["reason"] = reason
+    edits = given.get("arguments")
+    if edits is not None:
+        arguments = _check_edits(form, decision, edits, _at(path, "arguments"), problems)
+        if arguments != form.action.arguments:
+            canonical["arguments"] = arguments
+            canonical["digest"] = Action(tool=form.action.tool, arguments=arguments).digest
+    return canonical
+
+
+def _check_edits(
+    form: Approval, decision: Json, edits: Json, path: str, problems: list[Problem]
+) -> dict[str, Json]:
+    """The action's arguments with the edits in them; only what the asker made editable may differ."""
+    arguments = dict(form.action.arguments)
+    if decision == "deny":
+        problems.append(Problem(path, "a denial cannot change arguments"))
+    elif not isinstance(edits, dict):
+        problems.append(Problem(path, f"expected the arguments by name, got {_kind(edits)}"))
+    else:
+        editable = {entry.name: entry for entry in form.editable}
+        for name, value in edits.items():
+            if name in editable:
+                arguments[name] = _check_simple(editable[name].form, value, _at(path, name), problems)
+            elif name not in arguments or arguments[name] != value:
+                problems.append(Problem(_at(path, name), "this argument may not be changed"))
+    return arguments
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _shown(text: str) -> str:
+    limit = 80
+    cut = text if len(text) <= limit else text[:limit] + "…"
+    return f"“{cut}”" if text_problem(text) is None else "that text"
+
+
+def _kind(value: Json) -> str:
+    names: dict[type, str] = {str: "a text", bool: "yes or no", int: "a number", float: "a number"}
+    names |= {list: "a list", tuple: "a list", dict: "several fields", type(None): "nothing"}
+    return names.get(type(value), type(value).__name__)

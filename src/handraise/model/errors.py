@@ -1,0 +1,210 @@
+"""Everything that can go wrong, as one tree.
+
+HandraiseError
+├── InvalidQuestion   (ValueError)       refused at ask time; nothing was registered
+├── KeyConflict       (ValueError)       the key already names a different question
+├── InvalidAnswer     (ValueError)       does not fit; the question stays pending
+├── UnusableAnswer    (ValueError)       fits the form, but not the asker's own type
+├── NotEntitled       (PermissionError)  this person may not do this to this question
+├── QuestionNotFound  (LookupError)      no such question in this workspace
+├── AlreadySettled                       somebody or the clock was first; carries the outcome
+├── StillPending      (TimeoutError)     a wait ended by its own timeout; the record is untouched
+├── NotAnswered                          `ask` ended without an answer; carries the outcome
+├── DeskClosed        (RuntimeError)     the desk was closed while or before this ran
+├── StoreUnavailable  (ConnectionError)  the store cannot be reached or stays busy
+├── UnsafeStore       (RuntimeError)     the store's settings would break a promise
+├── SchemaMismatch    (RuntimeError)     the database belongs to another release
+├── UnknownAddress    (ValueError)       no backend understands this address
+└── MissingExtra      (ImportError)      an optional dependency is not installed
+
+Each has a stable `code` for the wire and keeps its data as attributes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handraise.model.outcomes import Outcome
+    from handraise.model.questions import Draft, Question
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a question or an answer, and where."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class HandraiseError(Exception):
+    """The root of every error that Handraise raises on purpose."""
+
+    code: ClassVar[str] = "error"
+
+
+class _Problems(HandraiseError, ValueError):
+    def __init__(self, headline: str, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(f"{headline} " + "; ".join(map(str, self.problems)))
+
+
+class InvalidQuestion(_Problems):
+    """The question cannot be asked as it stands; nothing was registered."""
+
+    code = "invalid_question"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("This question cannot be asked:", problems)
+
+
+class InvalidAnswer(_Problems):
+    """The answer does not fit; `problems` says why. The question is pending unless `outcome` is set."""
+
+    code = "invalid_answer"
+
+    def __init__(self, problems: Sequence[Problem], *, outcome: Outcome | None = None) -> None:
+        self.outcome = outcome
+        super().__init__("That answer does not fit.", problems)
+
+
+class UnusableAnswer(_Problems):
+    """The stored answer fits the form but not the type given as `into`."""
+
+    code = "unusable_answer"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("The answer fits the question but not the asker's own type:", problems)
+
+
+class KeyConflict(HandraiseError, ValueError):
+    """The key is taken by a different question. `existing` is None where it belongs to another asker."""
+
+    code = "key_conflict"
+
+    def __init__(self, draft: Draft, existing: Question | None) -> None:
+        self.key = draft.key
+        self.draft = draft
+        self.existing = existing
+        if existing is None:
+            text = f"The key {draft.key!r} is in use by another asker; choose another key."
+        else:
+            text = (
+                f"The key {draft.key!r} already names a different question.\n"
+                f"  stored: {existing.definition}\n"
+                f"  posted: {draft.definition}\n"
+                "Post the same question again, or choose another key."
+            )
+        super().__init__(text)
+
+
+class NotEntitled(HandraiseError, PermissionError):
+    """This person may not do this to this question."""
+
+    code = "not_entitled"
+
+    def __init__(self, by: str, reason: str) -> None:
+        self.by = by
+        self.reason = reason
+        super().__init__(f"{by!r} may not do this: {reason}.")
+
+
+class QuestionNotFound(HandraiseError, LookupError):
+    """There is no such question in this workspace."""
+
+    code = "question_not_found"
+
+    def __init__(self, question_id: str, workspace: str) -> None:
+        self.question_id = question_id
+        self.workspace = workspace
+        super().__init__(f"There is no question {question_id!r} in workspace {workspace!r}.")
+
+
+class AlreadySettled(HandraiseError):
+    """The question has ended; `outcome` says how."""
+
+    code = "already_settled"
+
+    def __init__(self, question_id: str, outcome: Outcome) -> None:
+        self.question_id = question_id
+        self.outcome = outcome
+        super().__init__(f"Question {question_id!r} is settled: {outcome}.")
+
+
+class StillPending(HandraiseError, TimeoutError):
+    """The wait's own timeout passed. The question is untouched and can be waited for again."""
+
+    code = "still_pending"
+
+    def __init__(self, question_ids: Sequence[str]) -> None:
+        self.question_ids = tuple(question_ids)
+        names = ", ".join(map(repr, self.question_ids[:5]))
+        super().__init__(f"Nobody has answered {names} yet; wait again whenever you like.")
+
+
+class NotAnswered(HandraiseError):
+    """`ask` ended without an answer; `outcome` says how. Use `post` and `wait` to get it as a value."""
+
+    code = "not_answered"
+
+    def __init__(self, question_id: str, outcome: Outcome) -> None:
+        self.question_id = question_id
+        self.outcome = outcome
+        super().__init__(f"Question {question_id!r} was not answered: {outcome}.")
+
+
+class DeskClosed(HandraiseError, RuntimeError):
+    """The desk was closed."""
+
+    code = "desk_closed"
+
+    def __init__(self) -> None:
+        super().__init__("This desk is closed; open another one. Pending questions are still stored.")
+
+
+class StoreUnavailable(HandraiseError, ConnectionError):
+    """The store cannot be reached, or another process has kept it locked for too long."""
+
+    code = "store_unavailable"
+
+
+class UnsafeStore(HandraiseError, RuntimeError):
+    """The store's settings would break a promise, so the desk does not open."""
+
+    code = "unsafe_store"
+
+
+class SchemaMismatch(HandraiseError, RuntimeError):
+    """The database's schema belongs to another release of Handraise."""
+
+    code = "schema_mismatch"
+
+
+class UnknownAddress(HandraiseError, ValueError):
+    """No backend understands this address."""
+
+    code = "unknown_address"
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(
+            f"No backend understands {address!r}. "
+            "Use 'memory:', 'sqlite:///file.db' or 'postgresql://user@host/database'."
+        )
+
+
+class MissingExtra(HandraiseError, ImportError):
+    """An optional dependency is not installed."""
+
+    code = "missing_extra"
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(f'{package} is not installed. Run: pip install "handraise[{extra}]"')

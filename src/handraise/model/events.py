@@ -1,0 +1,41 @@
+"""Events: one line of a question's history for every transition, append-only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from handraise.model.json_values import Json
+
+
+class EventKind(StrEnum):
+    """What happened to a question."""
+
+    ASKED = "asked"
+    ATTEMPTED = "attempted"
+    VOTED = "voted"
+    REMINDED = "reminded"
+    ESCALATED = "escalated"
+    ANSWERED = "answered"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    EXHAUSTED = "exhausted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Who did what to a question, when, and through which channel.
+
+    `cursor` is the event's place in the feed of its workspace: opaque, and good for `feed(after=…)`.
+    """
+
+    cursor: str
+    workspace: str
+    question_id: str
+    kind: EventKind
+    at: datetime
+    by: str | None = None
+    channel: str | None = None
+    data: Json = field(default=None, repr=False)

@@ -1,0 +1,177 @@
+"""Forms: what a valid answer is. A discriminated union on `kind`.
+
+Constructing a form checks its types only; whether it makes sense (`composing`) is decided at ask time,
+where every problem is reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from handraise.model.json_values import Json, digest
+
+
+class _Part(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+
+class Option(_Part):
+    """One thing that can be chosen. The canonical answer is its `id`."""
+
+    id: str
+    label: str
+    description: str | None = None
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"id": value.strip(), "label": value.strip()}
+        return value
+
+
+def options_of(options: Sequence[Option | str]) -> tuple[Option, ...]:
+    """Options from options or plain texts; a plain text is its own id."""
+    return tuple(Option.model_validate(option) for option in options)
+
+
+class Choice(_Part):
+    """Exactly one option, or a text of one's own where `allow_other` says so."""
+
+    kind: Literal["choice"] = "choice"
+    options: tuple[Option, ...]
+    allow_other: bool = False
+
+    @classmethod
+    def of(cls, *options: Option | str, allow_other: bool = False) -> Choice:
+        """A choice between options or plain texts."""
+        return cls(options=options_of(options), allow_other=allow_other)
+
+
+class MultiChoice(_Part):
+    """Several options, between `at_least` and `at_most` of them."""
+
+    kind: Literal["multi_choice"] = "multi_choice"
+    options: tuple[Option, ...]
+    at_least: int = 1
+    at_most: int | None = None
+    allow_other: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        *options: Option | str,
+        at_least: int = 1,
+        at_most: int | None = None,
+        allow_other: bool = False,
+    ) -> MultiChoice:
+        """A selection among options or plain texts."""
+        return cls(options=options_of(options), at_least=at_least, at_most=at_most, allow_other=allow_other)
+
+
+OpenType = Literal["text", "integer", "number", "email", "uri", "date", "datetime"]
+
+
+class Open(_Part):
+    """Free text, or one value typed as text. `pattern` is searched for, in linear time."""
+
+    kind: Literal["open"] = "open"
+    type: OpenType = "text"
+    min_length: int = 1
+    max_length: int | None = None
+    pattern: str | None = None
+    minimum: float | int | None = None
+    maximum: float | int | None = None
+
+
+class Confirm(_Part):
+    """Yes or no."""
+
+    kind: Literal["confirm"] = "confirm"
+
+
+SimpleForm = Annotated[Choice | MultiChoice | Open | Confirm, pydantic.Field(discriminator="kind")]
+
+
+class Field(_Part):
+    """A named part of a form; `default` is what a page shows in it at first."""
+
+    name: str
+    form: SimpleForm
+    title: str | None = None
+    description: str | None = None
+    required: bool = True
+    default: Any = None
+
+
+class Form(_Part):
+    """Several named fields, answered together."""
+
+    kind: Literal["form"] = "form"
+    fields: tuple[Field, ...]
+
+
+class Action(_Part):
+    """What is to be done: a tool and its arguments, frozen."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the action's canonical JSON."""
+        return digest({"tool": self.tool, "arguments": self.arguments})
+
+
+class Approval(_Part):
+    """Approve or deny a frozen action; the arguments named in `editable` may be changed while approving."""
+
+    kind: Literal["approval"] = "approval"
+    action: Action
+    digest: str
+    editable: tuple[Field, ...] = ()
+
+    @classmethod
+    def of(
+        cls, tool: str, arguments: Mapping[str, Json] | None = None, *, editable: Sequence[Field | str] = ()
+    ) -> Approval:
+        """Freeze an action. An argument named in `editable` takes its form from its present value."""
+        action = Action(tool=tool, arguments=dict(arguments or {}))
+        fields = tuple(
+            name if isinstance(name, Field) else _field_like(name, action.arguments.get(name))
+            for name in editable
+        )
+        return cls(action=action, digest=action.digest, editable=fields)
+
+
+AnyForm = Annotated[
+    Choice | MultiChoice | Open | Confirm | Form | Approval, pydantic.Field(discriminator="kind")
+]
+FORM: pydantic.TypeAdapter[AnyForm] = pydantic.TypeAdapter(AnyForm)
+
+
+def form_to_json(form: AnyForm) -> str:
+    """The stored text of a form."""
+    return form.model_dump_json(exclude_defaults=False, exclude_none=True)
+
+
+def form_from_json(text: str | bytes) -> AnyForm:
+    """A form from its stored text."""
+    return FORM.validate_json(text)
+
+
+def _field_like(name: str, value: Json) -> Field:
+    form: Open | Confirm
+    match value:
+        case bool():
+            form = Confirm()
+        case int():
+            form = Open(type="integer")
+        case float():
+            form = Open(type="number")
+        case _:
+            form = Open(min_length=0)
+    return Field(name=name, form=form, default=value)

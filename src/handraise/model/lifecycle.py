@@ -1,0 +1,193 @@
+"""The life of a question, as one pure function over its statuses.
+
+pending ──answer──▶ answered        pending ──the clock──▶ expired, or answered by default
+pending ──decline─▶ declined        pending ──withdraw───▶ withdrawn
+pending ──attempt─▶ pending, or exhausted after `max_attempts`
+
+Every store decides the same in one conditional statement; the memory store calls `transition` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from handraise.model.errors import Problem
+from handraise.model.events import EventKind
+from handraise.model.forms import AnyForm
+from handraise.model.json_values import Json, digest
+from handraise.model.outcomes import Status, outcome_of
+from handraise.model.people import Responder, may_respond
+from handraise.model.questions import Question, Vote
+
+MoveKind = Literal["answer", "decline", "withdraw", "attempt"]
+
+_DECLINED_BALLOT = "declined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Something a person or the asker does to a pending question.
+
+    `record` is what is kept of it: in the event, and as the outcome where the move settles the question.
+    Votes agree where their `ballot` is equal; a `negative` one ends a question that has a veto.
+    """
+
+    question: Question
+    kind: MoveKind
+    responder: Responder
+    record: dict[str, Json] = field(repr=False)
+    ballot: str = field(default="", repr=False)
+    negative: bool = False
+
+    @property
+    def by(self) -> str:
+        """Who makes the move."""
+        return self.responder.id
+
+    @property
+    def channel(self) -> str | None:
+        """Through what the move came."""
+        return self.record.get("channel")
+
+
+def answering(
+    question: Question,
+    responder: Responder,
+    value: Json,
+    *,
+    channel: str | None = None,
+    evidence: str | None = None,
+) -> Move:
+    """The move that gives a checked, canonical answer."""
+    record = {"value": value, "by": responder.id, "channel": channel, "evidence": evidence}
+    return Move(
+        question=question,
+        kind="answer",
+        responder=responder,
+        record=_given(record),
+        ballot=ballot_of(question.form, value),
+        negative=_is_denial(question.form, value),
+    )
+
+
+def declining(
+    question: Question,
+    responder: Responder,
+    *,
+    reason: str | None = None,
+    channel: str | None = None,
+    evidence: str | None = None,
+) -> Move:
+    """The move of a person who will not answer."""
+    record = {"by": responder.id, "reason": reason, "channel": channel, "evidence": evidence}
+    return Move(
+        question=question,
+        kind="decline",
+        responder=responder,
+        record=_given(record),
+        ballot=_DECLINED_BALLOT,
+        negative=True,
+    )
+
+
+def withdrawing(question: Question, asker: str, *, reason: str | None = None) -> Move:
+    """The move of an asker who takes the question back."""
+    record = {"by": asker, "reason": reason}
+    return Move(question=question, kind="withdraw", responder=Responder(asker), record=_given(record))
+
+
+def attempting(
+    question: Question,
+    responder: Responder,
+    value: Json,
+    problems: Sequence[Problem],
+    *,
+    channel: str | None = None,
+) -> Move:
+    """The move that keeps an answer that did not fit, with its reasons."""
+    record = {
+        "value": value,
+        "by": responder.id,
+        "channel": channel,
+        "problems": [{"path": problem.path, "message": problem.message} for problem in problems],
+    }
+    return Move(question=question, kind="attempt", responder=responder, record=_given(record))
+
+
+def ballot_of(form: AnyForm, value: Json) -> str:
+    """What must be equal for two answers to agree; a reason given along does not count."""
+    if form.kind == "approval":
+        return digest([value["decision"], value["digest"]])
+    return digest(value)
+
+
+def transition(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind] | None:
+    """The question after the move and the event it leaves, or None where the move is refused."""
+    if question.status is not Status.PENDING or _is_past(question, now):
+        return None
+    if move.kind == "withdraw":
+        if move.by != question.asker:
+            return None
+        return _settled(question, Status.WITHDRAWN, move, now)
+    if not may_respond(question, move.responder):
+        return None
+    if move.kind == "attempt":
+        tried = replace(question, attempts=question.attempts + 1)
+        if tried.max_attempts is not None and tried.attempts >= tried.max_attempts:
+            return _settled(tried, Status.EXHAUSTED, move, now)
+        return tried, EventKind.ATTEMPTED
+    ending = Status.ANSWERED if move.kind == "answer" else Status.DECLINED
+    if question.need == 1:
+        return _settled(question, ending, move, now)
+    others = tuple(vote for vote in question.votes if vote.by != move.by)
+    votes = sorted((*others, Vote(move.by, move.ballot)), key=lambda vote: vote.by)
+    voted = replace(question, votes=tuple(votes))
+    agreeing = sum(vote.ballot == move.ballot for vote in voted.votes)
+    if agreeing >= question.need or (question.veto and move.negative):
+        return _settled(voted, ending, move, now)
+    return voted, EventKind.VOTED
+
+
+def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] | None:
+    """The question after its next due deed and the event it leaves, or None where nothing is due."""
+    if question.due_at is None or question.due_at > now:
+        return None
+    step = question.steps[question.steps_taken]
+    later = replace(question, steps_taken=question.steps_taken + 1)
+    match step.do:
+        case "remind":
+            return later, EventKind.REMINDED
+        case "escalate":
+            return later, EventKind.ESCALATED
+        case "expire":
+            return _ended(later, Status.EXPIRED, {}, now), EventKind.EXPIRED
+        case "default":
+            return _ended(later, Status.ANSWERED, step.record or {}, now), EventKind.ANSWERED
+
+
+def expire(question: Question, now: datetime) -> tuple[Question, EventKind]:
+    """The question expired, as by a recovery that gives up what is too old."""
+    return _ended(question, Status.EXPIRED, {}, now), EventKind.EXPIRED
+
+
+def _settled(question: Question, status: Status, move: Move, now: datetime) -> tuple[Question, EventKind]:
+    return _ended(question, status, move.record, now), EventKind(status.value)
+
+
+def _ended(question: Question, status: Status, record: dict[str, Json], now: datetime) -> Question:
+    return replace(question, status=status, outcome=outcome_of(status, now, record))
+
+
+def _is_past(question: Question, now: datetime) -> bool:
+    return question.expires_at is not None and question.expires_at <= now
+
+
+def _is_denial(form: AnyForm, value: Json) -> bool:
+    return form.kind == "approval" and value["decision"] == "deny"
+
+
+def _given(record: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in record.items() if value is not None}

@@ -1,0 +1,129 @@
+"""How a question ended: a union of frozen types that a type checker can exhaust.
+
+`str(outcome)` is for people and shows the value; `repr` is for logs and hides it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Literal, TypeAlias
+
+from handraise.model.json_values import Json
+
+
+class Status(StrEnum):
+    """Where a question stands: pending, or settled in one of five ways."""
+
+    PENDING = "pending"
+    ANSWERED = "answered"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    EXHAUSTED = "exhausted"
+
+
+Source = Literal["person", "default", "grant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A valid answer was recorded. `source` says how it came about."""
+
+    status: ClassVar[Status] = Status.ANSWERED
+    value: Json = field(repr=False)
+    at: datetime
+    by: str | None = None
+    source: Source = "person"
+    channel: str | None = None
+    evidence: str | None = None
+
+    def __str__(self) -> str:
+        if self.source == "default":
+            return f"answered {self.value!r} by default, because nobody did"
+        return f"answered {self.value!r} by {self.by}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declined:
+    """A person would not answer."""
+
+    status: ClassVar[Status] = Status.DECLINED
+    at: datetime
+    by: str
+    reason: str | None = field(default=None, repr=False)
+    channel: str | None = None
+    evidence: str | None = None
+
+    def __str__(self) -> str:
+        return f"declined by {self.by}" + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """The clock ended it, as the asker had said it should."""
+
+    status: ClassVar[Status] = Status.EXPIRED
+    at: datetime
+
+    def __str__(self) -> str:
+        return "expired without an answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawn:
+    """The asker took it back."""
+
+    status: ClassVar[Status] = Status.WITHDRAWN
+    at: datetime
+    by: str
+    reason: str | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"withdrawn by {self.by}" + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhausted:
+    """Too many answers did not fit. `by` gave the last of them."""
+
+    status: ClassVar[Status] = Status.EXHAUSTED
+    at: datetime
+    by: str
+
+    def __str__(self) -> str:
+        return f"given up after too many answers that did not fit, the last by {self.by}"
+
+
+Outcome: TypeAlias = Answered | Declined | Expired | Withdrawn | Exhausted
+
+
+def outcome_of(status: str, at: datetime, record: dict[str, Json]) -> Outcome:
+    """The outcome from what a store keeps: the status, the instant, and the settling move's record."""
+    match Status(status):
+        case Status.ANSWERED:
+            return Answered(
+                value=record["value"],
+                at=at,
+                by=record.get("by"),
+                source=record.get("source", "person"),
+                channel=record.get("channel"),
+                evidence=record.get("evidence"),
+            )
+        case Status.DECLINED:
+            return Declined(
+                at=at,
+                by=record["by"],
+                reason=record.get("reason"),
+                channel=record.get("channel"),
+                evidence=record.get("evidence"),
+            )
+        case Status.EXPIRED:
+            return Expired(at=at)
+        case Status.WITHDRAWN:
+            return Withdrawn(at=at, by=record["by"], reason=record.get("reason"))
+        case Status.EXHAUSTED:
+            return Exhausted(at=at, by=record["by"])
+        case Status.PENDING:
+            raise ValueError("A pending question has no outcome.")

@@ -1,0 +1,125 @@
+"""The durable record: a question as posted, and as it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from handraise.model.errors import KeyConflict
+from handraise.model.forms import AnyForm, form_to_json
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.outcomes import Outcome, Status
+from handraise.model.timelines import Step, Timeline, timeline_of
+
+
+class Ref(NamedTuple):
+    """Where a question lives: ids are unique within a workspace."""
+
+    workspace: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One person's accepted answer where several people must agree. Equal ballots agree."""
+
+    by: str
+    ballot: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A question before the store has it: everything that never changes once it is posted."""
+
+    id: str
+    workspace: str
+    asker: str
+    prompt: str = field(repr=False)
+    form: AnyForm = field(repr=False)
+    context: Json = field(default=None, repr=False)
+    state: Json = field(default=None, repr=False)
+    key: str | None = None
+    conversation: str | None = None
+    tool_call: str | None = None
+    recipients: tuple[str, ...] = ()
+    need: int = 1
+    veto: bool = False
+    max_attempts: int | None = None
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+
+    @property
+    def ref(self) -> Ref:
+        """Where the question lives."""
+        return Ref(self.workspace, self.id)
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """What happens while nobody answers, or None to wait for ever."""
+        return timeline_of(self.steps)
+
+    @property
+    def definition(self) -> str:
+        """What makes two questions with the same key the same question.
+
+        Context and state are left out: a program that runs again may describe or remember more.
+        """
+        return canonical_json(
+            {
+                "asker": self.asker,
+                "prompt": self.prompt,
+                "form": form_to_json(self.form),
+                "conversation": self.conversation,
+                "recipients": list(self.recipients),
+                "need": self.need,
+                "veto": self.veto,
+                "steps": [
+                    [step.after.total_seconds(), step.do, *step.to, step.record] for step in self.steps
+                ],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Draft):
+    """The durable record of a question and how it stands now."""
+
+    asked_at: datetime
+    status: Status = Status.PENDING
+    attempts: int = 0
+    votes: tuple[Vote, ...] = ()
+    steps_taken: int = 0
+    outcome: Outcome | None = None
+    overdue: bool = field(default=False, repr=False, compare=False)
+    """Past its expiry, but the store has not done that deed yet; a desk never gives such a question out."""
+
+    @property
+    def audience(self) -> tuple[str, ...]:
+        """Who may answer now: the recipients and those escalated to. Empty means anyone in the workspace."""
+        if not self.recipients:
+            return ()
+        escalated = (name for step in self.steps[: self.steps_taken] for name in step.to)
+        return tuple(dict.fromkeys((*self.recipients, *escalated)))
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the clock settles it, or None."""
+        last = self.steps[-1] if self.steps else None
+        return self.asked_at + last.after if last and last.ends else None
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When the timeline's next deed is due, or None."""
+        if self.status is not Status.PENDING or self.steps_taken >= len(self.steps):
+            return None
+        return self.asked_at + self.steps[self.steps_taken].after
+
+
+def same_question(draft: Draft, stored: Question) -> Question | KeyConflict:
+    """The stored question where the draft means the same, else their conflict.
+
+    Another asker does not get to see what is stored.
+    """
+    if stored.definition == draft.definition:
+        return stored
+    return KeyConflict(draft, stored if stored.asker == draft.asker else None)

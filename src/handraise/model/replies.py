@@ -1,0 +1,145 @@
+"""What a typed reply means. A reply that is not plainly an answer is none: never a guess."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from handraise.model.checking import check_answer, find_option, fold
+from handraise.model.errors import InvalidAnswer
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
+from handraise.model.json_values import Json
+from handraise.model.questions import Draft
+
+_YES = frozenset({"yes", "y", "yes please", "yep", "yeah", "ok", "okay", "sure", "true"})
+_NO = frozenset({"no", "n", "no thanks", "nope", "nah", "false"})
+_APPROVE = frozenset({"approve", "approved", "yes", "y"})
+_DENY = frozenset({"deny", "denied", "reject", "rejected", "no", "n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """The reply is an answer; `value` is canonical and fits the question."""
+
+    value: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnAnswer:
+    """The reply is not an answer to this question; `reason` says why, to the person who wrote it."""
+
+    reason: str
+
+
+Reply: TypeAlias = Understood | NotAnAnswer
+
+
+def read_reply(question: Draft, text: str) -> Reply:
+    """What `text`, typed by a person, means as an answer to `question`."""
+    value = _read(question.form, text)
+    if isinstance(value, NotAnAnswer):
+        return value
+    try:
+        return Understood(check_answer(question.form, value))
+    except InvalidAnswer as error:
+        return NotAnAnswer("; ".join(map(str, error.problems)))
+
+
+def _read(form: AnyForm, text: str) -> Json | NotAnAnswer:
+    match form:
+        case Form():
+            return _read_form(form, text)
+        case Approval():
+            return _read_approval(text)
+        case _:
+            return _read_simple(form, text)
+
+
+def _read_simple(form: SimpleForm, text: str) -> Json | NotAnAnswer:
+    match form:
+        case Choice():
+            return _read_option(form, text)
+        case MultiChoice():
+            return _read_options(form, text)
+        case Open():
+            return text if form.type == "text" else text.strip()
+        case Confirm():
+            return _read_yes_or_no(text)
+        case _:
+            assert_never(form)
+
+
+def _read_option(form: Choice | MultiChoice, text: str) -> Json | NotAnAnswer:
+    """An id, a label, or the number of an option. Labels come first: they may be numbers themselves."""
+    if option := find_option(form.options, text.strip()):
+        return option.id
+    if number := re.fullmatch(r"\s*#?([0-9]{1,3})[.)]?\s*", text):
+        place = int(number[1])
+        if 1 <= place <= len(form.options):
+            return form.options[place - 1].id
+        return NotAnAnswer(f"there is no option {place}; choose from 1 to {len(form.options)}")
+    if form.allow_other and (other := re.fullmatch(r"\s*other\s*:(.+)", text, re.DOTALL | re.IGNORECASE)):
+        return {"other": other[1].strip()}
+    own = ', or write "other:" and your own answer' if form.allow_other else ""
+    return NotAnAnswer(f"reply with the number or the name of an option{own}")
+
+
+def _read_options(form: MultiChoice, text: str) -> Json | NotAnAnswer:
+    """A comma list. One part that is not an option makes the whole reply not an answer."""
+    whole = _read_option(form, text)
+    if not isinstance(whole, NotAnAnswer):
+        return [whole]
+    if form.at_least == 0 and fold(text) == "none":
+        return []
+    chosen = []
+    for part in filter(str.strip, text.split(",")):
+        one = _read_option(form, part)
+        if isinstance(one, NotAnAnswer):
+            return one
+        chosen.append(one)
+    return chosen or NotAnAnswer("reply with the numbers or names of your options, with commas between")
+
+
+def _read_yes_or_no(text: str) -> bool | NotAnAnswer:
+    word = _word(text)
+    if word in _YES:
+        return True
+    if word in _NO:
+        return False
+    return NotAnAnswer("reply with yes or no, and nothing else")
+
+
+def _read_approval(text: str) -> Json | NotAnAnswer:
+    """Only a bare word decides; a denial may carry its reason behind a colon."""
+    word, colon, reason = text.partition(":")
+    if _word(text) in _APPROVE:
+        return {"decision": "approve"}
+    if _word(word) in _DENY and (not colon or reason.strip()):
+        return {"decision": "deny", "reason": reason.strip() or None}
+    return NotAnAnswer('reply with "approve" or "deny" and nothing else; "deny: because …" gives a reason')
+
+
+def _read_form(form: Form, text: str) -> Json | NotAnAnswer:
+    """One `name: value` a line; a form of one field takes the bare value."""
+    if len(form.fields) == 1:
+        only = form.fields[0]
+        value = _read_simple(only.form, text)
+        return value if isinstance(value, NotAnAnswer) else {only.name: value}
+    by_name = {fold(name): entry for entry in form.fields for name in (entry.name, entry.title or entry.name)}
+    values: dict[str, Json] = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, colon, rest = line.partition(":")
+        entry = by_name.get(fold(name))
+        if not colon or entry is None:
+            names = ", ".join(each.name for each in form.fields)
+            return NotAnAnswer(f"reply with one line for each of {names}, such as “{form.fields[0].name}: …”")
+        value = _read_simple(entry.form, rest.strip())
+        if isinstance(value, NotAnAnswer):
+            return NotAnAnswer(f"{entry.name}: {value.reason}")
+        values[entry.name] = value
+    return values
+
+
+def _word(text: str) -> str:
+    return fold(text).rstrip(".! ")

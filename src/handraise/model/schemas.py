@@ -1,0 +1,226 @@
+"""Forms to and from JSON Schema: the flat subset that MCP elicitation allows, and no more.
+
+Only references to the schema's own `$defs` are followed; nothing is ever fetched.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from handraise.model.errors import InvalidQuestion, Problem
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    Field,
+    Form,
+    MultiChoice,
+    Open,
+    OpenType,
+    Option,
+    SimpleForm,
+)
+from handraise.model.json_values import Json
+
+Schema = dict[str, Any]
+
+_FORMATS: dict[str, OpenType] = {"email": "email", "uri": "uri", "date": "date", "date-time": "datetime"}
+_MAX_REFERENCES = 8
+
+
+def form_from_schema(schema: Schema) -> Form:
+    """A form from a flat JSON Schema of an object; `InvalidQuestion` names every property that is not flat."""
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, dict):
+        raise InvalidQuestion([Problem("form", "a schema must be an object with properties")])
+    required = schema.get("required", ())
+    problems: list[Problem] = []
+    fields = []
+    for name, part in properties.items():
+        try:
+            fields.append(_field(name, part, name in required, _definitions(schema)))
+        except InvalidQuestion as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InvalidQuestion(problems)
+    return Form(fields=tuple(fields))
+
+
+def simple_form_from_schema(schema: Schema, path: str = "form") -> SimpleForm:
+    """A simple form from the schema of one value."""
+    resolved, _ = _resolved(schema, path, _definitions(schema))
+    return _simple(resolved, path, _definitions(schema))
+
+
+def form_to_schema(form: AnyForm) -> Schema:
+    """The JSON Schema of the canonical answers to a form."""
+    match form:
+        case Form():
+            return {
+                "type": "object",
+                "properties": {entry.name: _described(entry) for entry in form.fields},
+                "required": [entry.name for entry in form.fields if entry.required],
+                "additionalProperties": False,
+            }
+        case Approval():
+            properties: Schema = {
+                "decision": {"type": "string", "enum": ["approve", "deny"]},
+                "reason": {"type": "string"},
+                "digest": {"type": "string"},
+            }
+            if form.editable:
+                properties["arguments"] = {
+                    "type": "object",
+                    "properties": {entry.name: _described(entry) for entry in form.editable},
+                }
+            return {"type": "object", "properties": properties, "required": ["decision"]}
+        case _:
+            return _simple_to_schema(form)
+
+
+def _definitions(schema: Schema) -> Schema:
+    definitions = schema.get("$defs")
+    return definitions if isinstance(definitions, dict) else {}
+
+
+def _field(name: str, schema: Json, required: bool, definitions: Schema) -> Field:  # noqa: FBT001 -- a value, not a switch
+    path = f"form.{name}"
+    resolved, optional = _resolved(schema, path, definitions)
+    return Field(
+        name=name,
+        form=_simple(resolved, path, definitions),
+        title=_text(resolved.get("title")),
+        description=_text(resolved.get("description")),
+        required=required and not optional,
+        default=resolved.get("default"),
+    )
+
+
+def _resolved(schema: Json, path: str, definitions: Schema) -> tuple[Schema, bool]:
+    """The schema with its references followed, and whether null was allowed beside it."""
+    optional = False
+    for _ in range(_MAX_REFERENCES):
+        if not isinstance(schema, dict):
+            raise _unfit(path, "expected a schema")
+        around = {key: value for key, value in schema.items() if key not in ("$ref", "anyOf", "allOf")}
+        if "$ref" in schema:
+            name = str(schema["$ref"]).removeprefix("#/$defs/")
+            if name not in definitions or not isinstance(definitions[name], dict):
+                raise _unfit(path, f"{schema['$ref']!r} is not in the schema's own $defs")
+            schema = {**definitions[name], **around}
+        elif isinstance(schema.get("anyOf"), list):
+            parts = [part for part in schema["anyOf"] if part != {"type": "null"}]
+            if len(parts) != 1 or not isinstance(parts[0], dict):
+                raise _unfit(path, "several types for one field cannot be shown to a person")
+            optional = optional or len(parts) < len(schema["anyOf"])
+            schema = {**parts[0], **around}
+        elif isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
+            schema = {**schema["allOf"][0], **around}
+        else:
+            return schema, optional
+    raise _unfit(path, "its references go round in circles")
+
+
+def _simple(schema: Schema, path: str, definitions: Schema) -> SimpleForm:
+    if (options := _options(schema, path)) is not None:
+        return Choice(options=options)
+    match schema.get("type"):
+        case "boolean":
+            return Confirm()
+        case "string":
+            return _open_text(schema, path)
+        case "integer" | "number" as kind:
+            return Open(type=kind, minimum=_number(schema, "minimum"), maximum=_number(schema, "maximum"))
+        case "array":
+            items, _ = _resolved(schema.get("items"), path, definitions)
+            options = _options(items, path)
+            if options is None:
+                raise _unfit(path, "a list must be of listed choices")
+            least, most = schema.get("minItems", 0), schema.get("maxItems")
+            return MultiChoice(options=options, at_least=least, at_most=most)
+        case other:
+            raise _unfit(path, f"type {other!r} is not flat; use text, number, boolean, or listed choices")
+
+
+def _open_text(schema: Schema, path: str) -> Open:
+    named = schema.get("format")
+    if named == "password" or schema.get("writeOnly"):
+        raise _unfit(path, "a question must not ask for a secret")
+    if named is not None and named not in _FORMATS:
+        raise _unfit(path, f"format {named!r} is unknown; use one of {', '.join(_FORMATS)}")
+    return Open(
+        type=_FORMATS[named] if named else "text",
+        min_length=schema.get("minLength", 1),
+        max_length=schema.get("maxLength"),
+        pattern=schema.get("pattern"),
+    )
+
+
+def _options(schema: Schema, path: str) -> tuple[Option, ...] | None:
+    """The listed choices of a schema, or None where it lists none."""
+    titled = schema.get("oneOf", schema.get("anyOf"))
+    if isinstance(titled, list):
+        if not all(isinstance(one, dict) and isinstance(one.get("const"), str) for one in titled):
+            raise _unfit(path, "each choice needs a text as its const")
+        return tuple(Option(id=one["const"], label=one.get("title") or one["const"]) for one in titled)
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if values is None:
+        return None
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise _unfit(path, "choices must be texts")
+    labels = schema.get("enumNames") or values
+    return tuple(Option(id=value, label=label) for value, label in zip(values, labels, strict=False))
+
+
+def _number(schema: Schema, bound: str) -> float | int | None:
+    exclusive = schema.get(f"exclusive{bound.capitalize()}")
+    if isinstance(exclusive, int) and schema.get("type") == "integer":
+        return exclusive + 1 if bound == "minimum" else exclusive - 1
+    return schema.get(bound)
+
+
+def _simple_to_schema(form: SimpleForm) -> Schema:
+    match form:
+        case Choice():
+            return {"type": "string", "oneOf": _titled(form.options)}
+        case MultiChoice():
+            schema: Schema = {
+                "type": "array",
+                "items": {"anyOf": _titled(form.options)},
+                "minItems": form.at_least,
+            }
+            return schema if form.at_most is None else {**schema, "maxItems": form.at_most}
+        case Confirm():
+            return {"type": "boolean"}
+        case Open(type="integer" | "number"):
+            bounds = {"minimum": form.minimum, "maximum": form.maximum}
+            return {"type": form.type} | {key: value for key, value in bounds.items() if value is not None}
+        case Open():
+            names = {ours: theirs for theirs, ours in _FORMATS.items()}
+            facets = {
+                "format": names.get(form.type),
+                "minLength": form.min_length or None,
+                "maxLength": form.max_length,
+                "pattern": form.pattern,
+            }
+            return {"type": "string"} | {key: value for key, value in facets.items() if value is not None}
+        case _:
+            assert_never(form)
+
+
+def _titled(options: tuple[Option, ...]) -> list[Schema]:
+    return [{"const": option.id, "title": option.label} for option in options]
+
+
+def _described(entry: Field) -> Schema:
+    extras = {"title": entry.title, "description": entry.description, "default": entry.default}
+    return _simple_to_schema(entry.form) | {key: value for key, value in extras.items() if value is not None}
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _unfit(path: str, message: str) -> InvalidQuestion:
+    return InvalidQuestion([Problem(path, message)])

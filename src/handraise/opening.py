@@ -1,0 +1,79 @@
+"""One address chooses the backend; the code around it does not change."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from handraise.desk.ids import uuid7_ids
+from handraise.desk.local import Engine, LocalDesk
+from handraise.model.composing import Limits, Span
+from handraise.model.errors import UnknownAddress
+from handraise.ports import Bus, Clock, IdFactory, Store
+
+
+@asynccontextmanager
+async def open_desk(
+    url: str | None = None,
+    *,
+    workspace: str = "default",
+    asker: str = "agent",
+    clock: Clock | None = None,
+    new_id: IdFactory | None = None,
+    limits: Limits | None = None,
+    bus: Bus | None = None,
+    poll_interval: Span = 1.0,
+    connections: int = 4,
+) -> AsyncIterator[LocalDesk]:
+    """A desk at an address, for as long as this context lasts.
+
+    The address is `url`, else `HANDRAISE_URL`, else one SQLite file in the user's data folder: `memory:`,
+    `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user@host/database`. `connections` is
+    the most that PostgreSQL gets from this desk, its listener included. A `bus` of one's own replaces the
+    one that fits the store.
+    """
+    address = url or os.environ.get("HANDRAISE_URL") or default_address()
+    async with _backend(address, clock, connections) as (store, fitting):
+        engine = Engine(store, bus or fitting, poll_interval=poll_interval)
+        desk = LocalDesk(
+            engine, workspace=workspace, asker=asker, new_id=new_id or uuid7_ids(), limits=limits or Limits()
+        )
+        try:
+            yield desk
+        finally:
+            await engine.close()
+
+
+def default_address() -> str:
+    """The address of the SQLite file in the user's data folder."""
+    home = Path.home()
+    if sys.platform == "darwin":
+        folder = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+    else:
+        folder = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return f"sqlite:///{folder / 'handraise' / 'handraise.db'}"
+
+
+def _backend(
+    address: str, clock: Clock | None, connections: int
+) -> AbstractAsyncContextManager[tuple[Store, Bus]]:
+    """Import only what the address needs: drivers are extras."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "memory" and not rest:
+        from handraise.backends.memory import open_memory  # noqa: PLC0415 -- only what is needed
+
+        return open_memory(clock=clock)
+    if scheme == "sqlite" and rest.startswith("///") and rest != "///":
+        from handraise.backends.sqlite import open_sqlite  # noqa: PLC0415 -- only what is needed
+
+        return open_sqlite(Path(rest.removeprefix("///")), clock=clock)
+    if scheme in ("postgresql", "postgres"):
+        from handraise.backends.postgres import open_postgres  # noqa: PLC0415 -- asyncpg is an extra
+
+        return open_postgres(address, clock=clock, connections=connections)
+    raise UnknownAddress(address)

@@ -1,0 +1,163 @@
+"""The two ports behind a desk, and the small ones beside them. Their docstrings are the contract.
+
+`handraise.testing` has the suite that every implementation must pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from handraise.model.errors import KeyConflict
+from handraise.model.events import Event
+from handraise.model.lifecycle import Move
+from handraise.model.outcomes import Outcome
+from handraise.model.people import Responder
+from handraise.model.questions import Draft, Question, Ref
+
+
+class Clock(Protocol):
+    """Where time comes from. None, as in production, means the store's own clock."""
+
+    def now(self) -> datetime | None:
+        """The present instant, or None to let the store decide."""
+        ...
+
+
+IdFactory = Callable[[], str]
+"""Makes the id of a new question; ids made later must sort later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which pending questions a page is about. What is None does not narrow it."""
+
+    workspace: str
+    conversation: str | None = None
+    recipient: Responder | None = None
+    asker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether a known question is settled, and how; the little that a wait needs."""
+
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a recovery found: how many questions it expired, and how many are live again."""
+
+    expired: int
+    live: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durability:
+    """What the store promises about an acknowledged write, and the settings it rests on."""
+
+    survives: str
+    settings: dict[str, str]
+
+
+class Store(Protocol):
+    """The truth. Every method is safe to call from any number of tasks, processes and hosts at once.
+
+    Methods that take many items give back one result for each, in the same order; one item never fails its
+    neighbours. Each call is atomic: its rows, its events and nothing else, or none of it. A store raises
+    `StoreUnavailable` where it cannot tell whether a call took effect or knows that it did not; no driver's
+    exception comes out of it. Instants come from the clock the store was given, else from its own.
+    """
+
+    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+        """Register drafts, each with its `asked` event.
+
+        A draft whose key exists in its workspace, or whose id does, gives back the stored question, settled
+        or not, and writes nothing; where its definition differs, the item's result is a `KeyConflict`. Two
+        drafts with one key in one call are one question.
+        """
+        ...
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        """Make moves on pending questions, each decided by one conditional statement as in `transition`.
+
+        A move that is accepted leaves exactly one event and gives back the question after it, which may
+        still be pending (a vote, an attempt). A refused move gives None and leaves nothing: the question is
+        unknown, settled, past its expiry, or the mover is not entitled; `read` tells which. Several moves
+        on one question in one call are decided in their order.
+        """
+        ...
+
+    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
+        """The questions as they stand, None for those that do not exist."""
+        ...
+
+    async def standings(self, refs: Collection[Ref]) -> dict[Ref, Standing]:
+        """Which of these are settled, and how; what does not exist is left out. The poll of all waits."""
+        ...
+
+    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+        """The question with this key, or None."""
+        ...
+
+    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+        """Pending, unexpired questions in the order of their ids, from just behind the id `after`."""
+        ...
+
+    async def sweep(self, *, limit: int) -> Sequence[Ref]:
+        """Do every due deed of every timeline and give back the questions that one of them settled.
+
+        Works in batches of `limit`, each atomic. Never waits for another sweep: what another process is
+        working on is passed over. A deed is done once, in its order, with one event.
+        """
+        ...
+
+    async def expire_older(self, workspace: str, max_age: timedelta, *, limit: int) -> Sequence[Ref]:
+        """Expire up to `limit` pending questions asked longer than `max_age` ago; give back which."""
+        ...
+
+    async def count_pending(self, workspace: str) -> int:
+        """How many questions are pending in a workspace."""
+        ...
+
+    async def history(self, ref: Ref) -> Sequence[Event]:
+        """Every event of one question, oldest first."""
+        ...
+
+    async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
+        """The workspace's events in a fixed order, from just behind the cursor `after`.
+
+        An event never appears before one that was already given out: whoever reads to the end and goes on
+        from the last cursor misses nothing, however late a transaction commits.
+        """
+        ...
+
+    async def durability(self) -> Durability:
+        """What an acknowledged write survives here."""
+        ...
+
+
+Heard = Callable[[Collection[Ref] | None], None]
+"""Called on the event loop with what a hint is about; None says that anything may have changed."""
+
+
+class Bus(Protocol):
+    """Hints. One may be lost, doubled or early, and nothing but speed changes.
+
+    A topic is the place of a question that was settled.
+    """
+
+    async def wake(self, topics: Collection[Ref]) -> None:
+        """Tell other processes about these topics. Never raises because nobody hears it."""
+        ...
+
+    def listen(self, heard: Heard) -> AbstractAsyncContextManager[None]:
+        """Hear hints of other processes while inside. On entering, hints already reach `heard`.
+
+        Calls `heard(None)` after any gap in which hints may have been lost.
+        """
+        ...

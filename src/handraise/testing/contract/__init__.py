@@ -1,0 +1,27 @@
+"""The contract of a backend, as a pytest class. To run it on yours, with pytest-asyncio in auto mode.
+
+For example:
+
+    class TestMine(DeskContract):
+        @pytest.fixture
+        def backend(self) -> Backend:
+            return AddressBackend("mine://…")
+
+Every test opens its own desks in a workspace of its own, so that one store can serve a whole run.
+"""
+
+from handraise.testing.contract.agreeing import AgreeingContract
+from handraise.testing.contract.answering import AnsweringContract
+from handraise.testing.contract.asking import AskingContract
+from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
+from handraise.testing.contract.looking import LookingContract
+from handraise.testing.contract.timing import TimingContract
+from handraise.testing.contract.waiting import WaitingContract
+
+__all__ = ["AddressBackend", "Backend", "DeskContract", "MemoryBackend"]
+
+
+class DeskContract(
+    AskingContract, AnsweringContract, AgreeingContract, WaitingContract, TimingContract, LookingContract
+):
+    """Everything that a desk promises, on whatever the `backend` fixture opens."""

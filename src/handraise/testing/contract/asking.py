@@ -1,0 +1,308 @@
+"""Asking: what can be posted, what is refused, and keys."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from handraise import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    Escalation,
+    Field,
+    Form,
+    InvalidQuestion,
+    KeyConflict,
+    Limits,
+    LocalDesk,
+    MultiChoice,
+    Open,
+    Option,
+    QuestionOptions,
+    Timeline,
+    counted_ids,
+)
+from handraise.testing.clock import ManualClock
+from handraise.testing.contract.backend import Backend, ContractFixtures
+from handraise.testing.promises import promise
+
+FORMS: dict[str, AnyForm] = {
+    "choice": Choice.of("Blue-green", "Canary"),
+    "choice with descriptions": Choice.of(Option(id="bg", label="Blue-green", description="Two fleets")),
+    "choice with other": Choice.of("a", "b", allow_other=True),
+    "multi_choice": MultiChoice.of("a", "b", "c", at_least=1, at_most=2),
+    "open": Open(),
+    "open integer": Open(type="integer", minimum=1, maximum=9),
+    "open pattern": Open(pattern=r"^\d{5}$"),
+    "confirm": Confirm(),
+    "form": Form(
+        fields=(
+            Field(name="size", form=Open(type="integer")),
+            Field(name="color", form=Choice.of("red", "blue"), required=False, default="red"),
+        )
+    ),
+    "approval": Approval.of("pay", {"amount": 12.5, "to": {"name": "Zoë"}}, editable=["amount"]),
+}
+
+UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
+    "an empty prompt": ("", {}),
+    "a blank prompt": (" \n", {}),
+    "a prompt with a NUL": ("a\x00b", {}),
+    "a prompt with half a surrogate": ("a\ud800b", {}),
+    "a prompt that is too long": ("x" * 10_001, {}),
+    "no option": ("Which?", {"choices": []}),
+    "an empty label": ("Which?", {"choices": ["a", " "]}),
+    "two options with one id": ("Which?", {"choices": ["a", "a"]}),
+    "two options that read alike": ("Which?", {"choices": ["Yes", "yes"]}),
+    "more options than the limit": ("Which?", {"choices": [str(n) for n in range(21)]}),
+    "choices and a form": ("Which?", {"choices": ["a"], "form": Confirm()}),
+    "bounds nobody can meet": ("Which?", {"form": MultiChoice.of("a", at_least=2)}),
+    "a pattern with look-ahead": ("Which?", {"form": Open(pattern="(?=a)b")}),
+    "a pattern that explodes": ("Which?", {"form": Open(pattern="(a{1000}){1000}")}),
+    "a form without fields": ("Which?", {"form": Form(fields=())}),
+    "a nested schema": (
+        "Which?",
+        {"form": {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}},
+    ),
+    "a remote reference": (
+        "Which?",
+        {"form": {"type": "object", "properties": {"a": {"$ref": "https://example.com/x"}}}},
+    ),
+    "a secret": (
+        "Which?",
+        {"form": {"type": "object", "properties": {"a": {"type": "string", "format": "password"}}}},
+    ),
+    "a digest of another action": (
+        "Pay?",
+        {"form": Approval.of("pay", {"amount": 1}).model_copy(update={"digest": "0" * 64})},
+    ),
+    "an edit of an unknown argument": ("Pay?", {"form": Approval.of("pay", {}, editable=["amount"])}),
+    "context that is too deep": ("Which?", {"context": [[[[[[[[[["x"]]]]]]]]]]}),
+    "context that is too large": ("Which?", {"context": "x" * 70_000}),
+    "context that is not JSON": ("Which?", {"context": {"when": timedelta(1)}}),
+    "a NaN in the state": ("Which?", {"state": float("nan")}),
+    "nobody to answer": ("Which?", {"recipients": ["agent"]}),
+    "fewer people than are needed": ("Which?", {"recipients": ["ana"], "need": 2}),
+    "need of nobody": ("Which?", {"need": 0}),
+    "no attempt": ("Which?", {"max_attempts": 0}),
+    "an expiry in the past": ("Which?", {"expires_in": 0}),
+    "a step behind the end": (
+        "Which?",
+        {"timeline": Timeline(remind=(timedelta(hours=2),), expire=timedelta(hours=1))},
+    ),
+    "an escalation to nobody": (
+        "Which?",
+        {"timeline": Timeline(escalate=(Escalation(after=timedelta(hours=1), to=()),))},
+    ),
+    "a default without an end": ("Which?", {"choices": ["a"], "timeline": Timeline(default="a")}),
+    "a default that does not fit": (
+        "Which?",
+        {"choices": ["a"], "timeline": Timeline(expire=timedelta(hours=1), default="b")},
+    ),
+    "a default for an approval": (
+        "Pay?",
+        {
+            "form": Approval.of("pay"),
+            "timeline": Timeline(expire=timedelta(hours=1), default={"decision": "approve"}),
+        },
+    ),
+}
+
+
+class AskingContract(ContractFixtures):
+    """Questions are stored as they were posted, once, or not at all."""
+
+    @promise("P1")
+    @pytest.mark.parametrize("kind", FORMS)
+    async def test_a_posted_question_is_there_for_everybody(
+        self, backend: Backend, clock: ManualClock, workspace: str, kind: str
+    ) -> None:
+        async with backend.open(clock=clock, workspace=workspace) as desk:
+            posted = await desk.post(
+                "What now? Ünïcode ✋", form=FORMS[kind], context={"a": [1, None, "ü"]}, state={"step": 7}
+            )
+        async with backend.open(clock=clock, workspace=workspace) as another:
+            read = await another.get(posted.id)
+        assert read == posted
+        assert read.form == FORMS[kind]
+        assert (read.prompt, read.context, read.state) == (
+            "What now? Ünïcode ✋",
+            {"a": [1, None, "ü"]},
+            {"step": 7},
+        )
+        assert read.status == "pending"
+        assert read.asked_at == clock.now()
+
+    @promise("P1")
+    async def test_everything_said_about_a_question_is_kept(self, desk: LocalDesk) -> None:
+        timeline = Timeline(
+            remind=(timedelta(minutes=5),),
+            escalate=(Escalation(after=timedelta(hours=1), to=("group:leads", "zoe")),),
+            expire=timedelta(days=1),
+            default="b",
+        )
+        posted = await desk.post(
+            "Which?",
+            choices=["a", "b"],
+            key="k",
+            conversation="c",
+            tool_call="call_1",
+            recipients=["ana", "group:ops"],
+            need=2,
+            veto=True,
+            max_attempts=3,
+            timeline=timeline,
+        )
+        read = await desk.get(posted.id)
+        assert read == posted
+        assert (read.key, read.conversation, read.tool_call) == ("k", "c", "call_1")
+        assert (read.recipients, read.need, read.veto, read.max_attempts) == (
+            ("ana", "group:ops"),
+            2,
+            True,
+            3,
+        )
+        assert read.timeline == timeline
+        assert read.expires_at == read.asked_at + timedelta(days=1)
+
+    @pytest.mark.parametrize("what", UNASKABLE)
+    async def test_what_cannot_be_asked_fails_at_once_and_registers_nothing(
+        self, desk: LocalDesk, what: str
+    ) -> None:
+        prompt, options = UNASKABLE[what]
+        with pytest.raises(InvalidQuestion) as refused:
+            await desk.post(prompt, **options)
+        assert refused.value.problems
+        assert (await desk.pending()).questions == []
+        assert await desk.feed() == []
+
+    async def test_every_problem_is_told_not_only_the_first(self, desk: LocalDesk) -> None:
+        with pytest.raises(InvalidQuestion) as refused:
+            await desk.post("", choices=["a", "a", ""], need=0)
+        paths = {problem.path for problem in refused.value.problems}
+        assert {"prompt", "need", "form.options[1].id", "form.options[2].label"} <= paths
+
+    async def test_limits_can_be_set(self, backend: Backend, workspace: str) -> None:
+        async with backend.open(workspace=workspace, limits=Limits(options=3)) as desk:
+            await desk.post("Which?", choices=["a", "b", "c"])
+            with pytest.raises(InvalidQuestion, match="at most 3 options"):
+                await desk.post("Which?", choices=["a", "b", "c", "d"])
+
+    async def test_ids_come_from_the_factory(self, backend: Backend, workspace: str) -> None:
+        async with backend.open(workspace=workspace, new_id=counted_ids("clarify")) as desk:
+            assert [(await desk.post("One?")).id, (await desk.post("Two?")).id] == ["clarify-1", "clarify-2"]
+
+    async def test_a_factory_that_starts_again_finds_the_same_questions(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with backend.open(workspace=workspace, new_id=counted_ids()) as desk:
+            first = await desk.post("One?")
+        async with backend.open(workspace=workspace, new_id=counted_ids()) as replayed:
+            assert await replayed.post("One?") == first
+        async with backend.open(workspace=workspace, new_id=counted_ids()) as changed:
+            with pytest.raises(KeyConflict):
+                await changed.post("Another one?")
+
+    @promise("P9")
+    async def test_the_same_key_gives_the_same_question(self, desk: LocalDesk) -> None:
+        first = await desk.post("Which?", choices=["a", "b"], key="deploy-42")
+        again = await desk.post("Which?", choices=["a", "b"], key="deploy-42")
+        assert again == first
+        assert len((await desk.pending()).questions) == 1
+
+    @promise("P9", "P3")
+    async def test_the_same_key_finds_the_answer_given_meanwhile(
+        self, backend: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        async with backend.open(clock=clock, workspace=workspace) as asker:
+            question = await asker.post("Which?", choices=["a", "b"], key="deploy-42")
+        async with backend.open(clock=clock, workspace=workspace) as person:
+            await person.answer(question.id, "b", by="ana")
+        async with backend.open(clock=clock, workspace=workspace) as restarted:
+            assert await restarted.ask("Which?", choices=["a", "b"], key="deploy-42", timeout=5) == "b"
+
+    @promise("P9")
+    async def test_concurrent_posts_with_one_key_are_one_question(
+        self, backend: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        async with (
+            backend.open(clock=clock, workspace=workspace) as one,
+            backend.open(clock=clock, workspace=workspace) as two,
+        ):
+            posted = await asyncio.gather(*(desk.post("Which?", key="k") for desk in (one, two) * 10))
+            assert len({question.id for question in posted}) == 1
+            assert len((await one.pending()).questions) == 1
+            assert [event.kind for event in await one.feed()] == ["asked"]
+
+    @promise("P9")
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"choices": ["a", "c"]},
+            {"choices": ["a", "b"], "recipients": ["ana"]},
+            {"choices": ["a", "b"], "conversation": "other"},
+            {"choices": ["a", "b"], "expires_in": 60},
+            {"form": Confirm()},
+        ],
+        ids=" ".join,
+    )
+    async def test_the_same_key_for_another_question_shows_both(
+        self, desk: LocalDesk, changed: dict[str, Any]
+    ) -> None:
+        first = await desk.post("Which?", choices=["a", "b"], key="k")
+        with pytest.raises(KeyConflict) as conflict:
+            await desk.post("Which?", **{**changed, "key": "k"})
+        assert conflict.value.existing == first
+        assert first.definition in str(conflict.value)
+        assert conflict.value.draft.definition in str(conflict.value)
+        assert await desk.get(first.id) == first
+
+    @promise("P9")
+    async def test_context_and_state_may_differ_under_one_key(self, desk: LocalDesk) -> None:
+        first = await desk.post("Which?", key="k", context={"run": 1}, state={"run": 1})
+        again = await desk.post("Which?", key="k", context={"run": 2}, state={"run": 2})
+        assert again == first
+
+    async def test_a_key_of_another_asker_is_refused_without_showing_it(self, desk: LocalDesk) -> None:
+        await desk.post("My secret plan?", key="k")
+        with pytest.raises(KeyConflict) as conflict:
+            await desk.at(asker="another agent").post("My secret plan?", key="k")
+        assert conflict.value.existing is None
+        assert "secret" not in str(conflict.value)
+
+    async def test_without_a_key_equal_texts_are_two_questions(self, desk: LocalDesk) -> None:
+        one, two = await desk.post("Which?"), await desk.post("Which?")
+        assert one.id != two.id
+        await desk.answer(one.id, "this", by="ana")
+        assert (await desk.get(two.id)).status == "pending"
+
+    async def test_find_by_key(self, desk: LocalDesk) -> None:
+        question = await desk.post("Which?", key="k")
+        assert await desk.find_by_key("k") == question
+        assert await desk.find_by_key("another") is None
+
+    async def test_one_bad_question_does_not_fail_its_neighbours(self, desk: LocalDesk) -> None:
+        await desk.post("Which?", key="k")
+        results = await asyncio.gather(
+            desk.post("One?"),
+            desk.post("Conflicting?", key="k"),
+            desk.post(""),
+            desk.post("Two?"),
+            return_exceptions=True,
+        )
+        assert [type(result).__name__ for result in results] == [
+            "Question",
+            "KeyConflict",
+            "InvalidQuestion",
+            "Question",
+        ]
+        assert {question.prompt for question in (await desk.pending()).questions} == {
+            "Which?",
+            "One?",
+            "Two?",
+        }

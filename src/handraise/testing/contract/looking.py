@@ -1,0 +1,185 @@
+"""Looking: pages, histories, the feed, and the walls between workspaces."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from handraise import Event, InvalidAnswer, LocalDesk, Question, QuestionNotFound, Responder, Timeline
+from handraise.testing.clock import ManualClock
+from handraise.testing.contract.backend import Backend, ContractFixtures
+from handraise.testing.promises import promise
+
+
+class LookingContract(ContractFixtures):
+    """What is pending can be redrawn from the store alone; what happened can be read in order."""
+
+    async def test_pending_lists_what_is_open_oldest_first(self, desk: LocalDesk) -> None:
+        posted = [await desk.post(f"Which {n}?") for n in range(5)]
+        await desk.answer(posted[1].id, "a", by="ana")
+        await desk.withdraw(posted[3].id)
+        assert (await desk.pending()).questions == [posted[0], posted[2], posted[4]]
+
+    @pytest.mark.parametrize("filtered", ["all", "asker", "conversation", "recipient"])
+    async def test_pages_go_on_where_the_last_one_ended(self, desk: LocalDesk, filtered: str) -> None:
+        posted = [
+            await desk.post(f"Which {n}?", conversation="c", recipients=["ana", "group:ops"])
+            for n in range(7)
+        ]
+        narrow: dict[str, dict[str, str | Responder]] = {
+            "all": {},
+            "asker": {"asker": "agent"},
+            "conversation": {"conversation": "c"},
+            "recipient": {"recipient": Responder("ana", groups=frozenset({"ops"}))},
+        }
+        seen: list[Question] = []
+        after = None
+        for _ in range(4):
+            page = await desk.pending(after=after, limit=3, **narrow[filtered])  # type: ignore[arg-type]  # one filter at a time
+            seen += page.questions
+            after = page.after
+            if after is None:
+                break
+        assert seen == posted
+
+    async def test_pages_do_not_jump_when_something_before_them_is_settled(self, desk: LocalDesk) -> None:
+        posted = [await desk.post(f"Which {n}?") for n in range(6)]
+        first = await desk.pending(limit=2)
+        await desk.answer(posted[0].id, "a", by="ana")
+        second = await desk.pending(limit=2, after=first.after)
+        assert second.questions == posted[2:4]
+
+    async def test_pending_narrows_by_conversation_asker_and_both(self, desk: LocalDesk) -> None:
+        other = desk.at(asker="other")
+        one = await desk.post("One?", conversation="c1")
+        two = await other.post("Two?", conversation="c1")
+        three = await other.post("Three?", conversation="c2")
+        four = await other.post("Four?")
+        assert (await desk.pending(conversation="c1")).questions == [one, two]
+        assert (await desk.pending(asker="other")).questions == [two, three, four]
+        assert (await desk.pending(asker="other", conversation="c1")).questions == [two]
+        assert (await desk.pending(conversation="c3")).questions == []
+
+    async def test_an_inbox_holds_what_a_person_may_answer(self, desk: LocalDesk) -> None:
+        anyone = await desk.post("Anyone?")
+        ana = await desk.post("Ana?", recipients=["ana"])
+        ops = await desk.post("Ops?", recipients=["group:ops"], conversation="c")
+        await desk.at(asker="ana").post("Asked by Ana?")
+        bobs = await desk.at(asker="bob").post("Asked by Bob?", recipients=["ana", "group:ops"])
+        assert (await desk.pending(recipient="ana")).questions == [anyone, ana, bobs]
+        in_ops = Responder("bob", groups=frozenset({"ops"}))
+        listed = [question.prompt for question in (await desk.pending(recipient=in_ops)).questions]
+        assert listed == ["Anyone?", "Ops?", "Asked by Ana?"]
+        assert (await desk.pending(recipient=in_ops, conversation="c")).questions == [ops]
+        assert (await desk.pending(recipient="ana", conversation="c")).questions == []
+        assert (await desk.pending(recipient="ana", asker="bob")).questions == [bobs]
+
+    @promise("P7")
+    async def test_every_transition_leaves_exactly_one_event(
+        self, desk: LocalDesk, clock: ManualClock
+    ) -> None:
+        question = await desk.post("Which?", choices=["a"], need=2, timeline=Timeline(remind=(timedelta(1),)))
+        with pytest.raises(InvalidAnswer):
+            await desk.answer(question.id, "x", by="ana", channel="web")
+        clock.advance(timedelta(1))
+        await desk.sweep()
+        await desk.answer(question.id, "a", by="ana", channel="web")
+        await desk.answer(question.id, "a", by="bob", channel="slack")
+        events = await desk.history(question.id)
+        assert [(event.kind, event.by, event.channel) for event in events] == [
+            ("asked", "agent", None),
+            ("attempted", "ana", "web"),
+            ("reminded", None, None),
+            ("voted", "ana", "web"),
+            ("answered", "bob", "slack"),
+        ]
+        assert all(event.question_id == question.id for event in events)
+        assert [event.at for event in events[1:3]] == [question.asked_at, clock.now()]
+
+    async def test_the_history_of_an_unknown_question_is_an_error(self, desk: LocalDesk) -> None:
+        with pytest.raises(QuestionNotFound):
+            await desk.history("nonesuch")
+        with pytest.raises(QuestionNotFound):
+            await desk.get("nonesuch")
+
+    @promise("P7")
+    async def test_the_feed_gives_everything_once_in_order(self, desk: LocalDesk) -> None:
+        questions = [await desk.post(f"Which {n}?") for n in range(3)]
+        for question in questions:
+            await desk.answer(question.id, "a", by="ana")
+        seen: list[Event] = []
+        after = None
+        while page := await desk.feed(after=after, limit=2):
+            assert len(page) <= 2
+            seen += page
+            after = page[-1].cursor
+        assert [(event.question_id, event.kind) for event in seen] == [
+            *((question.id, "asked") for question in questions),
+            *((question.id, "answered") for question in questions),
+        ]
+        assert len({event.cursor for event in seen}) == len(seen)
+
+    @promise("P7")
+    async def test_a_reader_of_the_feed_misses_nothing_while_others_write(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with backend.open(workspace=workspace) as one, backend.open(workspace=workspace) as two:
+
+            async def write(desk: LocalDesk) -> None:
+                for _ in range(20):
+                    question = await desk.post("Which?")
+                    await desk.answer(question.id, "a", by="ana")
+
+            async def read() -> list[str]:
+                seen: list[str] = []
+                after = None
+                while len(seen) < 160:
+                    page = await one.feed(after=after, limit=7)
+                    seen += [f"{event.question_id} {event.kind}" for event in page]
+                    after = page[-1].cursor if page else after
+                    await asyncio.sleep(0)
+                return seen
+
+            reading = asyncio.create_task(read())
+            await asyncio.gather(*(write(desk) for desk in (one, two, one, two)))
+            seen = await reading
+            assert len(seen) == len(set(seen)) == 160
+
+    @promise("P8")
+    async def test_no_row_crosses_a_workspace(self, desk: LocalDesk, workspace: str) -> None:
+        elsewhere = desk.at(f"{workspace}-2")
+        question = await desk.post("Which?", key="k", conversation="c", recipients=["ana"])
+        same_key = await elsewhere.post("Something else?", key="k")
+        assert same_key.id != question.id
+        with pytest.raises(QuestionNotFound):
+            await elsewhere.get(question.id)
+        with pytest.raises(QuestionNotFound):
+            await elsewhere.history(question.id)
+        with pytest.raises(QuestionNotFound):
+            await elsewhere.withdraw(question.id)
+        with pytest.raises(QuestionNotFound):
+            await elsewhere.decline(question.id, by="ana")
+        for page in (
+            await elsewhere.pending(),
+            await elsewhere.pending(recipient="ana"),
+            await elsewhere.pending(conversation="c"),
+            await elsewhere.pending(asker="agent"),
+        ):
+            assert question not in page.questions
+        assert {event.question_id for event in await elsewhere.feed()} == {same_key.id}
+        assert await elsewhere.find_by_key("k") == same_key
+
+    @promise("P8")
+    async def test_two_workspaces_may_use_the_same_ids(self, backend: Backend, workspace: str) -> None:
+        async with backend.open(workspace=workspace, new_id=lambda: "q-1") as desk:
+            mine, yours = await desk.post("Mine?"), await desk.at(f"{workspace}-2").post("Yours?")
+            await desk.answer(mine.id, "a", by="ana")
+            assert (await desk.get("q-1")).status == "answered"
+            assert (await desk.at(f"{workspace}-2").get("q-1")).status == "pending"
+            assert (yours.prompt, len(await desk.feed())) == ("Yours?", 2)
+
+    @promise("P3")
+    async def test_the_durability_in_force_is_said(self, desk: LocalDesk) -> None:
+        assert (await desk.durability()).survives

@@ -1,0 +1,226 @@
+"""Timing: silence is never consent, and only what the asker named happens."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from handraise import (
+    AlreadySettled,
+    Answered,
+    Approval,
+    Escalation,
+    Expired,
+    LocalDesk,
+    NotAnswered,
+    NotEntitled,
+    Recovered,
+    Timeline,
+)
+from handraise.testing.clock import ManualClock
+from handraise.testing.contract.backend import SOON, Backend, ContractFixtures
+from handraise.testing.promises import promise
+
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+
+
+class TimingContract(ContractFixtures):
+    """Timelines are the store's own doing, by one clock."""
+
+    @promise("P10")
+    async def test_without_a_timeline_it_waits_for_ever(self, desk: LocalDesk, clock: ManualClock) -> None:
+        question = await desk.post("Which?")
+        clock.advance(timedelta(days=3650))
+        await desk.sweep()
+        assert (await desk.get(question.id)).status == "pending"
+        assert (await desk.answer(question.id, "a", by="ana")).status == "answered"
+
+    @promise("P10", "P13")
+    async def test_it_expires_when_told_to(self, desk: LocalDesk, clock: ManualClock) -> None:
+        question = await desk.post("Which?", expires_in=_HOUR)
+        clock.advance(_HOUR - _MINUTE)
+        await desk.sweep()
+        assert (await desk.get(question.id)).status == "pending"
+        clock.advance(_MINUTE)
+        assert await desk.sweep() >= 1
+        assert (await desk.get(question.id)).outcome == Expired(at=clock.now())
+        assert [event.kind for event in await desk.history(question.id)] == ["asked", "expired"]
+
+    @promise("P2")
+    async def test_a_late_answer_is_refused_even_before_a_sweep(
+        self, desk: LocalDesk, clock: ManualClock
+    ) -> None:
+        question = await desk.post("Which?", expires_in=_HOUR)
+        clock.advance(_HOUR)
+        with pytest.raises(AlreadySettled) as late:
+            await desk.answer(question.id, "a", by="ana")
+        assert late.value.outcome == Expired(at=clock.now())
+
+    @promise("P5")
+    @pytest.mark.parametrize("look", ["get", "find", "pending", "post"])
+    async def test_nobody_sees_an_expired_question_as_pending(
+        self, desk: LocalDesk, clock: ManualClock, look: str
+    ) -> None:
+        question = await desk.post("Which?", expires_in=_HOUR, key="k")
+        clock.advance(_DAY)
+        if look == "pending":
+            assert (await desk.pending()).questions == []
+        elif look == "get":
+            assert (await desk.get(question.id)).status == "expired"
+        elif look == "find":
+            found = await desk.find_by_key("k")
+            assert found is not None
+            assert found.status == "expired"
+        else:
+            assert (await desk.post("Which?", expires_in=_HOUR, key="k")).status == "expired"
+
+    @promise("P13")
+    async def test_a_default_is_taken_only_where_it_was_named_and_is_marked(
+        self, desk: LocalDesk, clock: ManualClock
+    ) -> None:
+        timeline = Timeline(expire=_HOUR, default="b")
+        question = await desk.post("Which?", choices=["a", "b"], timeline=timeline, key="k")
+        clock.advance(_HOUR)
+        await desk.sweep()
+        outcome = (await desk.get(question.id)).outcome
+        assert outcome == Answered(value="b", at=clock.now(), by=None, source="default")
+        assert "by default" in str(outcome)
+        assert [event.kind for event in await desk.history(question.id)] == ["asked", "answered"]
+        assert await desk.ask("Which?", choices=["a", "b"], timeline=timeline, key="k", timeout=SOON) == "b"
+
+    @promise("P11")
+    async def test_an_approval_expires_into_not_approved(self, desk: LocalDesk, clock: ManualClock) -> None:
+        form = Approval.of("pay", {"amount": 1})
+        await desk.post("Pay?", form=form, expires_in=_HOUR, key="k")
+        clock.advance(_HOUR)
+        with pytest.raises(NotAnswered) as ended:
+            await desk.ask("Pay?", form=form, expires_in=_HOUR, key="k", timeout=SOON)
+        assert isinstance(ended.value.outcome, Expired)
+
+    @promise("P7")
+    async def test_reminders_come_in_order_once_each(self, desk: LocalDesk, clock: ManualClock) -> None:
+        timeline = Timeline(remind=(2 * _HOUR, _HOUR), expire=_DAY)
+        question = await desk.post("Which?", timeline=timeline)
+        for _ in range(3):
+            clock.advance(_HOUR)
+            await desk.sweep()
+            await desk.sweep()
+        assert [event.kind for event in await desk.history(question.id)] == ["asked", "reminded", "reminded"]
+        assert (await desk.get(question.id)).status == "pending"
+
+    @promise("P7")
+    async def test_a_sweep_that_comes_late_does_every_step(self, desk: LocalDesk, clock: ManualClock) -> None:
+        timeline = Timeline(remind=(_MINUTE,), escalate=(Escalation(after=_HOUR, to=("zoe",)),), expire=_DAY)
+        question = await desk.post("Which?", timeline=timeline, recipients=["ana"])
+        clock.advance(_DAY)
+        assert await desk.sweep() >= 1
+        assert [event.kind for event in await desk.history(question.id)] == [
+            "asked",
+            "reminded",
+            "escalated",
+            "expired",
+        ]
+
+    async def test_an_escalation_lets_others_answer_too(self, desk: LocalDesk, clock: ManualClock) -> None:
+        timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("zoe", "group:leads")),))
+        question = await desk.post("Which?", recipients=["ana"], timeline=timeline)
+        with pytest.raises(NotEntitled):
+            await desk.answer(question.id, "a", by="zoe")
+        assert (await desk.pending(recipient="zoe")).questions == []
+        clock.advance(_HOUR)
+        await desk.sweep()
+        escalated = await desk.get(question.id)
+        assert escalated.audience == ("ana", "zoe", "group:leads")
+        assert (await desk.pending(recipient="zoe")).questions == [escalated]
+        assert (await desk.pending(recipient="ana")).questions == [escalated]
+        assert (await desk.history(question.id))[-1].data == {"to": ["zoe", "group:leads"]}
+        assert (await desk.answer(question.id, "a", by="zoe")).status == "answered"
+        assert (await desk.pending(recipient="zoe")).questions == []
+
+    async def test_an_escalation_does_not_narrow_a_question_to_anyone(
+        self, desk: LocalDesk, clock: ManualClock
+    ) -> None:
+        timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("zoe",)),))
+        question = await desk.post("Which?", timeline=timeline)
+        clock.advance(_HOUR)
+        await desk.sweep()
+        assert (await desk.answer(question.id, "a", by="bob")).status == "answered"
+
+    async def test_an_answer_stops_the_timeline(self, desk: LocalDesk, clock: ManualClock) -> None:
+        question = await desk.post("Which?", timeline=Timeline(remind=(_HOUR,), expire=_DAY))
+        settled = await desk.answer(question.id, "a", by="ana")
+        clock.advance(2 * _DAY)
+        await desk.sweep()
+        assert await desk.get(question.id) == settled
+
+    @promise("P7")
+    async def test_many_sweeps_at_once_do_each_deed_once(
+        self, backend: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        async with (
+            backend.open(clock=clock, workspace=workspace) as one,
+            backend.open(clock=clock, workspace=workspace) as two,
+        ):
+            questions = [await one.post("Which?", expires_in=_HOUR) for _ in range(30)]
+            clock.advance(_HOUR)
+            await asyncio.gather(*(desk.sweep() for desk in (one, two) * 4))
+            for question in questions:
+                assert [event.kind for event in await two.history(question.id)] == ["asked", "expired"]
+
+    @promise("P2")
+    async def test_answers_race_with_the_sweep_to_one_outcome(
+        self, backend: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        async with (
+            backend.open(clock=clock, workspace=workspace) as one,
+            backend.open(clock=clock, workspace=workspace) as two,
+        ):
+            questions = [await one.post("Which?", expires_in=_HOUR) for _ in range(20)]
+            clock.advance(_HOUR - timedelta(microseconds=1))
+
+            async def advance_and_sweep() -> None:
+                await asyncio.sleep(0)
+                clock.advance(timedelta(microseconds=1))
+                await two.sweep()
+
+            await asyncio.gather(
+                advance_and_sweep(),
+                *(one.answer(question.id, "a", by="ana") for question in questions),
+                return_exceptions=True,
+            )
+            await one.sweep()
+            for question in questions:
+                kinds = [event.kind for event in await one.history(question.id)]
+                assert kinds in (["asked", "answered"], ["asked", "expired"])
+                assert (await two.get(question.id)).status.value == kinds[-1].value
+
+    @promise("P4", "P10")
+    async def test_a_waiter_is_told_of_an_expiry_without_anybody_sweeping(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        # No clock of ours: the store's own decides.
+        async with backend.open(workspace=workspace, poll_interval=0.05) as desk:
+            question = await desk.post("Which?", expires_in=0.1)
+            assert isinstance(await desk.wait(question.id, timeout=SOON), Expired)
+
+    @promise("P10")
+    async def test_recover_expires_what_is_too_old_and_counts_the_rest(
+        self, backend: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        async with backend.open(clock=clock, workspace=workspace) as before:
+            old = [await before.post("Old?") for _ in range(3)]
+            answered = await before.post("Answered?")
+            await before.answer(answered.id, "a", by="ana")
+            clock.advance(_HOUR)
+            young = [await before.post("Young?") for _ in range(2)]
+            elsewhere = await before.at(f"{workspace}-2").post("Elsewhere?")
+        async with backend.open(clock=clock, workspace=workspace) as restarted:
+            assert await restarted.recover(_MINUTE) == Recovered(expired=3, live=2)
+            assert await restarted.recover(_MINUTE) == Recovered(expired=0, live=2)
+            assert {(await restarted.get(each.id)).status for each in old} == {"expired"}
+            assert {(await restarted.get(each.id)).status for each in young} == {"pending"}
+            assert (await restarted.history(old[0].id))[-1].kind == "expired"
+            assert (await restarted.answer(young[0].id, "a", by="ana")).status == "answered"
+            assert (await restarted.at(f"{workspace}-2").get(elsewhere.id)).status == "pending"

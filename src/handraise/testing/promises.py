@@ -1,0 +1,34 @@
+"""The promises, and the mark that ties a test to the ones it can see broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+Test = TypeVar("Test", bound=Callable[..., object])
+
+PROMISES = {
+    "P1": "An acknowledged question is never lost.",
+    "P2": "At most one outcome is ever recorded, and every reader sees the same one.",
+    "P3": "An acknowledged answer is never lost.",
+    "P4": "Every settled question reaches every live waiter within the poll interval, normally at once.",
+    "P5": "Nothing is delivered that was not recorded.",
+    "P6": "A settled status never changes.",
+    "P7": "Every transition leaves exactly one event.",
+    "P8": "No row crosses a workspace.",
+    "P9": "The same key gives the same question.",
+    "P10": "Nobody waits for ever unless they asked to.",
+    "P11": "An error never means approved.",
+    "P12": "An answer that does not fit leaves the question pending, and its giver is told why.",
+    "P13": "The result says how it came about.",
+}
+
+
+def promise(*ids: str) -> Callable[[Test], Test]:
+    """Tie a test to the promises it proves."""
+    unknown = [each for each in ids if each not in PROMISES]
+    if unknown:
+        raise ValueError(f"There is no promise {', '.join(unknown)}.")
+    return pytest.mark.promise(*ids)

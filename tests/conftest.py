@@ -1,0 +1,39 @@
+"""Fixtures for everybody: a database of our own on the real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+POSTGRES = os.environ.get("HANDRAISE_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a new database that is dropped at the end. A missing server is a failure."""
+    name = f"handraise_test_{uuid.uuid4().hex[:12]}"
+    asyncio.run(_execute(f'create database "{name}"'))
+    try:
+        yield urlunsplit(urlsplit(POSTGRES)._replace(path=f"/{name}"))
+    finally:
+        asyncio.run(_execute(f'drop database "{name}" with (force)'))
+
+
+async def _execute(sql: str) -> None:
+    try:
+        connection = await asyncpg.connect(POSTGRES)
+    except (OSError, asyncpg.PostgresError) as error:
+        pytest.fail(
+            f"These tests need PostgreSQL at {POSTGRES} ({error}). Start it, or set HANDRAISE_TEST_POSTGRES.",
+            pytrace=False,
+        )
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
