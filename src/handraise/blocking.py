@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from handraise.desk.blocking import BlockingDesk, LoopThread
+from handraise.model.errors import DeskClosed
 from handraise.opening import open_desk as open_async_desk
 
 __all__ = ["BlockingDesk", "open_desk"]
@@ -22,6 +23,7 @@ def open_desk(url: str | None = None, **options: Any) -> Iterator[BlockingDesk]:
         try:
             yield BlockingDesk(desk, loop)
         finally:
-            loop.run(opened.__aexit__(None, None, None))
+            with suppress(DeskClosed):  # at the end of the process nothing is left to close
+                loop.run(opened.__aexit__(None, None, None))
     finally:
         loop.close()

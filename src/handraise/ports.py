@@ -42,13 +42,6 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Whether a known question is settled, and how; the little that a wait needs."""
-
-    outcome: Outcome | None
-
-
-@dataclass(frozen=True, slots=True)
 class Recovered:
     """What a recovery found: how many questions it expired, and how many are live again."""
 
@@ -96,8 +89,11 @@ class Store(Protocol):
         """The questions as they stand, None for those that do not exist."""
         ...
 
-    async def standings(self, refs: Collection[Ref]) -> dict[Ref, Standing]:
-        """Which of these are settled, and how; what does not exist is left out. The poll of all waits."""
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """The outcomes of those that are settled, and None for those that do not exist.
+
+        What is pending is left out: this is the poll of all waits, and most of them still wait.
+        """
         ...
 
     async def find_by_key(self, workspace: str, key: str) -> Question | None:

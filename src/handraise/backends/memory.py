@@ -12,10 +12,10 @@ from handraise.model.errors import KeyConflict
 from handraise.model.events import Event, EventKind
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Move, expire, next_step, transition
-from handraise.model.outcomes import Status
+from handraise.model.outcomes import Outcome, Status
 from handraise.model.people import may_respond
 from handraise.model.questions import Draft, Question, Ref, same_question
-from handraise.ports import Clock, Durability, Filter, Heard, Standing
+from handraise.ports import Clock, Durability, Filter, Heard
 
 
 @asynccontextmanager
@@ -54,9 +54,14 @@ class MemoryStore:
         """Questions by their places; see the port."""
         return [self._seen(ref) for ref in refs]
 
-    async def standings(self, refs: Collection[Ref]) -> dict[Ref, Standing]:
-        """How questions stand; see the port."""
-        return {ref: Standing(self._questions[ref].outcome) for ref in refs if ref in self._questions}
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """The outcomes of what is settled; see the port."""
+        found = {ref: self._questions.get(ref) for ref in refs}
+        return {
+            ref: question.outcome if question else None
+            for ref, question in found.items()
+            if question is None or question.outcome is not None
+        }
 
     async def find_by_key(self, workspace: str, key: str) -> Question | None:
         """The question with a key; see the port."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import sys
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from handraise.desk.local import PAGE, LocalDesk, Page
 from handraise.model.composing import QuestionOptions, Span
+from handraise.model.errors import DeskClosed
 from handraise.model.events import Event
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome
@@ -31,6 +33,9 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which is cancelled where the calling thread is interrupted."""
+        if sys.is_finalizing():  # daemon threads have stopped by now, and nobody would ever do it
+            work.close()
+            raise DeskClosed
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -41,6 +46,8 @@ class LoopThread:
 
     def close(self) -> None:
         """Stop the loop and its thread."""
+        if sys.is_finalizing():
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

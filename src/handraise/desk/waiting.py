@@ -22,7 +22,7 @@ from handraise.ports import Bus, Store
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 10_000
-_SPARE = 10  # a poll that took a second leaves the store alone for ten
+_SPARE = 4  # a poll that took a second leaves the store alone for four
 
 
 class WaitingRoom:
@@ -106,13 +106,11 @@ class WaitingRoom:
         while self._unread:
             refs = list(islice(self._unread, _AT_ONCE))
             self._unread.difference_update(refs)
-            standings = await self._store.standings(refs)
-            for ref in refs:
-                standing = standings.get(ref)
-                if standing is None:
+            for ref, outcome in (await self._store.outcomes(refs)).items():
+                if outcome is None:
                     self._refuse(ref, QuestionNotFound(ref.id, ref.workspace))
-                elif standing.outcome is not None:
-                    self.tell(ref, standing.outcome)
+                else:
+                    self.tell(ref, outcome)
 
     def _refuse(self, ref: Ref, error: HandraiseError) -> None:
         for wait in list(self._waits.get(ref, ())):

@@ -6,17 +6,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-from handraise.model.errors import MissingExtra, StoreUnavailable
+import asyncpg
 
-try:
-    import asyncpg
-except ImportError as error:
-    raise MissingExtra("asyncpg", "postgres") from error
+from handraise.model.errors import StoreUnavailable
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 APPLICATION = "handraise"
+
+SETTINGS = {
+    "application_name": APPLICATION,
+    # A batched statement's plan does not depend on its arrays, but PostgreSQL would plan it anew each time:
+    # 0.4 to 0.7 ms, as much as doing it.
+    "plan_cache_mode": "force_generic_plan",
+}
 
 _TRANSIENT = (
     asyncpg.DeadlockDetectedError,
@@ -33,7 +37,7 @@ async def open_pool(address: str, size: int) -> Pool:
             max_size=size,
             command_timeout=60,
             reset=_leave_as_is,
-            server_settings={"application_name": APPLICATION},
+            server_settings=SETTINGS,
         )
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise _unavailable(error) from error
@@ -41,7 +45,7 @@ async def open_pool(address: str, size: int) -> Pool:
 
 async def open_listener(address: str) -> asyncpg.Connection[asyncpg.Record]:
     """The one connection that LISTENs."""
-    settings = {"application_name": f"{APPLICATION} listener"}
+    settings = {**SETTINGS, "application_name": f"{APPLICATION} listener"}
     return await asyncpg.connect(address, server_settings=settings, command_timeout=15, timeout=15)
 
 

@@ -225,53 +225,67 @@ select q.*, q.status = 'pending' and q.expires_at <= coalesce(:now::timestamptz,
 from unnest(:workspaces::text[], :keys::text[]) as t (workspace, key)
 join handraise.questions as q on q.workspace = t.workspace and q.key = t.key;
 
--- name: standings
--- How questions stand, for all waits of a process at once.
-select q.workspace, q.id, q.status, q.settled_at, q.outcome
+-- name: outcomes
+-- Which of these are pending no more, or do not exist: the poll of all waits of a process at once.
+select t.workspace, t.id, q.status, q.settled_at, q.outcome
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
-join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
+left join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
+where q.status is distinct from 'pending';
 
 -- name: pending_all
--- A page of everything pending in a workspace.
+-- A page of everything pending in a workspace: the walk along the index first, then only its rows.
+with page as materialized (
+    select i.workspace, i.question_id
+    from handraise.inbox as i
+    where i.workspace = :workspace and i.main and i.question_id > :after
+    order by i.question_id
+    limit :limit
+)
 select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
-from handraise.inbox as i
-join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.workspace = :workspace and i.main and i.question_id > :after and q.status = 'pending'
-order by i.question_id
-limit :limit;
+from page
+join handraise.questions as q on q.workspace = page.workspace and q.id = page.question_id
+order by q.id;
 
 -- name: pending_by_asker
 -- A page of what one asker has pending.
+with page as materialized (
+    select i.workspace, i.question_id
+    from handraise.inbox as i
+    where i.workspace = :workspace and i.main and i.asker = :asker and i.question_id > :after
+    order by i.question_id
+    limit :limit
+)
 select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
-from handraise.inbox as i
-join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.workspace = :workspace and i.main and i.asker = :asker and i.question_id > :after
-    and q.status = 'pending'
-order by i.question_id
-limit :limit;
+from page
+join handraise.questions as q on q.workspace = page.workspace and q.id = page.question_id
+order by q.id;
 
 -- name: pending_by_conversation
 -- A page of what is pending in one conversation, also narrowed to an asker or to a person's own names.
+with page as materialized (
+    select i.workspace, i.question_id
+    from handraise.inbox as i
+    where i.workspace = :workspace and i.main and i.conversation = :conversation and i.question_id > :after
+        and (:asker::text is null or i.asker = :asker)
+        and (:person::text is null or i.asker <> :person and exists (
+            select
+            from handraise.inbox as mine
+            where mine.workspace = i.workspace and mine.question_id = i.question_id
+                and mine.recipient = any (:principals::text[]) and mine.open
+        ))
+    order by i.question_id
+    limit :limit
+)
 select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
-from handraise.inbox as i
-join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.workspace = :workspace and i.main and i.conversation = :conversation and i.question_id > :after
-    and q.status = 'pending'
-    and (:asker::text is null or i.asker = :asker)
-    and (:person::text is null or i.asker <> :person and exists (
-        select
-        from handraise.inbox as mine
-        where mine.workspace = i.workspace and mine.question_id = i.question_id
-            and mine.recipient = any (:principals::text[]) and mine.open
-    ))
-order by i.question_id
-limit :limit;
+from page
+join handraise.questions as q on q.workspace = page.workspace and q.id = page.question_id
+order by q.id;
 
 -- name: pending_by_recipient
 -- A page of an inbox: one short walk along the index for each name the person answers to, then the first
 -- of all. A question that reaches a person under several names is shown once.
-with mine as (
-    select distinct page.question_id
+with page as materialized (
+    select distinct walk.question_id
     from unnest(:principals::text[]) as p (name),
         lateral (
             select i.question_id
@@ -281,14 +295,14 @@ with mine as (
                 and (:asker::text is null or i.asker = :asker)
             order by i.question_id
             limit :limit
-        ) as page
+        ) as walk
+    order by walk.question_id
+    limit :limit
 )
 select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
-from mine
-join handraise.questions as q on q.workspace = :workspace and q.id = mine.question_id
-where q.status = 'pending'
-order by q.id
-limit :limit;
+from page
+join handraise.questions as q on q.workspace = :workspace and q.id = page.question_id
+order by q.id;
 
 -- name: count_pending
 -- How many questions a workspace has pending.

@@ -23,8 +23,9 @@ from handraise.backends.statements import load_statements
 from handraise.model.errors import KeyConflict, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.lifecycle import Move
+from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
-from handraise.ports import Clock, Durability, Filter, Standing
+from handraise.ports import Clock, Durability, Filter
 
 STATEMENTS = load_statements("handraise.backends.postgres")
 
@@ -71,10 +72,10 @@ class PostgresStore:
         found = {Ref(row["workspace"], row["id"]): stored_question(row, _as_it_is) for row in rows}
         return [found.get(ref) for ref in refs]
 
-    async def standings(self, refs: Collection[Ref]) -> dict[Ref, Standing]:
-        """How questions stand; see the port."""
-        rows = await self._fetch("standings", **_places(refs))
-        return {Ref(row["workspace"], row["id"]): Standing(stored_outcome(row, _as_it_is)) for row in rows}
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """The outcomes of what is settled; see the port."""
+        rows = await self._fetch("outcomes", **_places(refs))
+        return {Ref(row["workspace"], row["id"]): stored_outcome(row, _as_it_is) for row in rows}
 
     async def find_by_key(self, workspace: str, key: str) -> Question | None:
         """The question with a key; see the port."""

@@ -147,11 +147,13 @@ select *, status = 'pending' and expires_at <= :now as overdue
 from questions
 where workspace = :workspace and key = :key;
 
--- name: standings
--- How questions stand, for all waits of a process at once; the places come as one JSON array.
-select q.workspace, q.id, q.status, q.settled_at, q.outcome
+-- name: outcomes
+-- Which of these are pending no more, or do not exist: the poll of all waits of a process at once. The places
+-- come as one JSON array.
+select place.value ->> 0 as workspace, place.value ->> 1 as id, q.status, q.settled_at, q.outcome
 from json_each(:places) as place
-join questions as q on q.workspace = place.value ->> 0 and q.id = place.value ->> 1;
+left join questions as q on q.workspace = place.value ->> 0 and q.id = place.value ->> 1
+where q.status is not 'pending';
 
 -- name: pending_all
 -- A page of everything pending in a workspace.

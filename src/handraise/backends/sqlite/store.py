@@ -26,8 +26,9 @@ from handraise.backends.statements import load_statements
 from handraise.model.errors import KeyConflict, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.lifecycle import Move
+from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
-from handraise.ports import Clock, Durability, Filter, Standing
+from handraise.ports import Clock, Durability, Filter
 
 STATEMENTS = load_statements("handraise.backends.sqlite")
 
@@ -71,10 +72,10 @@ class SqliteStore:
 
         return await self._connections.read(work)
 
-    async def standings(self, refs: Collection[Ref]) -> dict[Ref, Standing]:
-        """How questions stand; see the port."""
-        rows = await self._fetch("standings", places=json.dumps(list(refs)))
-        return {Ref(row["workspace"], row["id"]): Standing(stored_outcome(row, instant)) for row in rows}
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """The outcomes of what is settled; see the port."""
+        rows = await self._fetch("outcomes", places=json.dumps(list(refs)))
+        return {Ref(row["workspace"], row["id"]): stored_outcome(row, instant) for row in rows}
 
     async def find_by_key(self, workspace: str, key: str) -> Question | None:
         """The question with a key; see the port."""

@@ -1,0 +1,258 @@
+"""What only PostgreSQL can show: refusals, migrations, listeners, late commits, HOT updates."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from handraise import (
+    Answered,
+    Responder,
+    SchemaMismatch,
+    StillPending,
+    StoreUnavailable,
+    UnsafeStore,
+    open_desk,
+)
+from handraise.backends.hints import LONGEST, decoded, encoded
+from handraise.backends.postgres.durability import durability_of
+from handraise.model.questions import Ref
+from handraise.testing import promise
+
+SOON = 10.0
+
+
+@pytest.fixture
+def workspace() -> str:
+    return f"postgres-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+async def plain(postgres: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    async with open_desk(postgres):
+        pass
+    connection = await asyncpg.connect(postgres)
+    yield connection
+    await connection.close()
+
+
+@promise("P3")
+@pytest.mark.parametrize("name", ["fsync", "full_page_writes", "synchronous_commit"])
+def test_settings_that_lose_answers_are_refused(name: str) -> None:
+    safe = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
+    assert "crash" in durability_of(safe).survives
+    with pytest.raises(UnsafeStore, match=f"{name}=off"):
+        durability_of({**safe, name: "off"})
+
+
+@promise("P3")
+def test_a_synchronous_standby_is_reported() -> None:
+    settings = {"fsync": "on", "synchronous_commit": "on", "synchronous_standby_names": "replica1"}
+    assert "replica1" in durability_of(settings).survives
+    local = durability_of({**settings, "synchronous_commit": "local"})
+    assert "not the loss of its disk" in local.survives
+
+
+@promise("P3")
+async def test_a_desk_does_not_open_where_a_crash_would_lose_answers(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    name = await plain.fetchval("select current_database()")
+    await plain.execute(f'alter database "{name}" set synchronous_commit = off')
+    try:
+        with pytest.raises(UnsafeStore, match="synchronous_commit=off"):
+            async with open_desk(postgres):
+                pass
+    finally:
+        await plain.execute(f'alter database "{name}" reset synchronous_commit')
+
+
+async def test_a_server_that_is_not_there_is_a_clear_error() -> None:
+    with pytest.raises(StoreUnavailable, match="PostgreSQL cannot do this now"):
+        async with open_desk("postgresql://127.0.0.1:1/nothing"):
+            pass
+
+
+async def test_one_connection_is_not_enough(postgres: str) -> None:
+    with pytest.raises(ValueError, match="at least 2 connections"):
+        async with open_desk(postgres, connections=1):
+            pass
+
+
+async def test_processes_that_start_together_migrate_once(
+    plain: asyncpg.Connection[asyncpg.Record], postgres: str
+) -> None:
+    await plain.execute("drop schema handraise cascade")
+
+    async def start() -> None:
+        async with open_desk(postgres, connections=2):
+            pass
+
+    await asyncio.gather(*(start() for _ in range(5)))
+    assert await plain.fetchval("select count(*) from handraise.migrations") == 1
+
+
+async def test_a_schema_from_the_future_is_refused(
+    plain: asyncpg.Connection[asyncpg.Record], postgres: str
+) -> None:
+    await plain.execute("insert into handraise.migrations (number, name) values (9999, 'future')")
+    try:
+        with pytest.raises(SchemaMismatch, match="Upgrade Handraise"):
+            async with open_desk(postgres):
+                pass
+    finally:
+        await plain.execute("delete from handraise.migrations where number = 9999")
+
+
+async def test_every_table_has_a_workspace_for_row_level_security(
+    plain: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    tables = await plain.fetch(
+        """
+        select c.relname, bool_or(a.attname = 'workspace' and a.attnotnull) as walled
+        from pg_class c join pg_attribute a on a.attrelid = c.oid
+        where c.relnamespace = 'handraise'::regnamespace and c.relkind = 'r' and a.attnum > 0
+        group by c.relname
+        """
+    )
+    assert {row["relname"] for row in tables if not row["walled"]} == {"migrations", "listeners"}
+
+
+@promise("P7")
+async def test_a_late_commit_is_not_skipped_by_the_feed(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], workspace: str
+) -> None:
+    """A transaction takes its place in the feed, dawdles, and commits after a younger one."""
+    async with open_desk(postgres, workspace=workspace) as desk:
+        dawdling = plain.transaction()
+        await dawdling.start()
+        await plain.execute(
+            "insert into handraise.events (at, workspace, question_id, kind) values (now(), $1, 'late', 'asked')",
+            workspace,
+        )
+        early = await desk.post("Which?")
+        before = await desk.feed()
+        await dawdling.commit()
+        after = before[-1].cursor if before else None
+        rest = await desk.feed(after=after)
+        assert [event.question_id for event in [*before, *rest]] == ["late", early.id]
+
+
+async def test_settling_is_a_hot_update(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], workspace: str
+) -> None:
+    """No index holds anything that settling changes, so PostgreSQL need not touch one."""
+    indexed = await plain.fetch(
+        """
+        select distinct a.attname
+        from pg_index i
+        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
+        where i.indrelid = 'handraise.questions'::regclass
+        """
+    )
+    assert {row["attname"] for row in indexed} == {"workspace", "id", "key"}
+    counts = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'questions'"
+    before = await plain.fetchrow(counts)
+    async with open_desk(postgres, workspace=workspace) as desk:
+        questions = await asyncio.gather(*(desk.post(f"Which {n}?", recipients=["ana"]) for n in range(300)))
+        for question in questions:
+            await desk.answer(question.id, "this one", by="ana")
+    async with asyncio.timeout(SOON):
+        while True:
+            await plain.execute("select pg_stat_clear_snapshot()")
+            after = await plain.fetchrow(counts)
+            assert before is not None
+            assert after is not None
+            if after["n_tup_upd"] - before["n_tup_upd"] >= 300:
+                break
+            await asyncio.sleep(0.1)
+    hot = after["n_tup_hot_upd"] - before["n_tup_hot_upd"]
+    assert hot >= 0.9 * 300, f"only {hot} of 300 settlements were HOT updates"
+
+
+@promise("P4")
+async def test_a_listener_that_is_cut_off_comes_back_and_reads_again(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], workspace: str
+) -> None:
+    async with (
+        open_desk(postgres, workspace=workspace, poll_interval=10 * SOON) as asker,
+        open_desk(postgres, workspace=workspace) as person,
+    ):
+        first, second = await asker.post("One?"), await asker.post("Two?")
+        one, two = (asyncio.create_task(asker.wait(each.id, timeout=SOON)) for each in (first, second))
+        process = await listener(plain)
+        await plain.execute("select pg_terminate_backend($1)", process)
+        await person.answer(first.id, "a", by="ana")
+        assert isinstance(await one, Answered)
+        assert await listener(plain) != process
+        await person.answer(second.id, "a", by="ana")
+        assert isinstance(await two, Answered)
+
+
+@promise("P4")
+async def test_no_notify_where_nobody_could_be_listening(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], workspace: str
+) -> None:
+    heard: list[Any] = []
+    await plain.add_listener("handraise", lambda *args: heard.append(args[-1]))
+    await plain.execute("delete from handraise.listeners")
+    async with open_desk(postgres, workspace=workspace) as desk:
+        unheard = await desk.post("One?")
+        await desk.answer(unheard.id, "a", by="ana")
+    async with (
+        open_desk(postgres, workspace=workspace) as waiting,
+        open_desk(postgres, workspace=workspace) as answering,
+    ):
+        question = await waiting.post("Two?")
+        with pytest.raises(StillPending):
+            await waiting.wait(question.id, timeout=0.2)
+        await listener(plain)
+        await answering.answer(question.id, "a", by="ana")
+        assert isinstance(await waiting.wait(question.id, timeout=SOON), Answered)
+    async with asyncio.timeout(SOON):
+        while not heard:
+            await plain.execute("select 1")
+    assert [decoded(payload) for payload in heard] == [[question.ref]]
+
+
+async def test_an_inbox_is_empty_of_everything_settled(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], workspace: str
+) -> None:
+    async with open_desk(postgres, workspace=workspace) as desk:
+        question = await desk.post("Which?", recipients=["ana", "group:ops"])
+        rows = "select count(*) from handraise.inbox where workspace = $1"
+        assert await plain.fetchval(rows, workspace) == 2
+        await desk.answer(question.id, "a", by=Responder("bob", groups=frozenset({"ops"})))
+        assert await plain.fetchval(rows, workspace) == 0
+
+
+def test_hints_fit_into_a_notify_and_come_back_whole() -> None:
+    topics = [Ref(f"w{n % 3}", f"{n:036}") for n in range(2_000)]
+    texts = list(encoded(topics))
+    assert max(len(text.encode()) for text in texts) <= LONGEST
+    assert len(texts) < 20
+    assert sorted(ref for text in texts for ref in decoded(text) or []) == sorted(topics)
+
+
+@pytest.mark.parametrize("junk", ["", "{", "null", "17", "[]"])
+def test_a_hint_that_cannot_be_read_is_about_anything(junk: str) -> None:
+    assert decoded(junk) is None
+
+
+async def listener(plain: asyncpg.Connection[asyncpg.Record]) -> int:
+    """The process of the one listening connection, as soon as there is one."""
+    sql = """
+        select pid from pg_stat_activity
+        where datname = current_database() and application_name = 'handraise listener'
+            and query like '%listeners%' and state = 'idle'
+    """
+    async with asyncio.timeout(SOON):
+        while (process := await plain.fetchval(sql)) is None:
+            await asyncio.sleep(0.02)
+    number: int = process
+    return number

@@ -1,0 +1,200 @@
+"""What only SQLite can show: refusals, turns at the lock, the doorbell, query plans."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import socket
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handraise import Answered, SchemaMismatch, StillPending, StoreUnavailable, UnsafeStore, open_desk
+from handraise.backends.sqlite import connecting, durability
+from handraise.backends.statements import load_statements
+from handraise.testing import promise
+
+SOON = 10.0
+STATEMENTS = load_statements("handraise.backends.sqlite")
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/sdb1 /home/local\\040disk xfs rw 0 0
+tmpfs /run tmpfs rw 0 0
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "questions.db"
+
+
+@pytest.fixture
+def address(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/x.db", "ext4"),
+        ("/home/ana/x.db", "nfs4"),
+        ("/home/local disk/x.db", "xfs"),
+        ("/run/x.db", "tmpfs"),
+    ],
+)
+def test_the_deepest_mount_says_what_a_file_is_on(path: str, kind: str) -> None:
+    assert durability.file_system_of(Path(path), MOUNTS) == kind
+
+
+@promise("P3")
+async def test_a_network_file_system_is_refused(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/x {tmp_path} nfs rw 0 0\n")
+    monkeypatch.setattr(durability, "_MOUNTS", mounts)
+    with pytest.raises(UnsafeStore, match=r"network file system \(nfs\)"):
+        async with open_desk(address):
+            pass
+    assert [each.name for each in tmp_path.iterdir()] == ["mounts"]
+
+
+@promise("P3")
+async def test_the_settings_in_force_are_full_durability(address: str) -> None:
+    async with open_desk(address) as desk:
+        settings = (await desk.durability()).settings
+    assert (settings["journal_mode"], settings["synchronous"]) == ("wal", "full")
+
+
+@promise("P3")
+def test_a_connection_that_does_not_sync_is_refused(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute("pragma synchronous = normal")
+    with pytest.raises(UnsafeStore, match="needs wal and full"):
+        durability.durability_of(connection, "ext4")
+    connection.close()
+
+
+def test_a_file_in_memory_is_said_to_end_with_the_host(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute("pragma journal_mode = wal")
+    assert "not a restart of the host" in durability.durability_of(connection, "tmpfs").survives
+    connection.close()
+
+
+async def test_a_schema_from_the_future_is_refused(address: str, file: Path) -> None:
+    async with open_desk(address):
+        pass
+    connection = sqlite3.connect(file)
+    connection.execute("pragma user_version = 9999")
+    connection.close()
+    with pytest.raises(SchemaMismatch, match="Upgrade Handraise"):
+        async with open_desk(address):
+            pass
+
+
+async def test_a_file_that_is_no_database_is_a_clear_error(address: str, file: Path) -> None:
+    file.write_text("these are not the bytes you are looking for" * 100)
+    with pytest.raises(StoreUnavailable, match="SQLite cannot do this now"):
+        async with open_desk(address):
+            pass
+
+
+@promise("P10")
+async def test_a_writer_gives_up_where_another_process_holds_the_lock(
+    address: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_desk(address) as desk:
+        gate = os.open(f"{file}-lock", os.O_RDWR)
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        monkeypatch.setattr(connecting, "PATIENCE", 0.05)
+        with pytest.raises(StoreUnavailable, match=r"kept .* locked"):
+            await desk.post("Never stored?", key="k")
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        os.close(gate)
+        monkeypatch.setattr(connecting, "PATIENCE", SOON)
+        await desk.post("Stored?")
+        assert await desk.find_by_key("k") is None
+
+
+async def test_a_failed_transaction_leaves_nothing(address: str, file: Path) -> None:
+    async with open_desk(address) as desk:
+        await desk.post("Which?")
+        rows = await count(file, "events")
+        breaking = sqlite3.connect(file)
+        breaking.execute(
+            "create trigger refuse before insert on events begin select raise(abort, 'disk on fire'); end"
+        )
+        breaking.close()
+        with pytest.raises(StoreUnavailable, match="disk on fire"):
+            await desk.post("Lost?")
+        assert len((await desk.pending()).questions) == 1
+        assert await count(file, "events") == rows
+
+
+@promise("P5")
+async def test_a_strangers_datagram_is_not_heard(address: str, file: Path) -> None:
+    async with open_desk(address, poll_interval=10 * SOON) as asker, open_desk(address) as person:
+        question = await asker.post("Which?")
+        with pytest.raises(StillPending):
+            await asker.wait(question.id, timeout=0.1)
+        connection = sqlite3.connect(file)
+        (port,) = connection.execute("select port from listeners").fetchone()
+        connection.close()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            for junk in (b"", b"\xff\x00", b"x" * 32 + json.dumps(["default", question.id]).encode()):
+                stranger.sendto(junk, ("127.0.0.1", port))
+        with pytest.raises(StillPending):
+            await asker.wait(question.id, timeout=0.1)
+        waiting = asyncio.create_task(asker.wait(question.id, timeout=SOON))
+        await asyncio.sleep(0)
+        await person.answer(question.id, "a", by="ana")
+        assert isinstance(await waiting, Answered)
+
+
+PARAMETERS: dict[str, Any] = {
+    "workspace": "w",
+    "id": "1",
+    "key": "k",
+    "asker": "a",
+    "person": "p",
+    "conversation": "c",
+    "principals": '["*"]',
+    "after": "",
+    "limit": 50,
+    "now": 0,
+    "places": '[["w", "1"]]',
+    "question_id": "1",
+    "number": 0,
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("read", "read_by_key", "outcomes", "due", "history", "feed"),
+        *("pending_all", "pending_by_asker", "pending_by_conversation", "pending_by_recipient"),
+    ],
+)
+async def test_a_hot_statement_searches_and_never_scans(address: str, file: Path, name: str) -> None:
+    async with open_desk(address):
+        pass
+    connection = sqlite3.connect(file)
+    plan = connection.execute(f"explain query plan {STATEMENTS[name].named}", PARAMETERS).fetchall()
+    connection.close()
+    tables = ("questions", "inbox", "events", " q", " i", " mine")
+    scans = [row[3] for row in plan if row[3].startswith("SCAN") and row[3].endswith(tables)]
+    assert scans == [], plan
+
+
+async def count(file: Path, table: str) -> int:
+    connection = sqlite3.connect(file)
+    (number,) = connection.execute(f"select count(*) from {table}").fetchone()  # noqa: S608 -- our own names
+    connection.close()
+    return int(number)

@@ -1,0 +1,212 @@
+"""With a million pending and a million settled rows, every hot statement walks an index for a few pages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from handraise import Open, Question, Ref, Responder, open_desk
+from handraise.backends.rows import draft_values, move_values, page_query
+from handraise.backends.statements import load_statements
+from handraise.model.composing import Limits, compose
+from handraise.model.lifecycle import answering
+from handraise.ports import Filter
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
+
+STATEMENTS = load_statements("handraise.backends.postgres")
+PENDING, SETTLED = 1_000_000, 1_000_000
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+ANA = Responder("ana", groups=frozenset({"ops"}))
+
+FILL = """
+insert into handraise.questions
+    (asked_at, expires_at, settled_at, need, veto, workspace, id, status, asker, key, conversation,
+     recipients, prompt, form, steps, outcome)
+select
+    now() - interval '1 day',
+    case when n % 10 = 0 then now() + interval '1 day' + n * interval '1 second' end,
+    case when settled then now() end,
+    1, false, 'w' || n % 4, to_char(n, 'FM000000000'),
+    case when settled then 'answered' else 'pending' end,
+    'agent' || n % 100,
+    case when n % 3 = 0 then 'key ' || n end,
+    case when n % 2 = 0 then 'conversation ' || n % 50000 end,
+    case when n % 5 = 0 then '["ana", "group:ops"]'::jsonb when n % 5 = 1 then '["bob"]' else '[]' end,
+    'Which strategy should be taken for release number ' || n || '?',
+    '{"kind":"choice","options":[{"id":"Blue-green","label":"Blue-green"},{"id":"Canary","label":"Canary"}]}',
+    case when n % 10 = 0 then jsonb_build_array(jsonb_build_object(
+        'after', 86400 + n, 'do', 'expire', 'to', '[]'::jsonb, 'record', '{}'::jsonb)) end,
+    case when settled then '{"value": "Canary", "by": "ana"}'::jsonb end
+from (select n, n > $1::int as settled from generate_series(1, $1::int + $2::int) as n) as rows
+"""
+FILL_INBOX = """
+insert into handraise.inbox
+    (due_at, main, open, workspace, question_id, recipient, asker, conversation)
+select
+    case when place = 1 then expires_at end, place = 1, true, workspace, id, recipient, asker, conversation
+from handraise.questions,
+    jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
+        with ordinality as r (recipient, place)
+where status = 'pending'
+"""
+FILL_EVENTS = """
+insert into handraise.events (at, workspace, question_id, kind, actor)
+select asked_at, workspace, id, 'asked', asker from handraise.questions
+"""
+
+
+@pytest.fixture(scope="module", name="filled")
+def filled_database(postgres: str) -> str:
+    """The session's database at full size; the other proofs do not mind what is in it."""
+    asyncio.run(fill(postgres))
+    return postgres
+
+
+async def fill(address: str) -> None:
+    async with open_desk(address):
+        pass
+    connection = await asyncpg.connect(address, command_timeout=500)
+    try:
+        await connection.execute(FILL, PENDING, SETTLED)
+        await connection.execute(FILL_INBOX)
+        await connection.execute(FILL_EVENTS)
+        await connection.execute("vacuum (analyze) handraise.questions, handraise.inbox, handraise.events")
+    finally:
+        await connection.close()
+
+
+def pending_id(n: int) -> str:
+    return f"{n:09}"
+
+
+def columns(items: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
+    rows = list(items)
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def places(refs: list[Ref]) -> dict[str, list[str]]:
+    return {"workspaces": [ref.workspace for ref in refs], "ids": [ref.id for ref in refs]}
+
+
+def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
+    """Each hot operation: its statement, its parameters, and how many pages it may touch at most."""
+    drafts = [
+        compose(
+            "Which?",
+            {"choices": ["a", "b"], "key": f"new key {n}", "recipients": ["ana", "bob"], "expires_in": 60},
+            new_id=f"new {n}",
+            workspace="w1",
+            asker="agent1",
+            limits=Limits(),
+        )
+        for n in range(20)
+    ]
+    questions = [
+        Question(
+            id=pending_id(20 * n + 5), workspace="w1", asker="agent1", prompt="?", form=Open(), asked_at=EPOCH
+        )
+        for n in range(20)
+    ]
+    moves = [answering(question, Responder("ana"), "a") for question in questions]
+    many = [Ref("w1", pending_id(40 * n + 1)) for n in range(1000)]
+
+    def page(limit: int = 50, **narrow: Any) -> tuple[str, dict[str, Any]]:
+        return page_query(Filter(workspace="w1", **narrow), after=pending_id(500_000), limit=limit)
+
+    return {
+        "ask, 1": ("insert", columns(map(draft_values, drafts[:1])), 500),
+        "ask, 20": ("insert", columns(map(draft_values, drafts)), 20 * 100),
+        "answer, 1": ("settle", columns(map(move_values, moves[:1])), 100),
+        "answer, 20": ("settle", columns(map(move_values, moves)), 20 * 40),
+        "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(777_777)]}, 6),
+        "get by key": ("read_by_key", {"workspaces": ["w3"], "keys": ["key 777"]}, 6),
+        "poll, 1,000 waits": ("outcomes", places(many), 1000 * 5),
+        "inbox page of 50": (*page(recipient=ANA), 50 * 8),
+        "workspace page of 50": (*page(), 50 * 8),
+        "conversation page of 50": (*page(conversation="conversation 600"), 50 * 8),
+        "asker page of 50": (*page(asker="agent1"), 50 * 8),
+        "sweep, nothing due": ("sweep", {"limit": 500}, 12),
+        "history": ("history", {"workspace": "w1", "question_id": pending_id(777_777)}, 6),
+        "feed of 100": ("feed", {"workspace": "w1", "transaction": "0", "number": 0, "limit": 100}, 100),
+    }
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("name", hot_statements())
+async def test_a_hot_statement_walks_an_index_for_a_bounded_number_of_pages(
+    filled: str, name: str, mode: str
+) -> None:
+    statement, values, most = hot_statements()[name]
+    plan = await explained(filled, statement, values, mode)
+    scans = [node for node in nodes(plan) if node["Node Type"] == "Seq Scan"]
+    assert scans == [], f"{name} scans {[node['Relation Name'] for node in scans]} from end to end"
+    touched = pages(plan)
+    print(f"\n  {name:24} {mode:20} {touched:>6} pages", end="")
+    assert touched <= most, f"{name} touches {touched} pages, more than {most}"
+
+
+async def test_a_sweep_of_many_due_questions_touches_only_them(filled: str) -> None:
+    """With a tenth of all pending questions due, a batch of 100 costs what 100 questions cost."""
+    values = {"limit": 100, "now": datetime.now(UTC) + timedelta(days=400)}
+    plan = await explained(filled, "sweep", values, "force_generic_plan")
+    assert [node for node in nodes(plan) if node["Node Type"] == "Seq Scan"] == []
+    assert pages(plan) <= 100 * 40
+
+
+async def explained(address: str, name: str, values: dict[str, Any], mode: str) -> dict[str, Any]:
+    """The executed plan of a statement, taken back again."""
+    statement = STATEMENTS[name]
+    connection = await asyncpg.connect(address)
+    try:
+        types = (await connection.prepare(statement.numbered)).get_parameters()
+        names = ", ".join(kind.name for kind in types)
+        arguments = statement.arguments(**{"now": None, **values})
+        literals = ", ".join(
+            f"{literal(argument)}::{kind.name}" for argument, kind in zip(arguments, types, strict=True)
+        )
+        undo = connection.transaction()
+        await undo.start()
+        try:
+            await connection.execute(f"set local plan_cache_mode = {mode}")
+            await connection.execute(f"prepare hot ({names}) as {statement.numbered}")
+            explain = "explain (analyze, buffers, format json)"
+            text = await connection.fetchval(f"{explain} execute hot ({literals})")
+        finally:
+            await undo.rollback()
+    finally:
+        await connection.close()
+    plan: dict[str, Any] = json.loads(text)[0]["Plan"]
+    return plan
+
+
+def pages(plan: dict[str, Any]) -> int:
+    """Pages touched, an upper bound: what a CTE writes is done after the main query and counted apart."""
+    writing = [node for node in plan.get("Plans", []) if node["Node Type"] == "ModifyTable"]
+    return sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in (plan, *writing))
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if plan.get("Relation Name") != "listeners":
+        yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes(part)
+
+
+def literal(value: Any) -> str:
+    """A value as SQL, for EXECUTE takes no parameters."""
+    match value:
+        case None:
+            return "null"
+        case bool() | int() | float():
+            return str(value)
+        case list():
+            return f"array[{', '.join(map(literal, value))}]"
+        case _:
+            return "'" + str(value).replace("'", "''") + "'"

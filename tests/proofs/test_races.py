@@ -1,0 +1,126 @@
+"""Fifty processes race for a thousand questions: each question has one outcome, and everybody agrees on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from collections import Counter
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handraise import Answered, LocalDesk, Outcome, Question, open_desk
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
+
+PROCESSES, QUESTIONS = 50, 1_000
+RACER = Path(__file__).with_name("racer.py")
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        found: str = request.getfixturevalue("postgres")
+        return found
+    return f"sqlite:///{tmp_path / 'race.db'}"
+
+
+async def test_of_fifty_processes_one_wins_each_question_and_the_losers_learn_who(address: str) -> None:
+    async with open_desk(address, workspace="race") as desk, AsyncExitStack() as stack:
+        racers = await started(stack, address)
+        questions = await asyncio.gather(*(desk.post(f"Who is first at {n}?") for n in range(QUESTIONS)))
+        work = {"role": "answer", "ids": [question.id for question in questions]}
+        told = await race(racers, [work] * PROCESSES)
+        settled = await outcomes(desk, questions)
+
+    for question in questions:
+        winner = settled[question.id]
+        assert winner.status == "answered"
+        assert {tuple(each[question.id]) for each in told} == {seen(winner)}
+    wins = Counter(winner.by for winner in settled.values() if isinstance(winner, Answered))
+    assert sum(wins.values()) == QUESTIONS
+    report(
+        f"{QUESTIONS} winners from {len(wins)} processes, {(PROCESSES - 1) * QUESTIONS} losers told who won"
+    )
+
+
+async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_each(address: str) -> None:
+    async with open_desk(address, workspace="race") as desk, AsyncExitStack() as stack:
+        racers = await started(stack, address)
+        spread = random.Random(7)
+        questions = await asyncio.gather(
+            *(
+                desk.post(f"Before it is over, {n}?", expires_in=2 + spread.random() * 8)
+                for n in range(QUESTIONS)
+            )
+        )
+        ends = sorted((each.expires_at.timestamp(), each.id) for each in questions if each.expires_at)
+        rush = {"role": "rush", "share": 0.06, "ends": [(name, at) for at, name in ends]}
+        told = await race(racers, [rush] * (PROCESSES - 4) + [{**rush, "role": "sweep"}] * 4)
+        await desk.sweep()
+        settled = await outcomes(desk, questions)
+        for question in questions:
+            kinds = [event.kind for event in await desk.history(question.id)]
+            assert kinds[:1] == ["asked"]
+            assert [kind.value for kind in kinds[1:]] == [settled[question.id].status.value]
+
+    for each in told:
+        for name, outcome in each.items():
+            assert tuple(outcome) == seen(settled[name])
+    endings = Counter(outcome.status.value for outcome in settled.values())
+    assert set(endings) == {"answered", "withdrawn", "expired"}, endings
+    assert sum(endings.values()) == QUESTIONS
+    report(", ".join(f"{count} {ending}" for ending, count in endings.most_common()))
+
+
+async def started(stack: AsyncExitStack, address: str) -> list[asyncio.subprocess.Process]:
+    """Fifty racers, all of them ready."""
+    racers = []
+    for n in range(PROCESSES):
+        racer = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(RACER), address, f"racer-{n}"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=2**24,
+        )
+        stack.push_async_callback(ended, racer)
+        racers.append(racer)
+    for racer in racers:
+        assert await line(racer) == b"ready\n"
+    return racers
+
+
+async def race(racers: list[asyncio.subprocess.Process], work: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Let all go at once, and collect what each was told."""
+    for racer, mine in zip(racers, work, strict=True):
+        assert racer.stdin is not None
+        racer.stdin.write(json.dumps(mine).encode() + b"\n")
+    return [json.loads(await line(racer)) for racer in racers]
+
+
+async def line(racer: asyncio.subprocess.Process) -> bytes:
+    assert racer.stdout is not None
+    return await racer.stdout.readline()
+
+
+async def ended(racer: asyncio.subprocess.Process) -> None:
+    if racer.returncode is None and racer.stdin is not None:
+        racer.stdin.close()
+    assert await racer.wait() == 0
+
+
+async def outcomes(desk: LocalDesk, questions: list[Question]) -> dict[str, Outcome]:
+    now = await asyncio.gather(*(desk.get(question.id) for question in questions))
+    return {question.id: question.outcome for question in now if question.outcome is not None}
+
+
+def seen(outcome: Outcome) -> tuple[str, str | None, str]:
+    return (outcome.status.value, getattr(outcome, "by", None), outcome.at.isoformat())
+
+
+def report(text: str) -> None:
+    print(f"\n  {text}", end="")

@@ -1,0 +1,119 @@
+"""The blocking face: the same verbs, from threads."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import handraise.blocking
+from handraise import Answered, Confirm, InvalidAnswer, LocalDesk, Recovered, StillPending
+from handraise.testing import promise
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    match request.param:
+        case "postgres":
+            found: str = request.getfixturevalue("postgres")
+            return found
+        case "sqlite":
+            return f"sqlite:///{tmp_path / 'questions.db'}"
+        case _:
+            return "memory:"
+
+
+def test_every_verb_blocks(address: str) -> None:
+    with handraise.blocking.open_desk(address, workspace=f"blocking {address}") as desk:
+        question = desk.post("Which?", choices=["a", "b"], key="k")
+        assert desk.find_by_key("k") == question
+        assert desk.pending().questions == [question]
+        with pytest.raises(InvalidAnswer):
+            desk.answer(question.id, "c", by="ana")
+        with pytest.raises(StillPending):
+            desk.wait(question.id, timeout=0.01)
+        desk.answer(question.id, "b", by="ana")
+        assert isinstance(desk.wait(question.id), Answered)
+        assert desk.wait_any([question.id])[0] == question.id
+        assert desk.ask("Which?", choices=["a", "b"], key="k") == "b"
+        assert [event.kind for event in desk.history(question.id)] == ["asked", "attempted", "answered"]
+        assert len(desk.feed()) == 3
+        declined, withdrawn = desk.post("No?"), desk.post("Never mind?")
+        assert desk.decline(declined.id, by="ana").status == "declined"
+        assert desk.withdraw(withdrawn.id).status == "withdrawn"
+        assert desk.get(withdrawn.id).status == "withdrawn"
+        assert desk.sweep() >= 0
+        assert desk.recover(timedelta(days=1)) == Recovered(expired=0, live=0)
+        assert desk.durability().survives
+        assert (desk.at("elsewhere").workspace, desk.at(asker="other").asker) == ("elsewhere", "other")
+    with handraise.blocking.open_desk("memory:") as desk:
+        yes = desk.post("Sure?", form=Confirm(), key="k")
+        desk.answer(yes.id, "yes", by="ana")
+        assert desk.ask("Sure?", into=bool, key="k") is True
+
+
+def test_it_has_every_verb_of_the_desk() -> None:
+    def public(desk: type) -> dict[str, inspect.Signature]:
+        members = inspect.getmembers(desk, inspect.isfunction)
+        return {name: inspect.signature(member) for name, member in members if not name.startswith("_")}
+
+    local, blocking = public(LocalDesk), public(handraise.blocking.BlockingDesk)
+    assert {name: list(verb.parameters) for name, verb in blocking.items()} == {
+        name: list(verb.parameters) for name, verb in local.items()
+    }
+
+
+def test_threads_share_a_desk() -> None:
+    with handraise.blocking.open_desk("memory:") as desk:
+        questions = [desk.post(f"Which {n}?") for n in range(8)]
+        got: dict[str, str] = {}
+
+        def wait(question_id: str) -> None:
+            outcome = desk.wait(question_id, timeout=10)
+            assert isinstance(outcome, Answered)
+            got[question_id] = outcome.value
+
+        threads = [threading.Thread(target=wait, args=(question.id,)) for question in questions]
+        for thread in threads:
+            thread.start()
+        for question in questions:
+            desk.answer(question.id, question.prompt, by="ana")
+        for thread in threads:
+            thread.join(10)
+        assert got == {question.id: question.prompt for question in questions}
+
+
+WAITS_FOR_EVER = """
+import sys, threading, handraise.blocking
+opened = handraise.blocking.open_desk(sys.argv[1])
+desk = opened.__enter__()
+question = desk.post("Will anybody ever answer?")
+threading.Thread(target=desk.wait, args=(question.id,), daemon=True).start()
+print("exiting")
+"""
+
+WAITS_IN_A_TASK = """
+import asyncio, sys, handraise
+async def main():
+    async with handraise.open_desk(sys.argv[1]) as desk:
+        question = await desk.post("Will anybody ever answer?")
+        task = asyncio.create_task(desk.wait(question.id))
+        await asyncio.sleep(0.05)
+        task.cancel()
+asyncio.run(main())
+print("exiting")
+"""
+
+
+@promise("P10")
+@pytest.mark.parametrize("program", [WAITS_FOR_EVER, WAITS_IN_A_TASK], ids=["threads", "tasks"])
+def test_a_pending_wait_does_not_keep_a_process_from_exiting(address: str, program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program, address], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "exiting\n", "")
