@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 
 from handraise import Choice, Responder, uuid7_ids
-from handraise.backends.postgres.connecting import SETTINGS
+from handraise.backends.postgres.connecting import SETTINGS as SETTINGS  # noqa: PLC0414 -- the others connect the same way
 from handraise.backends.rows import draft_values, move_values, posted_question
 from handraise.backends.statements import load_statements
 from handraise.model.lifecycle import answering
@@ -51,15 +51,14 @@ async def single(address: str, callers: int, seconds: float) -> float:
     connections = [await asyncpg.connect(address, server_settings=SETTINGS) for _ in range(callers)]
     rows = Rows()
 
-    async def call(connection: asyncpg.Connection[asyncpg.Record], name: str, row: dict[str, Any]) -> None:
-        await connection.fetch(STATEMENTS[name].numbered, *_batch(name, [row]))
+    def on(connection: asyncpg.Connection[asyncpg.Record]) -> Call:
+        async def call(name: str, row: dict[str, Any]) -> None:
+            await connection.fetch(STATEMENTS[name].numbered, *parameters(name, [row]))
+
+        return call
 
     try:
-        return await _pairs(
-            [lambda name, row, own=connection: call(own, name, row) for connection in connections],
-            rows,
-            seconds,
-        )
+        return await _pairs([on(connection) for connection in connections], rows, seconds)
     finally:
         for connection in connections:
             await connection.close()
@@ -79,7 +78,7 @@ async def coalesced(address: str, callers: int, seconds: float) -> float:
                 while gathered:
                     batch, gathered[:] = gathered[:500], gathered[500:]
                     rows = [row for row, _ in batch]
-                    await connection.fetch(STATEMENTS[name].numbered, *_batch(name, rows))
+                    await connection.fetch(STATEMENTS[name].numbered, *parameters(name, rows))
                     for _, done in batch:
                         done.set_result(None)
 
@@ -114,7 +113,8 @@ async def _pairs(calls: list[Call], rows: Rows, seconds: float) -> float:
     return next(count) / (time.perf_counter() - began)
 
 
-def _batch(name: str, rows: list[dict[str, Any]]) -> list[object]:
+def parameters(name: str, rows: list[dict[str, Any]]) -> list[object]:
+    """Rows as the arrays that a batched statement takes."""
     columns: dict[str, Any] = {column: [row[column] for row in rows] for column in rows[0]}
     return STATEMENTS[name].arguments(**{**columns, "now": None})
 

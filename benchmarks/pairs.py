@@ -107,7 +107,7 @@ async def lone_ask(address: str, count: int) -> tuple[float, float]:
             await desk.post("Which strategy?", choices=CHOICES)
             desk_times.append(time.perf_counter() - began)
             ask, _ = rows.pair()
-            arguments = bare._batch("insert", [ask])  # noqa: SLF001 -- the same package
+            arguments = bare.parameters("insert", [ask])
             began = time.perf_counter()
             await connection.fetch(bare.STATEMENTS["insert"].numbered, *arguments)
             bare_times.append(time.perf_counter() - began)

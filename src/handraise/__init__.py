@@ -51,7 +51,7 @@ from handraise.model.questions import Draft, Question, Ref, Vote
 from handraise.model.replies import NotAnAnswer, Reply, Understood, read_reply
 from handraise.model.schemas import form_from_schema, form_to_schema
 from handraise.model.timelines import Escalation, Timeline
-from handraise.opening import open_desk
+from handraise.opening import DeskOptions, open_desk, open_desk_on
 from handraise.ports import Durability, Recovered
 
 __version__ = "0.1.0"
@@ -67,6 +67,7 @@ __all__ = [
     "Decision",
     "Declined",
     "DeskClosed",
+    "DeskOptions",
     "Draft",
     "Durability",
     "Escalation",
@@ -115,6 +116,7 @@ __all__ = [
     "form_from_schema",
     "form_to_schema",
     "open_desk",
+    "open_desk_on",
     "read_reply",
     "uuid7_ids",
 ]

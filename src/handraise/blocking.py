@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Unpack
 
 from handraise.desk.blocking import BlockingDesk, LoopThread
 from handraise.model.errors import DeskClosed
+from handraise.opening import DeskOptions
 from handraise.opening import open_desk as open_async_desk
+from handraise.ports import Bus, Clock
 
 __all__ = ["BlockingDesk", "open_desk"]
 
 
 @contextmanager
-def open_desk(url: str | None = None, **options: Any) -> Iterator[BlockingDesk]:
+def open_desk(
+    url: str | None = None,
+    *,
+    clock: Clock | None = None,
+    bus: Bus | None = None,
+    connections: int = 4,
+    **options: Unpack[DeskOptions],
+) -> Iterator[BlockingDesk]:
     """A desk for threads at an address; takes what `handraise.open_desk` takes."""
     loop = LoopThread()
     try:
-        opened = open_async_desk(url, **options)
+        opened = open_async_desk(url, clock=clock, bus=bus, connections=connections, **options)
         desk = loop.run(opened.__aenter__())
         try:
             yield BlockingDesk(desk, loop)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local import Engine, LocalDesk
@@ -15,18 +16,28 @@ from handraise.model.errors import UnknownAddress
 from handraise.ports import Bus, Clock, IdFactory, Store
 
 
+class DeskOptions(TypedDict, total=False):
+    """How a desk works, whatever store it is on; `open_desk` and `open_desk_on` take it as keywords.
+
+    `workspace` and `asker` are "default" and "agent" unless said otherwise. `poll_interval` is how long a
+    lost wake-up may go unnoticed.
+    """
+
+    workspace: str
+    asker: str
+    new_id: IdFactory
+    limits: Limits
+    poll_interval: Span
+
+
 @asynccontextmanager
 async def open_desk(
     url: str | None = None,
     *,
-    workspace: str = "default",
-    asker: str = "agent",
     clock: Clock | None = None,
-    new_id: IdFactory | None = None,
-    limits: Limits | None = None,
     bus: Bus | None = None,
-    poll_interval: Span = 1.0,
     connections: int = 4,
+    **options: Unpack[DeskOptions],
 ) -> AsyncIterator[LocalDesk]:
     """A desk at an address, for as long as this context lasts.
 
@@ -36,15 +47,27 @@ async def open_desk(
     one that fits the store.
     """
     address = url or os.environ.get("HANDRAISE_URL") or default_address()
-    async with _backend(address, clock, connections) as (store, fitting):
-        engine = Engine(store, bus or fitting, poll_interval=poll_interval)
-        desk = LocalDesk(
-            engine, workspace=workspace, asker=asker, new_id=new_id or uuid7_ids(), limits=limits or Limits()
+    async with (
+        _backend(address, clock, connections) as (store, fitting),
+        open_desk_on(store, bus or fitting, **options) as desk,
+    ):
+        yield desk
+
+
+@asynccontextmanager
+async def open_desk_on(store: Store, bus: Bus, **options: Unpack[DeskOptions]) -> AsyncIterator[LocalDesk]:
+    """A desk on a store and a bus of one's own, which stay open when it closes."""
+    engine = Engine(store, bus, poll_interval=options.get("poll_interval", 1.0))
+    try:
+        yield LocalDesk(
+            engine,
+            workspace=options.get("workspace", "default"),
+            asker=options.get("asker", "agent"),
+            new_id=options.get("new_id") or uuid7_ids(),
+            limits=options.get("limits") or Limits(),
         )
-        try:
-            yield desk
-        finally:
-            await engine.close()
+    finally:
+        await engine.close()
 
 
 def default_address() -> str:

@@ -112,12 +112,14 @@ class Store(Protocol):
         """
         ...
 
-    async def expire_older(self, workspace: str, max_age: timedelta, *, limit: int) -> Sequence[Ref]:
-        """Expire up to `limit` pending questions asked longer than `max_age` ago; give back which."""
+    async def expire_older(
+        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
+    ) -> Sequence[Ref]:
+        """Expire up to `limit` of an asker's questions asked longer than `max_age` ago; give back which."""
         ...
 
-    async def count_pending(self, workspace: str) -> int:
-        """How many questions are pending in a workspace."""
+    async def count_pending(self, workspace: str, asker: str) -> int:
+        """How many questions an asker has pending in a workspace."""
         ...
 
     async def history(self, ref: Ref) -> Sequence[Event]:

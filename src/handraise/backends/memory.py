@@ -88,22 +88,23 @@ class MemoryStore:
                 question = self._questions[Ref(workspace, question_id)]
                 while done := next_step(question, self._now()):
                     step = question.steps[question.steps_taken]
-                    data = {"to": list(step.to)} if step.do == "escalate" else step.record
+                    data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
                     question = self._keep(*done, data=data)
                 if question.status is not Status.PENDING:
                     settled.append(question.ref)
         return settled
 
-    async def expire_older(self, workspace: str, max_age: timedelta, *, limit: int) -> Sequence[Ref]:
+    async def expire_older(
+        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
+    ) -> Sequence[Ref]:
         """Expire what is too old; see the port."""
         now = self._now()
-        waiting = [self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, [])]
-        old = [question for question in waiting if question.asked_at < now - max_age][:limit]
+        old = [each for each in self._pending_of(workspace, asker) if each.asked_at < now - max_age][:limit]
         return [self._keep(*expire(question, now)).ref for question in old]
 
-    async def count_pending(self, workspace: str) -> int:
+    async def count_pending(self, workspace: str, asker: str) -> int:
         """How many are pending; see the port."""
-        return len(self._pending.get(workspace, []))
+        return len(self._pending_of(workspace, asker))
 
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
@@ -117,6 +118,10 @@ class MemoryStore:
     async def durability(self) -> Durability:
         """What an acknowledged write survives; see the port."""
         return Durability(survives="nothing: it ends with the process", settings={})
+
+    def _pending_of(self, workspace: str, asker: str) -> list[Question]:
+        questions = (self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, []))
+        return [question for question in questions if question.asker == asker]
 
     def _insert(self, draft: Draft) -> Question | KeyConflict:
         known = self._keys.get((draft.workspace, draft.key)) if draft.key else None

@@ -15,6 +15,7 @@ from handraise.model.checking import check_answer
 from handraise.model.composing import Limits, QuestionOptions, Span, compose, seconds_of
 from handraise.model.errors import (
     AlreadySettled,
+    DeskClosed,
     InvalidAnswer,
     KeyConflict,
     NotAnswered,
@@ -24,7 +25,7 @@ from handraise.model.errors import (
     StillPending,
 )
 from handraise.model.events import Event
-from handraise.model.json_values import Json, json_problems
+from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
 from handraise.model.lifecycle import Move, answering, attempting, declining, withdrawing
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder, check_may_respond, responder_of
@@ -50,7 +51,8 @@ class Engine:
     """What all desks on one store share: the coalesced calls and the waits."""
 
     def __init__(self, store: Store, bus: Bus, *, poll_interval: Span = 1.0) -> None:
-        self.store = store
+        self._store = store
+        self._closed = False
         self.bus = bus
         self.insert: Coalesced[Draft, Question | KeyConflict] = Coalesced(store.insert, _BATCH)
         self.settle: Coalesced[Move, Question | None] = Coalesced(store.settle, _BATCH)
@@ -58,8 +60,16 @@ class Engine:
         self.wake: Coalesced[Ref, None] = Coalesced(self._wake, _BATCH)
         self.room = WaitingRoom(store, bus, poll_interval=seconds_of(poll_interval))
 
+    @property
+    def store(self) -> Store:
+        """The store, while the desk is open."""
+        if self._closed:
+            raise DeskClosed
+        return self._store
+
     async def close(self) -> None:
         """Send waits away and finish what is under way."""
+        self._closed = True
         await self.room.close()
         for calls in (self.insert, self.settle, self.read, self.wake):
             await calls.close()
@@ -206,11 +216,12 @@ class LocalDesk:
         pending. A question that ended before raises `AlreadySettled` with its outcome.
         """
         question, responder = await self._answerable(question_id, by)
+        self._check_texts(channel=channel, evidence=evidence)
         try:
             canonical = check_answer(question.form, value)
         except InvalidAnswer as misfit:
-            shown = None if any(json_problems(value, "", depth=8)) else value
-            tried = await self._move(attempting(question, responder, shown, misfit.problems, channel=channel))
+            kept = self._keepable(value)
+            tried = await self._move(attempting(question, responder, kept, misfit.problems, channel=channel))
             raise InvalidAnswer(misfit.problems, outcome=tried.outcome) from None
         return await self._move(answering(question, responder, canonical, channel=channel, evidence=evidence))
 
@@ -225,7 +236,7 @@ class LocalDesk:
     ) -> Question:
         """Say that one will not answer, and get the question as it then stands."""
         question, responder = await self._answerable(question_id, by)
-        self._check_reason(reason)
+        self._check_texts(reason=reason, channel=channel, evidence=evidence)
         return await self._move(
             declining(question, responder, reason=reason, channel=channel, evidence=evidence)
         )
@@ -235,7 +246,7 @@ class LocalDesk:
         question = await self._pending(question_id)
         if question.asker != self._asker:
             raise NotEntitled(self._asker, "only whoever asked can withdraw")
-        self._check_reason(reason)
+        self._check_texts(reason=reason)
         return await self._move(withdrawing(question, self._asker, reason=reason))
 
     async def get(self, question_id: str) -> Question:
@@ -250,6 +261,8 @@ class LocalDesk:
 
     async def find_by_key(self, key: str) -> Question | None:
         """The question with this key, or None."""
+        if text_problem(key):
+            return None
         return await self._swept(
             lambda: self._engine.store.find_by_key(self._workspace, key),
             lambda found: found is not None and found.overdue,
@@ -268,6 +281,8 @@ class LocalDesk:
 
         `recipient` narrows it to what that person may answer.
         """
+        if any(map(text_problem, filter(None, (conversation, asker, after)))):
+            return Page([], None)
         narrow = Filter(
             workspace=self._workspace,
             conversation=conversation,
@@ -275,10 +290,11 @@ class LocalDesk:
             asker=asker,
         )
         questions = await self._swept(
-            lambda: self._engine.store.pending(narrow, after=after, limit=limit),
+            lambda: self._engine.store.pending(narrow, after=after, limit=limit + 1),
             lambda page: any(question.overdue for question in page),
         )
-        return Page(questions, questions[-1].id if len(questions) == limit else None)
+        page = questions[:limit]
+        return Page(page, page[-1].id if page and len(questions) > limit else None)
 
     async def history(self, question_id: str) -> Sequence[Event]:
         """Everything that happened to a question, oldest first."""
@@ -299,21 +315,23 @@ class LocalDesk:
         return await self._engine.sweep()
 
     async def recover(self, max_age: timedelta) -> Recovered:
-        """At start-up: expire what was asked longer than `max_age` ago, and count what is live again."""
+        """At start-up: expire what this asker asked longer than `max_age` ago; count what is live again."""
         expired = 0
         store = self._engine.store
         await self.sweep()
-        while refs := await store.expire_older(self._workspace, max_age, limit=_BATCH):
+        while refs := await store.expire_older(self._workspace, self._asker, max_age, limit=_BATCH):
             expired += len(refs)
             self._engine.room.stir(refs)
             await self._engine.bus.wake(refs)
-        return Recovered(expired=expired, live=await store.count_pending(self._workspace))
+        return Recovered(expired=expired, live=await store.count_pending(self._workspace, self._asker))
 
     async def durability(self) -> Durability:
         """What an acknowledged answer survives on this store."""
         return await self._engine.store.durability()
 
     def _ref(self, question_id: str) -> Ref:
+        if text_problem(question_id):  # no store could keep such an id, so none has
+            raise QuestionNotFound(question_id, self._workspace)
         return Ref(self._workspace, question_id)
 
     async def _pending(self, question_id: str) -> Question:
@@ -349,9 +367,20 @@ class LocalDesk:
             await self.sweep()
         return found
 
-    def _check_reason(self, reason: str | None) -> None:
-        problems = list(json_problems(reason, "reason", depth=1))
-        if reason is not None and len(reason) > self._limits.prompt:
-            problems.append(Problem("reason", f"has more than {self._limits.prompt} characters"))
+    def _check_texts(self, **texts: str | None) -> None:
+        """Refuse what the store could not keep: in a batch it would fail its neighbours."""
+        given = {name: text for name, text in texts.items() if text is not None}
+        problems = [Problem(name, why) for name, text in given.items() if (why := text_problem(text))]
+        problems += [
+            Problem(name, f"has more than {self._limits.prompt} characters")
+            for name, text in given.items()
+            if len(text) > self._limits.prompt
+        ]
         if problems:
             raise InvalidAnswer(problems)
+
+    def _keepable(self, value: Json) -> Json:
+        """An answer that did not fit, as far as it can be kept."""
+        if any(json_problems(value, "", depth=self._limits.json_depth)):
+            return None
+        return value if len(canonical_json(value)) <= self._limits.json_bytes else None

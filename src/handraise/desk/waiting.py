@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import islice
 
 from handraise.desk.sweeping import sweep
@@ -78,28 +78,28 @@ class WaitingRoom:
                 await listening.enter_async_context(self._bus.listen(self.stir))
             except (HandraiseError, OSError) as error:
                 _log.warning("nothing can be heard (%s); waits find out by polling", error)
-            pause = self._poll_interval
+            next_poll = time.monotonic() + self._poll_interval
             while True:
                 try:
                     await self._read_unread()
-                    if not await self._something_stirs(pause if self._waits else None):
-                        began = time.monotonic()
+                    await self._something_stirs(within=next_poll - time.monotonic())
+                    began = time.monotonic()
+                    if self._waits and began >= next_poll:
                         self.stir(await sweep(self._store, self._bus))
                         self.stir(None)
                         await self._read_unread()
-                        pause = max(self._poll_interval, _SPARE * (time.monotonic() - began))
+                        took = time.monotonic() - began
+                        next_poll = time.monotonic() + max(self._poll_interval, _SPARE * took)
                 except StoreUnavailable as error:
                     _log.warning("the store cannot be reached (%s); waiting for it to come back", error)
                     await asyncio.sleep(self._poll_interval)
                     self.stir(None)
 
-    async def _something_stirs(self, within: float | None) -> bool:
-        try:
-            async with asyncio.timeout(within):
+    async def _something_stirs(self, *, within: float) -> None:
+        """Until something does or the time is over; while nobody waits, there is no time to keep."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within if self._waits else None):
                 await self._stirred.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _read_unread(self) -> None:
         self._stirred.clear()

@@ -58,7 +58,8 @@ class QuestionOptions(TypedDict, total=False):
 
     Say what a valid answer is with `choices` or `form`; with neither, it is free text. `recipients` are the
     names of people and `group:` names, none for anyone in the workspace. `need` distinct people must agree;
-    with `veto`, one refusal is enough to end it. `state` is kept for the asker and shown to nobody.
+    with `veto`, one refusal is enough to end it. `state` is the asker's own: it comes back with the question
+    and no page shows it.
     """
 
     choices: Sequence[str | Option]

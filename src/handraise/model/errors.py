@@ -22,6 +22,7 @@ Each has a stable `code` for the wire and keeps its data as attributes.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -92,14 +93,15 @@ class KeyConflict(HandraiseError, ValueError):
         self.key = draft.key
         self.draft = draft
         self.existing = existing
+        name = f"id {draft.id!r}" if draft.key is None else f"key {draft.key!r}"
         if existing is None:
-            text = f"The key {draft.key!r} is in use by another asker; choose another key."
+            text = f"The {name} is in use by another asker; choose another."
         else:
             text = (
-                f"The key {draft.key!r} already names a different question.\n"
+                f"The {name} already names a different question.\n"
                 f"  stored: {existing.definition}\n"
                 f"  posted: {draft.definition}\n"
-                "Post the same question again, or choose another key."
+                "Post the same question again, or choose another name for this one."
             )
         super().__init__(text)
 
@@ -192,9 +194,10 @@ class UnknownAddress(HandraiseError, ValueError):
     code = "unknown_address"
 
     def __init__(self, address: str) -> None:
-        self.address = address
+        # What stands before an @ may be a password, and errors end up in logs.
+        self.address = re.sub(r"//[^@/]*@", "//…@", address)
         super().__init__(
-            f"No backend understands {address!r}. "
+            f"No backend understands {self.address!r}. "
             "Use 'memory:', 'sqlite:///file.db' or 'postgresql://user@host/database'."
         )
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.json_values import Json, digest
 
 
@@ -141,7 +142,7 @@ class Approval(_Part):
         """Freeze an action. An argument named in `editable` takes its form from its present value."""
         action = Action(tool=tool, arguments=dict(arguments or {}))
         fields = tuple(
-            name if isinstance(name, Field) else _field_like(name, action.arguments.get(name))
+            name if isinstance(name, Field) else _field_like(name, action.arguments.get(name, ""))
             for name in editable
         )
         return cls(action=action, digest=action.digest, editable=fields)
@@ -172,6 +173,9 @@ def _field_like(name: str, value: Json) -> Field:
             form = Open(type="integer")
         case float():
             form = Open(type="number")
-        case _:
+        case str():
             form = Open(min_length=0)
+        case _:
+            why = f"a {type(value).__name__} cannot be edited as one field; give a Field that says how"
+            raise InvalidQuestion([Problem(f"editable.{name}", why)])
     return Field(name=name, form=form, default=value)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from handraise.model.errors import NotEntitled
+from handraise.model.json_values import text_problem
 from handraise.model.questions import Question
 
 GROUP = "group:"
+_LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ def responder_of(by: str | Responder) -> Responder:
         raise NotEntitled(responder.id, "an answer needs the name of the person who gives it")
     if responder.id.startswith(GROUP):
         raise NotEntitled(responder.id, "a group cannot answer, only one of its people can")
+    for name in (responder.id, *responder.groups):
+        if len(name) > _LONGEST or text_problem(name):
+            raise NotEntitled(responder.id[:_LONGEST], "that is not a name a person could have")
     return responder
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from handraise.model.checking import Decision, decision_of
 from handraise.model.errors import KeyConflict
-from handraise.model.forms import AnyForm, form_to_json
+from handraise.model.forms import AnyForm, Approval, form_to_json
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.outcomes import Outcome, Status
+from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.timelines import Step, Timeline, timeline_of
 
 
@@ -92,6 +93,13 @@ class Question(Draft):
     outcome: Outcome | None = None
     overdue: bool = field(default=False, repr=False, compare=False)
     """Past its expiry, but the store has not done that deed yet; a desk never gives such a question out."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """What was decided about an action, once somebody has; False and None are not approved."""
+        if isinstance(self.form, Approval) and isinstance(self.outcome, Answered):
+            return decision_of(self.form, self.outcome.value)
+        return None
 
     @property
     def audience(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import pytest
+from handraise import MissingExtra
 
 Test = TypeVar("Test", bound=Callable[..., object])
 
@@ -31,4 +31,8 @@ def promise(*ids: str) -> Callable[[Test], Test]:
     unknown = [each for each in ids if each not in PROMISES]
     if unknown:
         raise ValueError(f"There is no promise {', '.join(unknown)}.")
+    try:
+        import pytest  # noqa: PLC0415 -- an extra, and a clock needs none
+    except ImportError as error:
+        raise MissingExtra("pytest", "testing") from error
     return pytest.mark.promise(*ids)

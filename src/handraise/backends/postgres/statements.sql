@@ -178,18 +178,20 @@ logged as (
             when 'remind' then 'reminded' when 'escalate' then 'escalated'
             when 'expire' then 'expired' else 'answered'
         end,
-        case step ->> 'do' when 'escalate' then jsonb_build_object('to', step -> 'to') else step -> 'record' end
+        case step ->> 'do'
+            when 'escalate' then jsonb_build_object('to', step -> 'to') when 'default' then step -> 'record'
+        end
     from moved
 )
 select workspace, id, status from moved;
 
 -- name: expire_older
--- Expire pending questions of a workspace that are older than `:max_age` seconds.
+-- Expire an asker's pending questions that are older than `:max_age` seconds.
 with old as materialized (
     select q.workspace, q.id
     from handraise.inbox as i
     join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-    where i.workspace = :workspace and i.main and q.status = 'pending'
+    where i.workspace = :workspace and i.main and i.asker = :asker and q.status = 'pending'
         and q.asked_at < coalesce(:now::timestamptz, now()) - :max_age::float8 * interval '1 second'
     order by i.question_id
     limit :limit
@@ -305,8 +307,8 @@ join handraise.questions as q on q.workspace = :workspace and q.id = page.questi
 order by q.id;
 
 -- name: count_pending
--- How many questions a workspace has pending.
-select count(*) from handraise.inbox where workspace = :workspace and main;
+-- How many questions an asker has pending.
+select count(*) from handraise.inbox where workspace = :workspace and asker = :asker and main;
 
 -- name: history
 -- The events of one question.

@@ -41,7 +41,9 @@ class PostgresStore:
 
     async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
         """Register drafts; see the port."""
-        rows = await self._fetch("insert", **_columns(map(draft_values, drafts)))
+        # In one order for everybody: two batches with the same keys must not wait for each other.
+        ordered = sorted(drafts, key=lambda draft: (draft.workspace, draft.key or ""))
+        rows = await self._fetch("insert", **_columns(map(draft_values, ordered)))
         created = {Ref(row["workspace"], row["id"]): row for row in rows}
         results: dict[int, Question | KeyConflict] = {}
         for place, draft in enumerate(drafts):
@@ -95,16 +97,18 @@ class PostgresStore:
             settled += [Ref(row["workspace"], row["id"]) for row in rows if row["status"] != "pending"]
         return settled
 
-    async def expire_older(self, workspace: str, max_age: timedelta, *, limit: int) -> Sequence[Ref]:
+    async def expire_older(
+        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
+    ) -> Sequence[Ref]:
         """Expire what is too old; see the port."""
         rows = await self._fetch(
-            "expire_older", workspace=workspace, max_age=max_age.total_seconds(), limit=limit
+            "expire_older", workspace=workspace, asker=asker, max_age=max_age.total_seconds(), limit=limit
         )
         return [Ref(row["workspace"], row["id"]) for row in rows]
 
-    async def count_pending(self, workspace: str) -> int:
+    async def count_pending(self, workspace: str, asker: str) -> int:
         """How many are pending; see the port."""
-        rows = await self._fetch("count_pending", workspace=workspace)
+        rows = await self._fetch("count_pending", workspace=workspace, asker=asker)
         count: int = rows[0]["count"]
         return count
 

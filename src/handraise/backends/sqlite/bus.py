@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -55,14 +55,12 @@ class SqliteBus:
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: _Bell(self._process, heard), local_addr=(_HOST, 0)
         )
-        port: int = transport.get_extra_info("sockname")[1]
-        await self._announce(port)
-        beating = asyncio.create_task(self._keep_announcing(port), name="handraise doorbell")
         try:
-            yield
+            port: int = transport.get_extra_info("sockname")[1]
+            await self._announce(port)
+            async with _task(self._keep_announcing(port)):
+                yield
         finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
             transport.close()
             with suppress(StoreUnavailable):
                 await self._write("unhear", process=self._process, before=_micros(-3600))
@@ -82,6 +80,17 @@ class SqliteBus:
 
     async def _write(self, name: str, **values: Any) -> None:
         await self._connections.write(lambda connection: connection.execute(STATEMENTS[name].named, values))
+
+
+@asynccontextmanager
+async def _task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Something done beside, for as long as this lasts."""
+    task = asyncio.create_task(work, name="handraise doorbell")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class _Bell(asyncio.DatagramProtocol):

@@ -120,11 +120,11 @@ set open = 1,
 where workspace = :workspace and question_id = :id and (main or step = :steps_taken);
 
 -- name: old
--- Pending questions of a workspace that were asked before `:before`.
+-- Pending questions of an asker that were asked before `:before`.
 select i.workspace, i.question_id as id
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.workspace = :workspace and i.main and q.asked_at < :before
+where i.workspace = :workspace and i.main and i.asker = :asker and q.asked_at < :before
 order by i.question_id
 limit :limit;
 
@@ -206,8 +206,8 @@ join questions as q on q.workspace = :workspace and q.id = mine.question_id
 order by q.id;
 
 -- name: count_pending
--- How many questions a workspace has pending.
-select count(*) as count from inbox where workspace = :workspace and main;
+-- How many questions an asker has pending.
+select count(*) as count from inbox where workspace = :workspace and asker = :asker and main;
 
 -- name: history
 -- The events of one question.

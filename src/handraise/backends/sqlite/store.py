@@ -96,13 +96,15 @@ class SqliteStore:
             settled += await self._connections.write(lambda connection: self._sweep(connection, limit))
         return settled
 
-    async def expire_older(self, workspace: str, max_age: timedelta, *, limit: int) -> Sequence[Ref]:
+    async def expire_older(
+        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
+    ) -> Sequence[Ref]:
         """Expire what is too old; see the port."""
 
         def work(connection: sqlite3.Connection) -> list[Ref]:
             now = self._now()
             before = micros(instant(now) - max_age)
-            rows = _run(connection, "old", workspace=workspace, before=before, limit=limit)
+            rows = _run(connection, "old", workspace=workspace, asker=asker, before=before, limit=limit)
             for row in rows:
                 _run(connection, "expire", workspace=row["workspace"], id=row["id"], now=now)
                 _run(connection, "close", workspace=row["workspace"], id=row["id"])
@@ -111,9 +113,9 @@ class SqliteStore:
 
         return await self._connections.write(work)
 
-    async def count_pending(self, workspace: str) -> int:
+    async def count_pending(self, workspace: str, asker: str) -> int:
         """How many are pending; see the port."""
-        rows = await self._fetch("count_pending", workspace=workspace)
+        rows = await self._fetch("count_pending", workspace=workspace, asker=asker)
         count: int = rows[0]["count"]
         return count
 
@@ -146,7 +148,7 @@ class SqliteStore:
             else:
                 _run(connection, "close", **place)
                 settled.append(ref)
-            data = {"to": step["to"]} if step["do"] == "escalate" else step["record"]
+            data = {"to": step["to"]} if step["do"] == "escalate" else step["record"] or None
             _log(connection, ref, _DEEDS[step["do"]], now, data=data)
         return settled
 

@@ -341,7 +341,7 @@ class AnsweringContract(ContractFixtures):
         ops = Responder("bob", groups=frozenset({"dev", "ops"}))
         assert (await desk.answer(question.id, "x", by=ops)).outcome is not None
 
-    @pytest.mark.parametrize("name", ["", " ", "group:ops"])
+    @pytest.mark.parametrize("name", ["", " ", "group:ops", "a\x00", "\ud800", "x" * 201])
     async def test_a_name_that_is_no_person_cannot_answer(self, desk: LocalDesk, name: str) -> None:
         question = await desk.post("Which?", recipients=["group:ops"])
         with pytest.raises(NotEntitled):
@@ -354,6 +354,34 @@ class AnsweringContract(ContractFixtures):
             with pytest.raises(QuestionNotFound):
                 await elsewhere.answer(question.id + ("" if elsewhere is not desk else "x"), "x", by="ana")
 
+    async def test_a_text_that_cannot_be_kept_fails_only_its_own_call(self, desk: LocalDesk) -> None:
+        questions = [await desk.post(f"Which {n}?") for n in range(4)]
+        results = await asyncio.gather(
+            desk.answer(questions[0].id, "a", by="ana"),
+            desk.answer(questions[1].id, "a", by="ana", channel="\x00"),
+            desk.answer(questions[2].id, "a", by="ana", evidence="\ud800"),
+            desk.decline(questions[3].id, by="ana", reason="\x00"),
+            desk.get("\x00"),
+            return_exceptions=True,
+        )
+        assert [type(result).__name__ for result in results] == [
+            "Question",
+            "InvalidAnswer",
+            "InvalidAnswer",
+            "InvalidAnswer",
+            "QuestionNotFound",
+        ]
+        for question in questions[1:]:
+            assert await desk.get(question.id) == question
+
+    async def test_an_answer_too_large_to_keep_is_refused_and_only_counted(self, desk: LocalDesk) -> None:
+        question = await desk.post("Which?", choices=["a"])
+        with pytest.raises(InvalidAnswer):
+            await desk.answer(question.id, "x" * 1_000_000, by="ana")
+        attempt = (await desk.history(question.id))[-1]
+        assert attempt.kind == "attempted"
+        assert len(str(attempt.data)) < 1_000
+
     @promise("P11")
     async def test_an_approval_is_true_only_where_it_was_approved(self, desk: LocalDesk) -> None:
         for answer, approved in (("approve", True), ("deny", False), (True, True), (False, False)):
@@ -363,6 +391,7 @@ class AnsweringContract(ContractFixtures):
             assert isinstance(decision, Decision)
             assert bool(decision) is approved
             assert decision.action == _PAY.action
+            assert (await desk.get(question.id)).decision == decision
 
     @promise("P11")
     async def test_an_edited_approval_gives_the_edited_action(self, desk: LocalDesk) -> None:
@@ -382,6 +411,7 @@ class AnsweringContract(ContractFixtures):
         for key in ("declined", "withdrawn"):
             with pytest.raises(NotAnswered):
                 await desk.ask("Pay?", form=form, key=key, timeout=SOON)
+        assert (await desk.get(declined.id)).decision is None
 
     async def test_ask_gives_the_askers_own_type(self, desk: LocalDesk) -> None:
         async def answered(value: Any, into: type[Any]) -> Any:

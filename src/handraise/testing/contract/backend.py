@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import pytest
 
-from handraise import Limits, LocalDesk, open_desk, uuid7_ids
+from handraise import LocalDesk, open_desk, open_desk_on
 from handraise.backends.memory import MemoryBus, MemoryStore
-from handraise.desk.local import Engine
 from handraise.testing.clock import ManualClock
 
 SOON = 10.0
@@ -44,23 +43,11 @@ class MemoryBackend:
         self._store: MemoryStore | None = None
         self._bus = MemoryBus()
 
-    @asynccontextmanager
-    async def open(self, **options: Any) -> AsyncIterator[LocalDesk]:
+    def open(self, **options: Any) -> AbstractAsyncContextManager[LocalDesk]:
         """Another desk on the store."""
-        self._store = self._store or MemoryStore(options.get("clock"))
-        engine = Engine(
-            self._store, options.get("bus") or self._bus, poll_interval=options.get("poll_interval", 1.0)
-        )
-        try:
-            yield LocalDesk(
-                engine,
-                workspace=options.get("workspace", "default"),
-                asker=options.get("asker", "agent"),
-                new_id=options.get("new_id") or uuid7_ids(),
-                limits=options.get("limits") or Limits(),
-            )
-        finally:
-            await engine.close()
+        clock, bus = options.pop("clock", None), options.pop("bus", None)
+        self._store = self._store or MemoryStore(clock)
+        return open_desk_on(self._store, bus or self._bus, **options)
 
 
 class ContractFixtures:

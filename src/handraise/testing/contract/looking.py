@@ -104,6 +104,19 @@ class LookingContract(ContractFixtures):
         with pytest.raises(QuestionNotFound):
             await desk.get("nonesuch")
 
+    @pytest.mark.parametrize("text", ["\x00", "\ud800"])
+    async def test_looking_for_what_no_store_could_keep_finds_nothing(
+        self, desk: LocalDesk, text: str
+    ) -> None:
+        await desk.post("Which?", key="k", conversation="c")
+        assert await desk.find_by_key(text) is None
+        assert (await desk.pending(conversation=text)).questions == []
+        assert (await desk.pending(asker=text)).questions == []
+        with pytest.raises(QuestionNotFound):
+            await desk.wait(text)
+        with pytest.raises(QuestionNotFound):
+            await desk.history(text)
+
     @promise("P7")
     async def test_the_feed_gives_everything_once_in_order(self, desk: LocalDesk) -> None:
         questions = [await desk.post(f"Which {n}?") for n in range(3)]

@@ -216,6 +216,8 @@ class TimingContract(ContractFixtures):
             clock.advance(_HOUR)
             young = [await before.post("Young?") for _ in range(2)]
             elsewhere = await before.at(f"{workspace}-2").post("Elsewhere?")
+            others = await before.at(asker="another agent").post("Another's?")
+            clock.advance(_MINUTE / 2)
         async with backend.open(clock=clock, workspace=workspace) as restarted:
             assert await restarted.recover(_MINUTE) == Recovered(expired=3, live=2)
             assert await restarted.recover(_MINUTE) == Recovered(expired=0, live=2)
@@ -224,3 +226,6 @@ class TimingContract(ContractFixtures):
             assert (await restarted.history(old[0].id))[-1].kind == "expired"
             assert (await restarted.answer(young[0].id, "a", by="ana")).status == "answered"
             assert (await restarted.at(f"{workspace}-2").get(elsewhere.id)).status == "pending"
+            clock.advance(_DAY)
+            assert await restarted.recover(_MINUTE) == Recovered(expired=1, live=0)
+            assert (await restarted.get(others.id)).status == "pending"

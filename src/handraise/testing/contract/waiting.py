@@ -61,6 +61,27 @@ class WaitingContract(ContractFixtures):
             await person.answer(question.id, "a", by="ana")
             assert isinstance(await waiting, Answered)
 
+    @promise("P4")
+    async def test_polling_goes_on_while_hints_about_others_keep_coming(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        bus = HandBus()
+        async with (
+            backend.open(workspace=workspace, poll_interval=0.1, bus=bus) as asker,
+            backend.open(workspace=workspace, bus=SilentBus()) as person,
+        ):
+            question, busy = await asker.post("Which?"), await asker.post("Busy?")
+            waits = [asyncio.create_task(asker.wait(each.id, timeout=SOON)) for each in (question, busy)]
+            await asyncio.sleep(0)
+            await person.answer(question.id, "a", by="ana")
+            async with asyncio.timeout(SOON):
+                while not waits[0].done():
+                    bus.ring([busy.ref])
+                    await asyncio.sleep(0.01)
+            assert isinstance(await waits[0], Answered)
+            await person.answer(busy.id, "a", by="ana")
+            await waits[1]
+
     @promise("P5")
     async def test_an_early_or_doubled_hint_delivers_nothing(self, backend: Backend, workspace: str) -> None:
         bus = HandBus()
@@ -167,9 +188,19 @@ class WaitingContract(ContractFixtures):
             await asyncio.sleep(0.01)
         with pytest.raises(DeskClosed):
             await waiting
-        with pytest.raises(DeskClosed):
-            await desk.post("Another?")
-        with pytest.raises(DeskClosed):
-            await desk.wait(question.id)
+        for verb in (
+            desk.post("Another?"),
+            desk.wait(question.id),
+            desk.get(question.id),
+            desk.find_by_key("k"),
+            desk.pending(),
+            desk.history(question.id),
+            desk.feed(),
+            desk.sweep(),
+            desk.recover(timedelta(1)),
+            desk.durability(),
+        ):
+            with pytest.raises(DeskClosed):
+                await verb
         async with backend.open(workspace=workspace) as another:
             assert (await another.get(question.id)).status == "pending"
