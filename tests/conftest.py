@@ -6,10 +6,13 @@ import asyncio
 import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+
+from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
 
 POSTGRES = os.environ.get("HANDRAISE_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
 
@@ -23,6 +26,31 @@ def postgres() -> Iterator[str]:
         yield urlunsplit(urlsplit(POSTGRES)._replace(path=f"/{name}"))
     finally:
         asyncio.run(_execute(f'drop database "{name}" with (force)'))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of each backend in turn; `indirect` parameters choose some of them."""
+    match request.param:
+        case "postgres":
+            found: str = request.getfixturevalue("postgres")
+            return found
+        case "sqlite":
+            return f"sqlite:///{tmp_path / 'questions.db'}"
+        case _:
+            return "memory:"
+
+
+@pytest.fixture
+def backend(address: str) -> Backend:
+    """Any number of desks on one store, of each backend in turn."""
+    return MemoryBackend() if address == "memory:" else AddressBackend(address)
+
+
+@pytest.fixture
+def workspace() -> str:
+    """A workspace that no other test uses."""
+    return f"test-{uuid.uuid4().hex}"
 
 
 async def _execute(sql: str) -> None:

@@ -7,25 +7,12 @@ import subprocess
 import sys
 import threading
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 import handraise.blocking
-from handraise import Answered, Confirm, InvalidAnswer, LocalDesk, Recovered, StillPending
+from handraise import Answered, Confirm, InvalidAnswer, LocalDesk, Problem, Recovered, StillPending
 from handraise.testing import promise
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
-        case "postgres":
-            found: str = request.getfixturevalue("postgres")
-            return found
-        case "sqlite":
-            return f"sqlite:///{tmp_path / 'questions.db'}"
-        case _:
-            return "memory:"
 
 
 def test_every_verb_blocks(address: str) -> None:
@@ -44,6 +31,7 @@ def test_every_verb_blocks(address: str) -> None:
         assert [event.kind for event in desk.history(question.id)] == ["asked", "attempted", "answered"]
         assert len(desk.feed()) == 3
         declined, withdrawn = desk.post("No?"), desk.post("Never mind?")
+        assert desk.attempt(declined.id, "x", [Problem("", "not that")], by="ana").attempts == 1
         assert desk.decline(declined.id, by="ana").status == "declined"
         assert desk.withdraw(withdrawn.id).status == "withdrawn"
         assert desk.get(withdrawn.id).status == "withdrawn"

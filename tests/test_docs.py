@@ -29,6 +29,7 @@ from handraise import (
     open_desk,
 )
 from handraise.blocking import BlockingDesk
+from handraise.conversations import Agent
 from handraise.testing import PROMISES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -214,6 +215,7 @@ def python(*line: str) -> str:
 
 
 API = DOCS / "reference" / "python-api.md"
+DOORS = ["handraise.blocking", "handraise.conversations", "handraise.testing", "handraise.testing.contract"]
 
 
 def test_the_api_page_lists_every_public_name_and_no_other() -> None:
@@ -230,7 +232,7 @@ def test_the_api_page_lists_every_public_name_and_no_other() -> None:
             assert hasattr(importlib.import_module(module), attribute), f"there is no {name}"
 
 
-@pytest.mark.parametrize("module", ["handraise.blocking", "handraise.testing", "handraise.testing.contract"])
+@pytest.mark.parametrize("module", DOORS)
 def test_the_api_page_lists_every_name_of_the_smaller_doors(module: str) -> None:
     text = API.read_text(encoding="utf-8")
     names = importlib.import_module(module).__all__
@@ -240,19 +242,28 @@ def test_the_api_page_lists_every_name_of_the_smaller_doors(module: str) -> None
 def test_the_api_page_has_every_verb_of_a_desk_with_its_signature() -> None:
     text = " ".join(API.read_text(encoding="utf-8").split())
     verbs = {name for name, _ in inspect.getmembers(LocalDesk, inspect.isfunction) if name[0] != "_"}
-    missing = [line for name in sorted(verbs) if (line := signature(name)) not in text]
+    missing = [line for name in sorted(verbs) if (line := signature(LocalDesk, name)) not in text]
     assert not missing, "\n".join(missing)
     blocking = {name for name, _ in inspect.getmembers(BlockingDesk, inspect.isfunction) if name[0] != "_"}
     assert blocking == verbs
 
 
-def signature(verb: str) -> str:
+def test_the_api_page_has_every_verb_of_an_agent_with_its_signature() -> None:
+    text = " ".join(API.read_text(encoding="utf-8").split())
+    verbs = {name for name, _ in inspect.getmembers(Agent, inspect.isfunction) if name[0] != "_"}
+    missing = [line for name in sorted(verbs - {"handle"}) if (line := signature(Agent, name)) not in text]
+    assert not missing, "\n".join(missing)
+
+
+def signature(owner: type, verb: str) -> str:
     """A verb as its source has it, without `self`."""
-    real = str(inspect.signature(getattr(LocalDesk, verb))).replace("'", "")
+    real = str(inspect.signature(getattr(owner, verb))).replace("'", "")
     return f"{verb}{real}".replace("(self, ", "(").replace("(self)", "()")
 
 
 def errors() -> list[type[HandraiseError]]:
+    for door in DOORS:
+        importlib.import_module(door)
     found, unseen = [HandraiseError], [HandraiseError]
     while unseen:
         below = unseen.pop().__subclasses__()
@@ -328,7 +339,17 @@ def test_no_file_knows_the_machine_it_was_written_on() -> None:
 
 def files() -> Iterator[Path]:
     """What belongs to the repository, with or without git at hand."""
-    made = {".git", ".venv", ".cache", ".import_linter_cache", "__pycache__", "dist", "build", "node_modules"}
+    made = {
+        ".git",
+        ".venv",
+        ".cache",
+        ".hypothesis",
+        ".import_linter_cache",
+        "__pycache__",
+        "dist",
+        "build",
+        "node_modules",
+    }
     for path in ROOT.iterdir():
         if path.name in made or (path / "pyvenv.cfg").exists():
             continue

@@ -19,18 +19,6 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
-        case "postgres":
-            found: str = request.getfixturevalue("postgres")
-            return found
-        case "sqlite":
-            return f"sqlite:///{tmp_path / 'questions.db'}"
-        case _:
-            return "memory:"
-
-
 def test_the_first_question(address: str) -> None:
     assert run("first_question.py", address).splitlines() == [
         "That answer does not fit. “Yolo” is not one of the options: Blue-green, Canary, Rolling",
@@ -46,3 +34,28 @@ def test_a_question_survives_the_death_of_its_asker(address: str) -> None:
     assert asked == again
     assert (killed, answered) == ("exit code -9", "exit code 0")
     assert carried_on == "answer: Canary"
+
+
+@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+def test_a_support_agent_asks_in_a_chat_and_is_restarted_for_every_message(address: str) -> None:
+    again = "What is your order number?"
+    unclear = f"I cannot take that as an answer: order numbers look like A-1017. / {again}"
+    assert run("support_agent.py", address).splitlines() == [
+        "[lamp] ana: I want a refund for the lamp",
+        f"[lamp] support: {again}",
+        "[lamp] bob: I would just buy another one",
+        "[lamp] support: Write “refund”, and I will help.",
+        "[lamp] ana: the one I bought in May",
+        f"[lamp] support: I cannot take that as an answer: may have at most 20 characters, has 23. / {again}",
+        "[lamp] ana: A-1017",
+        "[lamp] support: You wrote “I want a refund for the lamp”. Order A-1017 is refunded.",
+        "[chair] ana: I want a refund for the chair",
+        f"[chair] support: {again}",
+        "[chair] ana: the chair",
+        f"[chair] support: {unclear}",
+        "[chair] ana: it is blue",
+        f"[chair] support: {unclear}",
+        "[chair] ana: never mind",
+        f"[chair] support: I did not get an answer that I can use, so I leave this out for now: {again}",
+        "[chair] support: You wrote “I want a refund for the chair”. A colleague will call you.",
+    ]

@@ -6,14 +6,17 @@ from handraise.model.checking import Decision
 from handraise.model.coercing import coerce_choices
 from handraise.model.composing import Limits, QuestionOptions
 from handraise.model.errors import (
+    AlreadyConsumed,
     AlreadySettled,
     DeskClosed,
+    GrantNotFound,
     HandraiseError,
     InvalidAnswer,
     InvalidQuestion,
     KeyConflict,
     MissingExtra,
     NotAnswered,
+    NotApproved,
     NotEntitled,
     Problem,
     QuestionNotFound,
@@ -36,7 +39,9 @@ from handraise.model.forms import (
     MultiChoice,
     Open,
     Option,
+    Scope,
 )
+from handraise.model.grants import Grant
 from handraise.model.outcomes import (
     Answered,
     Declined,
@@ -58,6 +63,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Action",
+    "AlreadyConsumed",
     "AlreadySettled",
     "Answered",
     "AnyForm",
@@ -77,6 +83,8 @@ __all__ = [
     "Expired",
     "Field",
     "Form",
+    "Grant",
+    "GrantNotFound",
     "HandraiseError",
     "InvalidAnswer",
     "InvalidQuestion",
@@ -87,6 +95,7 @@ __all__ = [
     "MultiChoice",
     "NotAnAnswer",
     "NotAnswered",
+    "NotApproved",
     "NotEntitled",
     "Open",
     "Option",
@@ -101,6 +110,7 @@ __all__ = [
     "Reply",
     "Responder",
     "SchemaMismatch",
+    "Scope",
     "Status",
     "StillPending",
     "StoreUnavailable",

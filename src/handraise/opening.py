@@ -9,8 +9,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
-from handraise.desk.local import Engine, LocalDesk
+from handraise.desk.local import LocalDesk
 from handraise.model.composing import Limits, Span
 from handraise.model.errors import UnknownAddress
 from handraise.ports import Bus, Clock, IdFactory, Store

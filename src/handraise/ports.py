@@ -13,6 +13,7 @@ from typing import Protocol
 
 from handraise.model.errors import KeyConflict
 from handraise.model.events import Event
+from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
@@ -80,8 +81,9 @@ class Store(Protocol):
 
         A move that is accepted leaves exactly one event and gives back the question after it, which may
         still be pending (a vote, an attempt). A refused move gives None and leaves nothing: the question is
-        unknown, settled, past its expiry, or the mover is not entitled; `read` tells which. Several moves
-        on one question in one call are decided in their order.
+        unknown, settled, past its expiry, the mover is not entitled, or the grant holds no more; `read`
+        tells which. Several moves on one question in one call are decided in their order. An accepted
+        approval that leaves a grant leaves it in the same transaction.
         """
         ...
 
@@ -120,6 +122,28 @@ class Store(Protocol):
 
     async def count_pending(self, workspace: str, asker: str) -> int:
         """How many questions an asker has pending in a workspace."""
+        ...
+
+    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+        """Use up the approval of an action, with one event; False where it is not there to be used.
+
+        One conditional statement: the question is answered with an approval of just this digest, was asked
+        by `by`, and has not been consumed. Of any number of consumers one gets True.
+        """
+        ...
+
+    async def find_grant(
+        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
+    ) -> Grant | None:
+        """The grant that holds for such an action now, the one that lasts longest, or None."""
+        ...
+
+    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
+        """All grants of a workspace, also those that ended, in the order of their ids."""
+        ...
+
+    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
+        """End a grant now, with one event; a second time changes nothing. None where there is none."""
         ...
 
     async def history(self, ref: Ref) -> Sequence[Event]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,11 +24,6 @@ from handraise.model.questions import Ref
 from handraise.testing import promise
 
 SOON = 10.0
-
-
-@pytest.fixture
-def workspace() -> str:
-    return f"postgres-{uuid.uuid4().hex}"
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
     return {
         "ask, 1": ("insert", columns(map(draft_values, drafts[:1])), 500),
         "ask, 20": ("insert", columns(map(draft_values, drafts)), 20 * 100),
-        "answer, 1": ("settle", columns(map(move_values, moves[:1])), 100),
+        "answer, 1": ("settle", columns(map(move_values, moves[:1])), 200),
         "answer, 20": ("settle", columns(map(move_values, moves)), 20 * 40),
         "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(777_777)]}, 6),
         "get by key": ("read_by_key", {"workspaces": ["w3"], "keys": ["key 777"]}, 6),

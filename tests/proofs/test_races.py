@@ -21,14 +21,7 @@ PROCESSES, QUESTIONS = 50, 1_000
 RACER = Path(__file__).with_name("racer.py")
 
 
-@pytest.fixture(params=["postgres", "sqlite"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        found: str = request.getfixturevalue("postgres")
-        return found
-    return f"sqlite:///{tmp_path / 'race.db'}"
-
-
+@pytest.mark.parametrize("address", ["postgres", "sqlite"], indirect=True)
 async def test_of_fifty_processes_one_wins_each_question_and_the_losers_learn_who(address: str) -> None:
     async with open_desk(address, workspace="race") as desk, AsyncExitStack() as stack:
         racers = await started(stack, address)
@@ -48,6 +41,7 @@ async def test_of_fifty_processes_one_wins_each_question_and_the_losers_learn_wh
     )
 
 
+@pytest.mark.parametrize("address", ["postgres", "sqlite"], indirect=True)
 async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_each(address: str) -> None:
     async with open_desk(address, workspace="race") as desk, AsyncExitStack() as stack:
         racers = await started(stack, address)

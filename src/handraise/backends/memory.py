@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 from handraise.model.errors import KeyConflict
 from handraise.model.events import Event, EventKind
+from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, expire, next_step, transition
-from handraise.model.outcomes import Outcome, Status
+from handraise.model.lifecycle import Granting, Move, expire, next_step, transition
+from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.people import may_respond
 from handraise.model.questions import Draft, Question, Ref, same_question
 from handraise.ports import Clock, Durability, Filter, Heard
@@ -32,6 +33,7 @@ class MemoryStore:
         self._questions: dict[Ref, Question] = {}
         self._keys: dict[tuple[str, str], Ref] = {}
         self._pending: dict[str, list[str]] = {}
+        self._grants: dict[Ref, Grant] = {}
         self._events: list[Event] = []
 
     async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
@@ -43,11 +45,13 @@ class MemoryStore:
         results: list[Question | None] = []
         for move in moves:
             question = self._questions.get(move.question.ref)
-            done = transition(question, move, self._now()) if question else None
+            done = transition(question, move, self._now()) if question and self._holds(move) else None
             if done is None:
                 results.append(None)
-            else:
-                results.append(self._keep(*done, by=move.by, channel=move.channel, data=move.record))
+                continue
+            results.append(self._keep(*done, by=move.by, channel=move.channel, data=move.record))
+            if move.granting is not None and done[0].status is Status.ANSWERED:
+                self._grant(move, move.granting)
         return results
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
@@ -106,6 +110,46 @@ class MemoryStore:
         """How many are pending; see the port."""
         return len(self._pending_of(workspace, asker))
 
+    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+        """Use up an approval; see the port."""
+        question = self._questions.get(ref)
+        if question is None or question.consumed_at is not None or question.asker != by:
+            return False
+        outcome = question.outcome
+        if not isinstance(outcome, Answered) or not question.decision or outcome.value["digest"] != digest:
+            return False
+        self._questions[ref] = replace(question, consumed_at=self._now())
+        self._log(question, EventKind.CONSUMED, by=by, data={"digest": digest})
+        return True
+
+    async def find_grant(
+        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
+    ) -> Grant | None:
+        """The grant that holds; see the port."""
+        fitting = (
+            grant
+            for grant in self._grants.values()
+            if (grant.workspace, grant.asker, grant.tool, grant.digest) == (workspace, asker, tool, digest)
+            and grant.holds(self._now(), conversation)
+        )
+        return max(fitting, key=lambda grant: grant.expires_at, default=None)
+
+    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
+        """All grants; see the port."""
+        ids = sorted(ref.id for ref in self._grants if ref.workspace == workspace and ref.id > (after or ""))
+        return [self._grants[Ref(workspace, each)] for each in ids[:limit]]
+
+    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
+        """End a grant; see the port."""
+        grant = self._grants.get(Ref(workspace, grant_id))
+        if grant is None or grant.revoked_at is not None:
+            return grant
+        ended = replace(grant, revoked_at=self._now(), revoked_by=by)
+        self._grants[Ref(workspace, grant_id)] = ended
+        question = self._questions[Ref(workspace, grant.question_id)]
+        self._log(question, EventKind.REVOKED, by=by, data={"grant": grant_id})
+        return ended
+
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
         return [event for event in self._events if Ref(event.workspace, event.question_id) == ref]
@@ -148,6 +192,18 @@ class MemoryStore:
         self._questions[question.ref] = question
         if question.status is not Status.PENDING:
             self._pending[question.workspace].remove(question.id)
+        self._log(question, kind, by=by, channel=channel, data=data)
+        return question
+
+    def _log(
+        self,
+        question: Question,
+        kind: EventKind,
+        *,
+        by: str | None = None,
+        channel: str | None = None,
+        data: Json = None,
+    ) -> None:
         self._events.append(
             Event(
                 cursor=str(len(self._events) + 1),
@@ -160,7 +216,29 @@ class MemoryStore:
                 data=data,
             )
         )
-        return question
+
+    def _holds(self, move: Move) -> bool:
+        if move.kind != "grant":
+            return True
+        grant = self._grants.get(Ref(move.question.workspace, move.grant_id or ""))
+        return grant is not None and grant.holds(self._now(), move.question.conversation)
+
+    def _grant(self, move: Move, granting: Granting) -> None:
+        now, question = self._now(), move.question
+        ends = now + granting.lasts
+        self._grants[Ref(question.workspace, granting.id)] = Grant(
+            id=granting.id,
+            workspace=question.workspace,
+            asker=question.asker,
+            tool=granting.tool,
+            digest=granting.digest,
+            scope=granting.scope,
+            conversation=question.conversation,
+            granted_by=move.by,
+            question_id=question.id,
+            created_at=now,
+            expires_at=min(ends, granting.until) if granting.until else ends,
+        )
 
     def _seen(self, ref: Ref) -> Question | None:
         question = self._questions.get(ref)

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import form_from_json, form_to_json
+from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move
+from handraise.model.lifecycle import Granting, Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.questions import Draft, Question, Vote
 from handraise.model.timelines import steps_from_json, steps_to_json
@@ -68,6 +69,8 @@ def move_values(move: Move) -> dict[str, Any]:
         "ballot": move.ballot,
         "negative": move.negative,
         "channel": move.channel,
+        "granting": to_json(_granting_json(move.granting)),
+        "grant_id": move.grant_id,
     }
 
 
@@ -134,6 +137,7 @@ def stored_question(row: Row, instant: Instant) -> Question:
         votes=_votes(row["votes"]),
         steps_taken=row["steps_taken"],
         outcome=stored_outcome(row, instant),
+        consumed_at=None if row["consumed_at"] is None else instant(row["consumed_at"]),
         overdue=bool(row["overdue"]),
     )
 
@@ -157,6 +161,25 @@ def stored_event(row: Row, cursor: str, instant: Instant) -> Event:
     )
 
 
+def stored_grant(row: Row, instant: Instant) -> Grant:
+    """A remembered approval."""
+    return Grant(
+        id=row["id"],
+        workspace=row["workspace"],
+        asker=row["asker"],
+        tool=row["tool"],
+        digest=row["digest"],
+        scope=row["scope"],
+        conversation=row["conversation"],
+        granted_by=row["granted_by"],
+        question_id=row["question_id"],
+        created_at=instant(row["created_at"]),
+        expires_at=instant(row["expires_at"]),
+        revoked_at=None if row["revoked_at"] is None else instant(row["revoked_at"]),
+        revoked_by=row["revoked_by"],
+    )
+
+
 def to_json(value: Json) -> str | None:
     """The stored text of a JSON value; None is kept as null."""
     return None if value is None else json.dumps(value)
@@ -165,6 +188,19 @@ def to_json(value: Json) -> str | None:
 def from_json(stored: str | None) -> Any:
     """The JSON value behind its stored text."""
     return None if stored is None else json.loads(stored)
+
+
+def _granting_json(granting: Granting | None) -> Json:
+    if granting is None:
+        return None
+    return {
+        "id": granting.id,
+        "scope": granting.scope,
+        "tool": granting.tool,
+        "digest": granting.digest,
+        "lasts": granting.lasts.total_seconds(),
+        "until": granting.until.isoformat() if granting.until else None,
+    }
 
 
 def _outcome(row: Row, record: dict[str, Json] | None, instant: Instant) -> Outcome | None:

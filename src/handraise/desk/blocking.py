@@ -12,8 +12,10 @@ from typing import Any, TypeVar, Unpack, overload
 
 from handraise.desk.local import PAGE, LocalDesk, Page
 from handraise.model.composing import QuestionOptions, Span
-from handraise.model.errors import DeskClosed
+from handraise.model.errors import DeskClosed, Problem
 from handraise.model.events import Event
+from handraise.model.forms import Action, Approval
+from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
@@ -119,6 +121,18 @@ class BlockingDesk:
             self._desk.answer(question_id, value, by=by, channel=channel, evidence=evidence)
         )
 
+    def attempt(
+        self,
+        question_id: str,
+        value: Json,
+        problems: Sequence[Problem],
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+    ) -> Question:
+        """See `LocalDesk.attempt`."""
+        return self._loop.run(self._desk.attempt(question_id, value, problems, by=by, channel=channel))
+
     def decline(
         self,
         question_id: str,
@@ -136,6 +150,33 @@ class BlockingDesk:
     def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
         """See `LocalDesk.withdraw`."""
         return self._loop.run(self._desk.withdraw(question_id, reason=reason))
+
+    def approve(
+        self,
+        approval: Approval,
+        *,
+        prompt: str | None = None,
+        timeout: Span | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> Action:
+        """See `LocalDesk.approve`."""
+        return self._loop.run(self._desk.approve(approval, prompt=prompt, timeout=timeout, **options))
+
+    def apply_grant(self, question_id: str) -> Question | None:
+        """See `LocalDesk.apply_grant`."""
+        return self._loop.run(self._desk.apply_grant(question_id))
+
+    def consume(self, question_id: str) -> Action:
+        """See `LocalDesk.consume`."""
+        return self._loop.run(self._desk.consume(question_id))
+
+    def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
+        """See `LocalDesk.grants`."""
+        return self._loop.run(self._desk.grants(after=after, limit=limit))
+
+    def revoke(self, grant_id: str, *, by: str) -> Grant:
+        """See `LocalDesk.revoke`."""
+        return self._loop.run(self._desk.revoke(grant_id, by=by))
 
     def get(self, question_id: str) -> Question:
         """See `LocalDesk.get`."""

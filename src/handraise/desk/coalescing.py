@@ -57,15 +57,24 @@ class Coalesced(Generic[Item, Result]):
                     await self._send(batch)
         finally:
             self._worker = None
+            # Only a cancelled worker leaves calls behind, and nobody may wait for ever.
+            for _, mine in self._gathered:
+                mine.cancel()
+            self._gathered.clear()
 
     async def _send(self, batch: Sequence[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
             results = await self._many([item for item, _ in batch])
+            pairs = list(zip(batch, results, strict=True))
         except Exception as error:  # noqa: BLE001 -- every caller gets it, and decides
             for _, mine in batch:
                 if not mine.done():
                     mine.set_exception(error)
             return
-        for (_, mine), result in zip(batch, results, strict=True):
+        except BaseException:
+            for _, mine in batch:
+                mine.cancel()
+            raise
+        for (_, mine), result in pairs:
             if not mine.done():
                 mine.set_result(result)

@@ -8,35 +8,36 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack, overload
 
-from handraise.desk.coalescing import Coalesced
-from handraise.desk.sweeping import sweep
-from handraise.desk.waiting import WaitingRoom
+from handraise.desk.engine import BATCH, Engine
 from handraise.model.checking import check_answer
 from handraise.model.composing import Limits, QuestionOptions, Span, compose, seconds_of
 from handraise.model.errors import (
+    AlreadyConsumed,
     AlreadySettled,
-    DeskClosed,
+    GrantNotFound,
     InvalidAnswer,
     KeyConflict,
     NotAnswered,
+    NotApproved,
     NotEntitled,
     Problem,
     QuestionNotFound,
     StillPending,
 )
 from handraise.model.events import Event
+from handraise.model.forms import Action, Approval
+from handraise.model.grants import Grant
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
-from handraise.model.lifecycle import Move, answering, attempting, declining, withdrawing
+from handraise.model.lifecycle import Move, answering, attempting, declining, using, withdrawing
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder, check_may_respond, responder_of
-from handraise.model.questions import Draft, Question, Ref
+from handraise.model.questions import Question, Ref
 from handraise.model.typed import python_value, typed
-from handraise.ports import Bus, Durability, Filter, IdFactory, Recovered, Store
+from handraise.ports import Durability, Filter, IdFactory, Recovered
 
 T = TypeVar("T")
 
 PAGE = 50
-_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +46,6 @@ class Page:
 
     questions: Sequence[Question]
     after: str | None
-
-
-class Engine:
-    """What all desks on one store share: the coalesced calls and the waits."""
-
-    def __init__(self, store: Store, bus: Bus, *, poll_interval: Span = 1.0) -> None:
-        self._store = store
-        self._closed = False
-        self.bus = bus
-        self.insert: Coalesced[Draft, Question | KeyConflict] = Coalesced(store.insert, _BATCH)
-        self.settle: Coalesced[Move, Question | None] = Coalesced(store.settle, _BATCH)
-        self.read: Coalesced[Ref, Question | None] = Coalesced(store.read, _BATCH)
-        self.wake: Coalesced[Ref, None] = Coalesced(self._wake, _BATCH)
-        self.room = WaitingRoom(store, bus, poll_interval=seconds_of(poll_interval))
-
-    @property
-    def store(self) -> Store:
-        """The store, while the desk is open."""
-        if self._closed:
-            raise DeskClosed
-        return self._store
-
-    async def close(self) -> None:
-        """Send waits away and finish what is under way."""
-        self._closed = True
-        await self.room.close()
-        for calls in (self.insert, self.settle, self.read, self.wake):
-            await calls.close()
-
-    async def sweep(self) -> int:
-        """Do what is due and tell whoever waits; give back how many questions that settled."""
-        settled = await sweep(self.store, self.bus)
-        self.room.stir(settled)
-        return len(settled)
-
-    async def _wake(self, refs: Sequence[Ref]) -> Sequence[None]:
-        await self.bus.wake(refs)
-        return [None] * len(refs)
 
 
 class LocalDesk:
@@ -223,7 +186,39 @@ class LocalDesk:
             kept = self._keepable(value)
             tried = await self._move(attempting(question, responder, kept, misfit.problems, channel=channel))
             raise InvalidAnswer(misfit.problems, outcome=tried.outcome) from None
-        return await self._move(answering(question, responder, canonical, channel=channel, evidence=evidence))
+        return await self._move(
+            answering(
+                question,
+                responder,
+                canonical,
+                channel=channel,
+                evidence=evidence,
+                grant_id=self._new_id() if question.form.kind == "approval" else None,
+            )
+        )
+
+    async def attempt(
+        self,
+        question_id: str,
+        value: Json,
+        problems: Sequence[Problem],
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+    ) -> Question:
+        """Keep an answer that fits the form but not the asker's need; get the question as it then stands.
+
+        It counts as `answer` counts what does not fit: the question stays pending, or is exhausted.
+        """
+        if not problems:
+            raise ValueError("attempt needs at least one problem: say why the answer does not fit")
+        question, responder = await self._answerable(question_id, by)
+        self._check_texts(
+            channel=channel, **{f"problems[{place}]": str(each) for place, each in enumerate(problems)}
+        )
+        return await self._move(
+            attempting(question, responder, self._keepable(value), problems, channel=channel)
+        )
 
     async def decline(
         self,
@@ -248,6 +243,84 @@ class LocalDesk:
             raise NotEntitled(self._asker, "only whoever asked can withdraw")
         self._check_texts(reason=reason)
         return await self._move(withdrawing(question, self._asker, reason=reason))
+
+    async def approve(
+        self,
+        approval: Approval,
+        *,
+        prompt: str | None = None,
+        timeout: Span | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> Action:
+        """Ask for the approval of an action, wait, and get the action: execute it now, it is given out once.
+
+        A grant that holds answers at once. Whatever is not an approval raises `NotApproved`; the wait's own
+        `timeout` raises `StillPending` and leaves the question alone.
+        """
+        options["form"] = approval
+        question = await self.post(prompt or f"May I run {approval.action.tool}?", **options)
+        if question.outcome is None and await self.apply_grant(question.id) is None:
+            await self.wait(question.id, timeout=timeout)
+        return await self.consume(question.id)
+
+    async def apply_grant(self, question_id: str) -> Question | None:
+        """Answer this asker's approval from a grant that holds for it; None where a person must decide.
+
+        A question that is settled comes back as it stands.
+        """
+        question = await self.get(question_id)
+        if question.asker != self._asker:
+            raise NotEntitled(self._asker, "only whoever asked can use a grant")
+        if question.outcome is not None:
+            return question
+        if not isinstance(question.form, Approval):
+            return None
+        grant = await self._engine.store.find_grant(
+            self._workspace,
+            asker=question.asker,
+            tool=question.form.action.tool,
+            digest=question.form.grant_digest(question.form.action),
+            conversation=question.conversation,
+        )
+        if grant is None:
+            return None
+        return self._told(await self._engine.settle(using(question, grant)))
+
+    async def consume(self, question_id: str) -> Action:
+        """The approved action, to be executed now: an approval is used at most once.
+
+        The action comes from the record, and its digest is computed again. Raises `NotApproved` where nobody
+        approved just this, and `AlreadyConsumed` for everybody but the first.
+        """
+        question = await self.get(question_id)
+        if question.asker != self._asker:
+            raise NotEntitled(self._asker, "only whoever asked can execute the action")
+        decision = question.decision
+        if decision is None or not isinstance(question.outcome, Answered):
+            how = str(question.outcome or "nobody has decided yet")
+            raise NotApproved(question_id, question.outcome, how)
+        if not decision.approved:
+            raise NotApproved(question_id, question.outcome, decision.reason or "it was denied")
+        digest = question.outcome.value["digest"]
+        if decision.action.digest != digest:
+            raise NotApproved(question_id, question.outcome, "the stored action is not the one approved")
+        if not await self._engine.store.consume(question.ref, digest=digest, by=self._asker):
+            raise AlreadyConsumed(question_id)
+        return decision.action
+
+    async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
+        """The workspace's grants, also those that have ended; go on from the last one's id."""
+        return await self._engine.store.grants(self._workspace, after=after, limit=limit)
+
+    async def revoke(self, grant_id: str, *, by: str) -> Grant:
+        """End a grant now. A second time changes nothing."""
+        responder = responder_of(by)
+        found = None
+        if not text_problem(grant_id):
+            found = await self._engine.store.revoke(self._workspace, grant_id, by=responder.id)
+        if found is None:
+            raise GrantNotFound(grant_id, self._workspace)
+        return found
 
     async def get(self, question_id: str) -> Question:
         """The question as it stands, or `QuestionNotFound`."""
@@ -319,7 +392,7 @@ class LocalDesk:
         expired = 0
         store = self._engine.store
         await self.sweep()
-        while refs := await store.expire_older(self._workspace, self._asker, max_age, limit=_BATCH):
+        while refs := await store.expire_older(self._workspace, self._asker, max_age, limit=BATCH):
             expired += len(refs)
             self._engine.room.stir(refs)
             await self._engine.bus.wake(refs)
@@ -351,12 +424,16 @@ class LocalDesk:
 
     async def _move(self, move: Move) -> Question:
         """Let the store decide; then tell whoever waits, or find out why it was refused."""
-        moved = await self._engine.settle(move)
+        moved = self._told(await self._engine.settle(move))
         if moved is None:
             question = await self._pending(move.question.id)
             check_may_respond(question, move.responder)
             raise NotEntitled(move.by, "the question changed meanwhile; look at it again")
-        if moved.outcome is not None:
+        return moved
+
+    def _told(self, moved: Question | None) -> Question | None:
+        """The same question, after telling whoever waits for it that it is settled."""
+        if moved is not None and moved.outcome is not None:
             self._engine.room.tell(moved.ref, moved.outcome)
             self._engine.wake.soon(moved.ref)
         return moved

@@ -30,7 +30,10 @@ from handraise.model.json_values import Json, json_problems, text_problem
 MAX_TEXT = 100_000
 """No text in an answer is longer than this, whatever the form says."""
 
+_MAX_DEPTH = 64
+_MAX_REPEATS = 1_024
 _MAX_NUMBER = 100
+_MAX_BITS = 400
 _MAX_EMAIL = 320
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s.]+")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
@@ -54,7 +57,7 @@ class Decision:
 
 def check_answer(form: AnyForm, value: Json) -> Json:
     """The canonical value of an answer that fits, or `InvalidAnswer` with every problem."""
-    problems = list(json_problems(value, "", depth=4))
+    problems = list(json_problems(value, "", depth=_MAX_DEPTH))
     canonical = None
     if not problems:
         canonical = _check(form, value, "", problems)
@@ -84,11 +87,31 @@ def find_option(options: Sequence[Option], name: str) -> Option | None:
 
 def pattern_problem(pattern: str) -> str | None:
     """Why this pattern cannot be used, or None. Only patterns that run in linear time can."""
+    plain = re.sub(r"\\(?:[pPuUx]\{[^}]*\}|.)", "_", pattern, flags=re.DOTALL)
+    if re.search(r"\(\?[A-Za-z-]*x", plain):
+        return "is not a usable pattern (write it without white space and comments)"
+    if _repeats(plain) > _MAX_REPEATS:
+        return f"is not a usable pattern (it repeats its parts more than {_MAX_REPEATS} times)"
     try:
         _pattern(pattern)
     except SchemaError as error:
         return f"is not a usable pattern ({str(error).splitlines()[-1].strip()})"
     return None
+
+
+def _repeats(pattern: str) -> int:
+    """No less than the steps that a pattern's counted repetitions stand for: each costs time for each character.
+
+    A count behind a group or behind another repetition multiplies all others, which is more than it may mean.
+    """
+    alone, factor = 0, 1
+    for found in re.finditer(r"\{(\d+)(?:,(\d*))?\}", pattern):
+        count = int((found[2] or found[1])[:9])
+        if pattern[: found.start()].endswith((")", "}", "?", "*", "+")):
+            factor *= max(count, 1)
+        else:
+            alone += count
+    return max(alone, 1) * factor
 
 
 @functools.lru_cache(maxsize=512)
@@ -179,8 +202,9 @@ def _check_open(form: Open, value: Json, path: str, problems: list[Problem]) -> 
         case "text":
             return _check_text(form, value, path, problems)
         case "email" | "uri" | "date" | "datetime":
-            text = _check_text(form, value, path, problems)
-            return None if text is None else _check_format(form, text.strip(), path, problems)
+            if isinstance(value, str):
+                value = _check_format(form, value.strip(), path, problems)
+            return _check_text(form, value, path, problems)
         case _:
             assert_never(form.type)
 
@@ -228,10 +252,10 @@ def _number(value: Json) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, int):
-        return value if value.bit_length() <= _MAX_NUMBER * 4 else None
+        return value if value.bit_length() <= _MAX_BITS else None
     if not math.isfinite(value):
         return None
-    return int(value) if value.is_integer() else value
+    return int(value) if value.is_integer() and abs(value) < 2**_MAX_BITS else value
 
 
 def _check_format(form: Open, text: str, path: str, problems: list[Problem]) -> str:
@@ -281,7 +305,7 @@ def _check_form(form: Form, value: Json, path: str, problems: list[Problem]) -> 
 
 def _check_approval(form: Approval, value: Json, path: str, problems: list[Problem]) -> Json:
     given = value if isinstance(value, dict) else {"decision": value}
-    unknown = set(given) - {"decision", "reason", "arguments", "digest"}
+    unknown = set(given) - {"decision", "reason", "arguments", "digest", "scope", "until"}
     problems.extend(
         Problem(_at(path, name), "there is no such part of a decision") for name in sorted(unknown)
     )
@@ -293,18 +317,38 @@ def _check_approval(form: Approval, value: Json, path: str, problems: list[Probl
     reason = given.get("reason")
     if reason is not None and (not isinstance(reason, str) or len(reason) > MAX_TEXT):
         problems.append(Problem(_at(path, "reason"), f"expected a text of at most {MAX_TEXT} characters"))
-    if given.get("digest") not in (None, form.digest):
-        problems.append(Problem(_at(path, "digest"), "the decision is about another action"))
     canonical = {"decision": decision, "digest": form.digest}
     if reason:
         canonical["reason"] = reason
+    canonical |= _check_scope(form, decision, given, path, problems)
     edits = given.get("arguments")
     if edits is not None:
         arguments = _check_edits(form, decision, edits, _at(path, "arguments"), problems)
         if arguments != form.action.arguments:
             canonical["arguments"] = arguments
             canonical["digest"] = Action(tool=form.action.tool, arguments=arguments).digest
+    if given.get("digest") not in (None, form.digest, canonical["digest"]):
+        problems.append(Problem(_at(path, "digest"), "the decision is about another action"))
     return canonical
+
+
+def _check_scope(
+    form: Approval, decision: Json, given: dict[str, Json], path: str, problems: list[Problem]
+) -> dict[str, Json]:
+    """How far the approval reaches, left out where it is for this once."""
+    scope, until = given.get("scope", "once"), given.get("until")
+    if scope == "once":
+        if until is not None:
+            problems.append(Problem(_at(path, "until"), "an approval for once has no end"))
+        return {}
+    if decision != "approve":
+        problems.append(Problem(_at(path, "scope"), "only an approval can be remembered"))
+    elif scope not in form.scopes:
+        problems.append(Problem(_at(path, "scope"), f"expected one of: {', '.join(form.scopes)}"))
+    if until is None:
+        return {"scope": scope}
+    moment = _check_open(Open(type="datetime"), until, _at(path, "until"), problems)
+    return {"scope": scope, "until": moment}
 
 
 def _check_edits(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from handraise.model.forms import Option
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, json_problems
 
 _LABEL_KEYS = ("label", "description", "text", "title")
 
@@ -70,6 +70,10 @@ def _parsed(text: str) -> Json:
 def _text(value: Json) -> str:
     if isinstance(value, str):
         return value.strip()
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return str(value)
-    return ""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or any(json_problems(value, "", depth=0))
+    ):
+        return ""
+    return str(value)

@@ -12,7 +12,7 @@ from typing import TypedDict, assert_never
 
 import pydantic
 
-from handraise.model.checking import check_answer, fold, pattern_problem
+from handraise.model.checking import MAX_TEXT, check_answer, fold, pattern_problem
 from handraise.model.errors import InvalidAnswer, InvalidQuestion, Problem
 from handraise.model.forms import (
     AnyForm,
@@ -53,6 +53,21 @@ class Limits:
     steps: int = 20
 
 
+_LONGEST_MEMORY = 3650 * 86_400
+_LONGEST = timedelta(days=36_525)
+_MOST_ATTEMPTS = 1_000_000
+_TIMELINE: pydantic.TypeAdapter[Timeline] = pydantic.TypeAdapter(Timeline)
+_TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "choices": ("a list of options", (Sequence,)),
+    "recipients": ("a list of names", (Sequence,)),
+    "need": ("a whole number", (int,)),
+    "veto": ("True or False", (bool,)),
+    "max_attempts": ("a whole number", (int, type(None))),
+    "expires_in": ("a timedelta or seconds", (timedelta, int, float)),
+    "timeline": ("a Timeline", (Timeline, type(None))),
+}
+
+
 class QuestionOptions(TypedDict, total=False):
     """What can be said about a question besides its prompt; `post` and `ask` take it as keywords.
 
@@ -84,6 +99,9 @@ def compose(
     unknown = set(options) - set(QuestionOptions.__annotations__)
     if unknown:
         raise TypeError(f"post() and ask() do not take {', '.join(sorted(unknown))}")
+    mistyped = list(_type_problems(options))
+    if mistyped:
+        raise InvalidQuestion(mistyped)
     form = _form(options)
     timeline = _timeline(options)
     draft = Draft(
@@ -104,6 +122,8 @@ def compose(
         steps=steps_of(timeline) if timeline else (),
     )
     problems = [*_draft_problems(draft, limits), *_form_problems(form, "form", limits)]
+    if isinstance(form, Approval):
+        problems += _scope_problems(draft, form)
     if not problems and timeline is not None:
         problems = list(_timeline_problems(timeline, form, limits))
     if problems:
@@ -122,7 +142,9 @@ def _form(options: QuestionOptions) -> AnyForm:
     try:
         if "choices" in options:
             return Choice(options=options_of(options["choices"]))
-        return form_from(options["form"]) if "form" in options else Open()
+        form = form_from(options["form"]) if "form" in options else Open()
+        # An action is frozen here, whoever still holds the arguments it was made of.
+        return form.model_copy(deep=True) if isinstance(form, Approval) else form
     except pydantic.ValidationError as error:
         raise InvalidQuestion(
             [Problem(".".join(("form", *map(str, each["loc"]))), each["msg"]) for each in error.errors()]
@@ -130,11 +152,34 @@ def _form(options: QuestionOptions) -> AnyForm:
 
 
 def _timeline(options: QuestionOptions) -> Timeline | None:
-    if "expires_in" not in options:
-        return options.get("timeline")
-    if "timeline" in options:
-        raise InvalidQuestion([Problem("expires_in", "the timeline already says when it expires")])
-    return Timeline(expire=timedelta(seconds=seconds_of(options["expires_in"])))
+    if "expires_in" in options:
+        if "timeline" in options:
+            raise InvalidQuestion([Problem("expires_in", "the timeline already says when it expires")])
+        span = options["expires_in"]
+        return Timeline(expire=span if isinstance(span, timedelta) else timedelta(seconds=span))
+    timeline = options.get("timeline")
+    try:
+        return None if timeline is None else _TIMELINE.validate_python(timeline)
+    except pydantic.ValidationError as error:
+        raise InvalidQuestion(
+            [Problem(".".join(("timeline", *map(str, each["loc"]))), each["msg"]) for each in error.errors()]
+        ) from error
+
+
+def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
+    """What no value check could look at: a text is not a list of its letters, and true is not a number."""
+    for name, (wanted, types) in _TYPES.items():
+        value = options.get(name)
+        mistaken = isinstance(value, (str, bytes)) or (isinstance(value, bool) and bool not in types)
+        if name in options and (mistaken or not isinstance(value, types)):
+            yield Problem(name, f"expected {wanted}, got {type(value).__name__}")
+    recipients = options.get("recipients")
+    for place, recipient in enumerate(recipients if isinstance(recipients, Sequence) else ()):
+        if not isinstance(recipient, str):
+            yield Problem(f"recipients[{place}]", f"expected a text, got {type(recipient).__name__}")
+    span = options.get("expires_in")
+    if isinstance(span, (int, float)) and not abs(span) <= _LONGEST.total_seconds():
+        yield Problem("expires_in", f"expected at most {_LONGEST.days} days")
 
 
 def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
@@ -151,13 +196,13 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
         yield Problem("recipients", f"at most {limits.recipients} are possible, not {len(draft.recipients)}")
     if draft.recipients == (draft.asker,):
         yield Problem("recipients", "whoever asks cannot answer, so nobody could")
-    if draft.need < 1:
-        yield Problem("need", f"at least one person must answer, not {draft.need}")
-    people = [name for name in draft.recipients if not name.startswith(GROUP)]
-    if people == list(draft.recipients) and 0 < len(people) < draft.need:
-        yield Problem("need", f"{draft.need} people must agree, but only {len(people)} may answer")
-    if draft.max_attempts is not None and draft.max_attempts < 1:
-        yield Problem("max_attempts", f"allow at least one attempt, not {draft.max_attempts}")
+    if not 1 <= draft.need <= limits.recipients:
+        yield Problem("need", f"between 1 and {limits.recipients} people must agree")
+    others = [name for name in draft.recipients if name != draft.asker]
+    if 0 < len(others) < draft.need and not any(name.startswith(GROUP) for name in others):
+        yield Problem("need", f"{draft.need} people must agree, but only {len(others)} may answer")
+    if draft.max_attempts is not None and not 1 <= draft.max_attempts <= _MOST_ATTEMPTS:
+        yield Problem("max_attempts", f"allow between 1 and {_MOST_ATTEMPTS} attempts")
     yield from _json_problems("context", draft.context, limits)
     yield from _json_problems("state", draft.state, limits)
 
@@ -171,15 +216,17 @@ def _form_problems(form: AnyForm, path: str, limits: Limits) -> Iterator[Problem
             most = len(form.options) + form.allow_other if form.at_most is None else form.at_most
             if form.at_least < 0 or most < max(form.at_least, 1) or form.at_least > len(form.options):
                 yield Problem(f"{path}.at_least", "nobody could choose as many as the bounds ask for")
+            yield from json_problems(form.at_most, f"{path}.at_most", depth=0)
         case Open():
             yield from _open_problems(form, path, limits)
         case Confirm():
             pass
         case Form():
-            yield from _field_problems(form.fields, f"{path}.fields", limits)
+            problems = list(_field_problems(form.fields, f"{path}.fields", limits))
+            yield from problems
             if not form.fields:
                 yield Problem(f"{path}.fields", "needs at least one field")
-            if len(form_to_json(form)) > limits.json_bytes:
+            if not problems and len(form_to_json(form).encode()) > limits.json_bytes:
                 yield Problem(path, f"is larger than {limits.json_bytes} bytes")
         case Approval():
             yield from _approval_problems(form, path, limits)
@@ -209,8 +256,11 @@ def _option_problems(options: Sequence[Option], path: str, limits: Limits) -> It
 
 
 def _open_problems(form: Open, path: str, limits: Limits) -> Iterator[Problem]:
-    if form.min_length < 0 or (form.max_length is not None and form.max_length < max(form.min_length, 1)):
+    longest = MAX_TEXT if form.max_length is None else form.max_length
+    if form.min_length < 0 or not max(form.min_length, 1) <= longest or form.min_length > MAX_TEXT:
         yield Problem(f"{path}.max_length", "no text could be that long")
+    for name in ("max_length", "minimum", "maximum"):
+        yield from json_problems(getattr(form, name), f"{path}.{name}", depth=0)
     if form.minimum is not None and form.maximum is not None and form.minimum > form.maximum:
         yield Problem(f"{path}.maximum", "is below the minimum")
     if form.pattern is not None:
@@ -246,6 +296,20 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
     for entry in form.editable:
         if entry.name not in form.action.arguments:
             yield Problem(f"{path}.editable.{entry.name}", "the action has no such argument")
+    for name in form.remember_by or ():
+        if name not in form.action.arguments:
+            yield Problem(f"{path}.remember_by", f"the action has no argument {name!r}")
+    if "once" not in form.scopes:
+        yield Problem(f"{path}.scopes", "a person must be able to approve just this once")
+    if not 0 < form.remember_for <= _LONGEST_MEMORY:
+        yield Problem(f"{path}.remember_for", "an approval is remembered for up to ten years")
+
+
+def _scope_problems(draft: Draft, form: Approval) -> Iterator[Problem]:
+    if "session" in form.scopes and draft.conversation is None:
+        yield Problem("form.scopes", "an approval for the session needs a conversation")
+    if form.scopes != ("once",) and draft.need > 1:
+        yield Problem("form.scopes", "an approval that needs several people is for once")
 
 
 def _timeline_problems(timeline: Timeline, form: AnyForm, limits: Limits) -> Iterator[Problem]:
@@ -254,11 +318,15 @@ def _timeline_problems(timeline: Timeline, form: AnyForm, limits: Limits) -> Ite
         yield Problem("timeline", f"at most {limits.steps} steps are possible, not {len(steps)}")
     if any(step.after <= timedelta(0) for step in steps):
         yield Problem("timeline", "every step must come after the asking")
+    if any(step.after > _LONGEST for step in steps):
+        yield Problem("timeline", f"no step can come later than {_LONGEST.days} days after the asking")
     if timeline.expire is not None and any(step.after >= timeline.expire for step in steps[:-1]):
         yield Problem("timeline", "nothing can happen after it has expired")
     for escalation in timeline.escalate:
         if not escalation.to:
             yield Problem("timeline.escalate", "needs somebody to escalate to")
+        if len(escalation.to) > limits.recipients:
+            yield Problem("timeline.escalate", f"at most {limits.recipients} are possible at a time")
         for name in escalation.to:
             yield from _text_problems("timeline.escalate", name.removeprefix(GROUP), limits.name)
     if timeline.default is None:
@@ -273,7 +341,7 @@ def _timeline_problems(timeline: Timeline, form: AnyForm, limits: Limits) -> Ite
     except InvalidAnswer as error:
         yield from (Problem(f"timeline.default{each.path}", each.message) for each in error.problems)
     else:
-        if canonical != timeline.default:
+        if canonical_json(canonical) != canonical_json(timeline.default):
             yield Problem("timeline.default", f"write it in its canonical form: {canonical!r}")
 
 

@@ -10,6 +10,9 @@ HandraiseError
 ├── AlreadySettled                       somebody or the clock was first; carries the outcome
 ├── StillPending      (TimeoutError)     a wait ended by its own timeout; the record is untouched
 ├── NotAnswered                          `ask` ended without an answer; carries the outcome
+├── NotApproved       (PermissionError)  nobody approved this action; carries the outcome
+├── AlreadyConsumed                      the approval has been used: an action is executed at most once
+├── GrantNotFound     (LookupError)      no such grant in this workspace
 ├── DeskClosed        (RuntimeError)     the desk was closed while or before this ran
 ├── StoreUnavailable  (ConnectionError)  the store cannot be reached or stays busy
 ├── UnsafeStore       (RuntimeError)     the store's settings would break a promise
@@ -159,6 +162,42 @@ class NotAnswered(HandraiseError):
         self.question_id = question_id
         self.outcome = outcome
         super().__init__(f"Question {question_id!r} was not answered: {outcome}.")
+
+
+class NotApproved(HandraiseError, PermissionError):
+    """Nobody approved this action, or not this one; `outcome` says how the question ended, if it has."""
+
+    code = "not_approved"
+
+    def __init__(self, question_id: str, outcome: Outcome | None, reason: str) -> None:
+        self.question_id = question_id
+        self.outcome = outcome
+        self.reason = reason
+        super().__init__(f"The action of question {question_id!r} is not approved: {reason}.")
+
+
+class AlreadyConsumed(HandraiseError):
+    """The approval has been used before. Whether that execution finished is not known: ask again."""
+
+    code = "already_consumed"
+
+    def __init__(self, question_id: str) -> None:
+        self.question_id = question_id
+        super().__init__(
+            f"The approval of question {question_id!r} was used already, and an action is executed at most "
+            "once. Ask for another approval."
+        )
+
+
+class GrantNotFound(HandraiseError, LookupError):
+    """There is no such grant in this workspace."""
+
+    code = "grant_not_found"
+
+    def __init__(self, grant_id: str, workspace: str) -> None:
+        self.grant_id = grant_id
+        self.workspace = workspace
+        super().__init__(f"There is no grant {grant_id!r} in workspace {workspace!r}.")
 
 
 class DeskClosed(HandraiseError, RuntimeError):

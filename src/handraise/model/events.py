@@ -22,6 +22,8 @@ class EventKind(StrEnum):
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     EXHAUSTED = "exhausted"
+    CONSUMED = "consumed"
+    REVOKED = "revoked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,15 @@ where every problem is reported at once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import pydantic
 
 from handraise.model.errors import InvalidQuestion, Problem
-from handraise.model.json_values import Json, digest
+from handraise.model.json_values import Json, canonical_json, digest, json_problems
 
 
 class _Part(pydantic.BaseModel):
@@ -127,25 +129,64 @@ class Action(_Part):
         return digest({"tool": self.tool, "arguments": self.arguments})
 
 
+_DEEPEST = 64
+
+Scope = Literal["once", "session", "always"]
+
+
 class Approval(_Part):
-    """Approve or deny a frozen action; the arguments named in `editable` may be changed while approving."""
+    """Approve or deny a frozen action; the arguments named in `editable` may be changed while approving.
+
+    `scopes` are how far an approval may reach: this action once, or again in the same conversation
+    (session) or anywhere (always) for at most `remember_for` seconds. A remembered approval holds for an
+    action of the same tool with the same arguments, or the same values of those in `remember_by`.
+    """
 
     kind: Literal["approval"] = "approval"
     action: Action
     digest: str
     editable: tuple[Field, ...] = ()
+    scopes: tuple[Scope, ...] = ("once",)
+    remember_by: tuple[str, ...] | None = None
+    remember_for: float = 30 * 86_400
 
     @classmethod
     def of(
-        cls, tool: str, arguments: Mapping[str, Json] | None = None, *, editable: Sequence[Field | str] = ()
+        cls,
+        tool: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        editable: Sequence[Field | str] = (),
+        scopes: Sequence[Scope] = ("once",),
+        remember_by: Sequence[str] | None = None,
+        remember_for: timedelta = timedelta(days=30),
     ) -> Approval:
         """Freeze an action. An argument named in `editable` takes its form from its present value."""
-        action = Action(tool=tool, arguments=dict(arguments or {}))
+        problems = list(json_problems(arguments or {}, "arguments", depth=_DEEPEST))
+        if problems:
+            raise InvalidQuestion(problems)
+        # Through JSON and back: nobody keeps a hand on what is frozen.
+        action = Action(tool=tool, arguments=json.loads(canonical_json(arguments or {})))
         fields = tuple(
             name if isinstance(name, Field) else _field_like(name, action.arguments.get(name, ""))
             for name in editable
         )
-        return cls(action=action, digest=action.digest, editable=fields)
+        return cls(
+            action=action,
+            digest=action.digest,
+            editable=fields,
+            scopes=tuple(scopes),
+            remember_by=None if remember_by is None else tuple(remember_by),
+            remember_for=remember_for.total_seconds(),
+        )
+
+    def grant_digest(self, action: Action) -> str:
+        """What two actions have in common where one approval, remembered, holds for both."""
+        if self.remember_by is None:
+            return action.digest
+        return digest(
+            {"tool": action.tool, "by": {name: action.arguments.get(name) for name in self.remember_by}}
+        )
 
 
 AnyForm = Annotated[

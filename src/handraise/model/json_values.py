@@ -12,6 +12,9 @@ from handraise.model.errors import Problem
 
 Json = Any
 
+_MAX_BITS = 2_048
+"""No whole number is larger, so that Python turns every one into text whatever its limit on digits is."""
+
 
 def canonical_json(value: Json) -> str:
     """The one text for a value: keys sorted, no spaces, no NaN."""
@@ -37,6 +40,8 @@ def text_problem(text: str) -> str | None:
 def json_problems(value: Json, path: str, *, depth: int) -> Iterator[Problem]:
     """Everything that keeps `value` from being stored as JSON no more than `depth` levels deep."""
     match value:
+        case int() if value.bit_length() > _MAX_BITS:
+            yield Problem(path, "is too large a number")
         case None | bool() | int():
             return
         case float():

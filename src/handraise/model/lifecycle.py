@@ -11,20 +11,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
+from handraise.model.checking import check_answer, decision_of
 from handraise.model.errors import Problem
 from handraise.model.events import EventKind
-from handraise.model.forms import AnyForm
+from handraise.model.forms import AnyForm, Approval, Scope
+from handraise.model.grants import Grant
 from handraise.model.json_values import Json, digest
 from handraise.model.outcomes import Status, outcome_of
 from handraise.model.people import Responder, may_respond
 from handraise.model.questions import Question, Vote
 
-MoveKind = Literal["answer", "decline", "withdraw", "attempt"]
+MoveKind = Literal["answer", "decline", "withdraw", "attempt", "grant"]
 
 _DECLINED_BALLOT = "declined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granting:
+    """The grant that an approval with a wider scope leaves, except for what the store adds."""
+
+    id: str
+    scope: Scope
+    tool: str
+    digest: str
+    lasts: timedelta
+    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +46,8 @@ class Move:
     """Something a person or the asker does to a pending question.
 
     `record` is what is kept of it: in the event, and as the outcome where the move settles the question.
-    Votes agree where their `ballot` is equal; a `negative` one ends a question that has a veto.
+    Votes agree where their `ballot` is equal; a `negative` one ends a question that has a veto. `granting` is
+    what an approval leaves behind to be used again, `grant_id` what such a move uses.
     """
 
     question: Question
@@ -41,6 +56,8 @@ class Move:
     record: dict[str, Json] = field(repr=False)
     ballot: str = field(default="", repr=False)
     negative: bool = False
+    granting: Granting | None = None
+    grant_id: str | None = None
 
     @property
     def by(self) -> str:
@@ -60,8 +77,9 @@ def answering(
     *,
     channel: str | None = None,
     evidence: str | None = None,
+    grant_id: str | None = None,
 ) -> Move:
-    """The move that gives a checked, canonical answer."""
+    """The move that gives a checked, canonical answer; `grant_id` names the grant it may leave."""
     record = {"value": value, "by": responder.id, "channel": channel, "evidence": evidence}
     return Move(
         question=question,
@@ -70,6 +88,20 @@ def answering(
         record=_given(record),
         ballot=ballot_of(question.form, value),
         negative=_is_denial(question.form, value),
+        granting=_granting(question.form, value, grant_id),
+    )
+
+
+def using(question: Question, grant: Grant) -> Move:
+    """The move that answers an approval from a grant."""
+    value = check_answer(question.form, "approve")
+    record = {"value": value, "by": grant.granted_by, "source": "grant", "grant": grant.id}
+    return Move(
+        question=question,
+        kind="grant",
+        responder=Responder(question.asker),
+        record=record,
+        grant_id=grant.id,
     )
 
 
@@ -132,6 +164,10 @@ def transition(question: Question, move: Move, now: datetime) -> tuple[Question,
         if move.by != question.asker:
             return None
         return _settled(question, Status.WITHDRAWN, move, now)
+    if move.kind == "grant":
+        if move.by != question.asker or question.need > 1:
+            return None
+        return _settled(question, Status.ANSWERED, move, now)
     if not may_respond(question, move.responder):
         return None
     if move.kind == "attempt":
@@ -183,6 +219,21 @@ def _ended(question: Question, status: Status, record: dict[str, Json], now: dat
 
 def _is_past(question: Question, now: datetime) -> bool:
     return question.expires_at is not None and question.expires_at <= now
+
+
+def _granting(form: AnyForm, value: Json, grant_id: str | None) -> Granting | None:
+    if not isinstance(form, Approval) or grant_id is None or "scope" not in value:
+        return None
+    action = decision_of(form, value).action
+    until = value.get("until")
+    return Granting(
+        id=grant_id,
+        scope=value["scope"],
+        tool=action.tool,
+        digest=form.grant_digest(action),
+        lasts=timedelta(seconds=form.remember_for),
+        until=datetime.fromisoformat(until) if until else None,
+    )
 
 
 def _is_denial(form: AnyForm, value: Json) -> bool:

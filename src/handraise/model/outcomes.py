@@ -40,6 +40,8 @@ class Answered:
     evidence: str | None = None
 
     def __str__(self) -> str:
+        if self.source == "grant":
+            return f"answered {self.value!r} by a grant of {self.by}"
         if self.source == "default":
             return f"answered {self.value!r} by default, because nobody did"
         return f"answered {self.value!r} by {self.by}"

@@ -91,6 +91,7 @@ class Question(Draft):
     votes: tuple[Vote, ...] = ()
     steps_taken: int = 0
     outcome: Outcome | None = None
+    consumed_at: datetime | None = None
     overdue: bool = field(default=False, repr=False, compare=False)
     """Past its expiry, but the store has not done that deed yet; a desk never gives such a question out."""
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from handraise.model.checking import check_answer, find_option, fold
+from handraise.model.checking import check_answer, fold
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
@@ -71,13 +71,21 @@ def _read_simple(form: SimpleForm, text: str) -> Json | NotAnAnswer:
 
 
 def _read_option(form: Choice | MultiChoice, text: str) -> Json | NotAnAnswer:
-    """An id, a label, or the number of an option. Labels come first: they may be numbers themselves."""
-    if option := find_option(form.options, text.strip()):
-        return option.id
-    if number := re.fullmatch(r"\s*#?([0-9]{1,3})[.)]?\s*", text):
-        place = int(number[1])
-        if 1 <= place <= len(form.options):
-            return form.options[place - 1].id
+    """A label, an id, or the number of an option. Labels come first: they are what people see."""
+    name = text.strip()
+    number = re.fullmatch(r"#?([0-9]{1,3})[.)]?", name)
+    place = int(number[1]) if number else 0
+    folded = fold(name)
+    for option in form.options:
+        if fold(option.label) == folded:
+            return option.id
+    meant = {option.id for option in form.options if option.id == name}
+    meant |= {option.id for option in form.options[max(place - 1, 0) : place]}
+    if len(meant) == 1:
+        return meant.pop()
+    if meant:
+        return NotAnAnswer(f"{name} could mean two options; reply with the name of one")
+    if number:
         return NotAnAnswer(f"there is no option {place}; choose from 1 to {len(form.options)}")
     if form.allow_other and (other := re.fullmatch(r"\s*other\s*:(.+)", text, re.DOTALL | re.IGNORECASE)):
         return {"other": other[1].strip()}
@@ -126,19 +134,29 @@ def _read_form(form: Form, text: str) -> Json | NotAnAnswer:
         only = form.fields[0]
         value = _read_simple(only.form, text)
         return value if isinstance(value, NotAnAnswer) else {only.name: value}
-    by_name = {fold(name): entry for entry in form.fields for name in (entry.name, entry.title or entry.name)}
     values: dict[str, Json] = {}
     for line in filter(str.strip, text.splitlines()):
         name, colon, rest = line.partition(":")
-        entry = by_name.get(fold(name))
-        if not colon or entry is None:
-            names = ", ".join(each.name for each in form.fields)
-            return NotAnAnswer(f"reply with one line for each of {names}, such as “{form.fields[0].name}: …”")
+        meant = [
+            entry
+            for entry in form.fields
+            if fold(name) in (fold(entry.name), fold(entry.title or entry.name))
+        ]
+        if not colon or not meant:
+            return _one_line_each(form)
+        entry = meant[0]
+        if len(meant) > 1 or entry.name in values:
+            return NotAnAnswer(f"{name.strip()}: say once, and plainly, which field this is for")
         value = _read_simple(entry.form, rest.strip())
         if isinstance(value, NotAnAnswer):
             return NotAnAnswer(f"{entry.name}: {value.reason}")
         values[entry.name] = value
-    return values
+    return values or _one_line_each(form)
+
+
+def _one_line_each(form: Form) -> NotAnAnswer:
+    names = ", ".join(entry.name for entry in form.fields)
+    return NotAnAnswer(f"reply with one line for each of {names}, such as “{form.fields[0].name}: …”")
 
 
 def _word(text: str) -> str:

@@ -5,7 +5,11 @@ Only references to the schema's own `$defs` are followed; nothing is ever fetche
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any, assert_never
+
+import pydantic
 
 from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.forms import (
@@ -27,6 +31,7 @@ Schema = dict[str, Any]
 
 _FORMATS: dict[str, OpenType] = {"email": "email", "uri": "uri", "date": "date", "date-time": "datetime"}
 _MAX_REFERENCES = 8
+_LARGEST = sys.float_info.max
 
 
 def form_from_schema(schema: Schema) -> Form:
@@ -34,7 +39,11 @@ def form_from_schema(schema: Schema) -> Form:
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
         raise InvalidQuestion([Problem("form", "a schema must be an object with properties")])
-    required = schema.get("required", ())
+    required = schema.get("required", [])
+    if not isinstance(required, (list, tuple)) or not all(
+        isinstance(name, str) and name in properties for name in required
+    ):
+        raise InvalidQuestion([Problem("form.required", "must be a list of names of properties")])
     problems: list[Problem] = []
     fields = []
     for name, part in properties.items():
@@ -42,6 +51,11 @@ def form_from_schema(schema: Schema) -> Form:
             fields.append(_field(name, part, name in required, _definitions(schema)))
         except InvalidQuestion as error:
             problems.extend(error.problems)
+        except pydantic.ValidationError as error:
+            problems.extend(
+                Problem(".".join(map(str, ("form", name, *each["loc"]))), each["msg"])
+                for each in error.errors()
+            )
     if problems:
         raise InvalidQuestion(problems)
     return Form(fields=tuple(fields))
@@ -111,18 +125,27 @@ def _resolved(schema: Json, path: str, definitions: Schema) -> tuple[Schema, boo
             schema = {**definitions[name], **around}
         elif isinstance(schema.get("anyOf"), list):
             parts = [part for part in schema["anyOf"] if part != {"type": "null"}]
-            if len(parts) != 1 or not isinstance(parts[0], dict):
-                raise _unfit(path, "several types for one field cannot be shown to a person")
             optional = optional or len(parts) < len(schema["anyOf"])
-            schema = {**parts[0], **around}
-        elif isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
-            schema = {**schema["allOf"][0], **around}
+            if parts and all(isinstance(part, dict) and "const" in part for part in parts):
+                schema = {**around, "oneOf": parts}
+            elif len(parts) == 1 and isinstance(parts[0], dict):
+                schema = {**parts[0], **around}
+            else:
+                raise _unfit(path, "several types for one field cannot be shown to a person")
+        elif "allOf" in schema:
+            match schema["allOf"]:
+                case [dict(only)]:
+                    schema = {**only, **around}
+                case _:
+                    raise _unfit(path, "several schemas for one field cannot be shown to a person")
         else:
             return schema, optional
     raise _unfit(path, "its references go round in circles")
 
 
 def _simple(schema: Schema, path: str, definitions: Schema) -> SimpleForm:
+    if schema.get("format") == "password" or schema.get("writeOnly"):
+        raise _unfit(path, "a question must not ask for a secret")
     if (options := _options(schema, path)) is not None:
         return Choice(options=options)
     match schema.get("type"):
@@ -131,7 +154,7 @@ def _simple(schema: Schema, path: str, definitions: Schema) -> SimpleForm:
         case "string":
             return _open_text(schema, path)
         case "integer" | "number" as kind:
-            return Open(type=kind, minimum=_number(schema, "minimum"), maximum=_number(schema, "maximum"))
+            return Open(type=kind, minimum=_minimum(schema, path), maximum=_maximum(schema, path))
         case "array":
             items, _ = _resolved(schema.get("items"), path, definitions)
             options = _options(items, path)
@@ -145,9 +168,7 @@ def _simple(schema: Schema, path: str, definitions: Schema) -> SimpleForm:
 
 def _open_text(schema: Schema, path: str) -> Open:
     named = schema.get("format")
-    if named == "password" or schema.get("writeOnly"):
-        raise _unfit(path, "a question must not ask for a secret")
-    if named is not None and named not in _FORMATS:
+    if named is not None and (not isinstance(named, str) or named not in _FORMATS):
         raise _unfit(path, f"format {named!r} is unknown; use one of {', '.join(_FORMATS)}")
     return Open(
         type=_FORMATS[named] if named else "text",
@@ -159,25 +180,46 @@ def _open_text(schema: Schema, path: str) -> Open:
 
 def _options(schema: Schema, path: str) -> tuple[Option, ...] | None:
     """The listed choices of a schema, or None where it lists none."""
-    titled = schema.get("oneOf", schema.get("anyOf"))
+    titled = schema.get("oneOf")
     if isinstance(titled, list):
         if not all(isinstance(one, dict) and isinstance(one.get("const"), str) for one in titled):
             raise _unfit(path, "each choice needs a text as its const")
-        return tuple(Option(id=one["const"], label=one.get("title") or one["const"]) for one in titled)
+        return tuple(Option(id=one["const"], label=one.get("title", one["const"])) for one in titled)
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if values is None:
         return None
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise _unfit(path, "choices must be texts")
-    labels = schema.get("enumNames") or values
-    return tuple(Option(id=value, label=label) for value, label in zip(values, labels, strict=False))
+    labels = schema.get("enumNames", values)
+    if not isinstance(labels, list) or len(labels) != len(values):
+        raise _unfit(path, "enumNames must name every choice")
+    return tuple(Option(id=value, label=label) for value, label in zip(values, labels, strict=True))
 
 
-def _number(schema: Schema, bound: str) -> float | int | None:
-    exclusive = schema.get(f"exclusive{bound.capitalize()}")
-    if isinstance(exclusive, int) and schema.get("type") == "integer":
-        return exclusive + 1 if bound == "minimum" else exclusive - 1
-    return schema.get(bound)
+def _minimum(schema: Schema, path: str) -> float | int | None:
+    bounds = _bound(schema, "minimum", path)
+    for exclusive in _bound(schema, "exclusiveMinimum", path):
+        whole = schema["type"] == "integer"
+        bounds.append(math.floor(exclusive) + 1 if whole else math.nextafter(exclusive, math.inf))
+    return max(bounds, default=None)
+
+
+def _maximum(schema: Schema, path: str) -> float | int | None:
+    bounds = _bound(schema, "maximum", path)
+    for exclusive in _bound(schema, "exclusiveMaximum", path):
+        whole = schema["type"] == "integer"
+        bounds.append(math.ceil(exclusive) - 1 if whole else math.nextafter(exclusive, -math.inf))
+    return min(bounds, default=None)
+
+
+def _bound(schema: Schema, name: str, path: str) -> list[float | int]:
+    """The bound, where the schema has it."""
+    value = schema.get(name)
+    if value is None:
+        return []
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LARGEST:
+        raise _unfit(path, f"{name} must be a number")
+    return [value]
 
 
 def _simple_to_schema(form: SimpleForm) -> Schema:
@@ -200,7 +242,7 @@ def _simple_to_schema(form: SimpleForm) -> Schema:
             names = {ours: theirs for theirs, ours in _FORMATS.items()}
             facets = {
                 "format": names.get(form.type),
-                "minLength": form.min_length or None,
+                "minLength": form.min_length,
                 "maxLength": form.max_length,
                 "pattern": form.pattern,
             }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
+
+import pydantic
 
 from handraise.model.json_values import Json
 
@@ -16,6 +18,7 @@ Deed = Literal["remind", "escalate", "expire", "default"]
 class Escalation:
     """After a while, others may answer too."""
 
+    __pydantic_config__: ClassVar = pydantic.ConfigDict(revalidate_instances="always")
     after: timedelta
     to: tuple[str, ...]
 
@@ -28,6 +31,7 @@ class Timeline:
     the time of `expire` comes.
     """
 
+    __pydantic_config__: ClassVar = pydantic.ConfigDict(revalidate_instances="always")
     remind: tuple[timedelta, ...] = ()
     escalate: tuple[Escalation, ...] = ()
     expire: timedelta | None = None

@@ -12,8 +12,8 @@ import pydantic
 
 from handraise.model.checking import decision_of
 from handraise.model.errors import InvalidQuestion, Problem, UnusableAnswer
-from handraise.model.forms import AnyForm, Approval, Choice, MultiChoice, Option
-from handraise.model.json_values import Json
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
+from handraise.model.json_values import Json, canonical_json
 from handraise.model.schemas import Schema, form_from_schema, simple_form_from_schema
 
 T = TypeVar("T")
@@ -34,9 +34,13 @@ def form_from(source: FormSource) -> AnyForm:
     """The form behind any of its sources."""
     if isinstance(source, dict):
         return form_from_schema(source)
-    if isinstance(source, type):
+    if isinstance(source, (Choice, MultiChoice, Open, Confirm, Form, Approval)):
+        return source
+    if isinstance(source, type) or get_origin(source) is not None:
         return typed(source).form
-    return source
+    raise InvalidQuestion(
+        [Problem("form", f"{type(source).__name__} is not a form, a type or a JSON Schema")]
+    )
 
 
 def typed(into: type[T]) -> Typed[T]:
@@ -69,7 +73,10 @@ def _validated(into: Any, form: AnyForm, members: Mapping[str, Enum] = MappingPr
 
     def read(value: Json) -> Any:
         try:
-            return adapter.validate_python(_to_members(value, members))
+            if members:
+                return adapter.validate_python(_to_members(value, members))
+            # As JSON, a strict type takes a date or a set in the only way an answer can give it.
+            return adapter.validate_json(canonical_json(value))
         except pydantic.ValidationError as error:
             raise UnusableAnswer(
                 [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]

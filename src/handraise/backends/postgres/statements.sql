@@ -59,8 +59,9 @@ with move as materialized (
     select *
     from unnest(
         :workspace::text[], :id::text[], :kind::text[], :actor::text[], :principals::text[],
-        :record::text[], :ballot::text[], :negative::bool[], :channel::text[]
-    ) as t (workspace, id, kind, actor, principals, record, ballot, negative, channel)
+        :record::text[], :ballot::text[], :negative::bool[], :channel::text[], :granting::text[],
+        :grant_id::text[]
+    ) as t (workspace, id, kind, actor, principals, record, ballot, negative, channel, granting, grant_id)
 ),
 moved as (
     update handraise.questions as q
@@ -88,8 +89,8 @@ moved as (
                         and (select count(*) from jsonb_each_text(voted.votes) as v where v.value = m.ballot)
                             < q.need
                         then 'pending'
-                    when m.kind = 'answer' then 'answered'
-                    else 'declined'
+                    when m.kind = 'decline' then 'declined'
+                    else 'answered'
                 end
             ) as decided (status)
     )
@@ -100,6 +101,13 @@ moved as (
         and (q.expires_at is null or q.expires_at > coalesce(:now::timestamptz, now()))
         and case
             when m.kind = 'withdraw' then q.asker = m.actor
+            when m.kind = 'grant' then q.asker = m.actor and q.need = 1 and exists (
+                select
+                from handraise.grants as g
+                where g.workspace = m.workspace and g.id = m.grant_id and g.asker = q.asker
+                    and g.revoked_at is null and g.expires_at > coalesce(:now::timestamptz, now())
+                    and (g.scope = 'always' or g.conversation = q.conversation)
+            )
             when q.asker = m.actor then false
             when q.recipients = '[]' then true
             when q.recipients ?| array(select jsonb_array_elements_text(m.principals::jsonb)) then true
@@ -112,7 +120,7 @@ moved as (
             )
         end
     returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.votes, q.steps_taken,
-        m.kind, m.actor, m.channel, m.record
+        q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting
 ),
 closed as (
     delete from handraise.inbox as i
@@ -126,8 +134,71 @@ logged as (
         case when status <> 'pending' then status when kind = 'attempt' then 'attempted' else 'voted' end,
         actor, channel, record::jsonb
     from moved
+),
+granted as (
+    insert into handraise.grants (
+        created_at, expires_at, workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id
+    )
+    select
+        settled_at,
+        least(
+            (granting ->> 'until')::timestamptz,
+            settled_at + (granting ->> 'lasts')::float8 * interval '1 second'
+        ),
+        workspace, granting ->> 'id', asker, granting ->> 'tool', granting ->> 'digest', granting ->> 'scope',
+        conversation, actor, id
+    from moved
+    where status = 'answered' and granting is not null
 )
 select workspace, id, status, settled_at, attempts, votes, steps_taken from moved;
+
+-- name: consume
+-- Use up an approval: of any number of consumers one gets a row.
+with used as (
+    update handraise.questions
+    set consumed_at = coalesce(:now::timestamptz, now())
+    where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
+        and asker = :actor
+        and outcome -> 'value' ->> 'decision' = 'approve' and outcome -> 'value' ->> 'digest' = :digest
+    returning workspace, id, consumed_at
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select consumed_at, workspace, id, 'consumed', :actor, jsonb_build_object('digest', :digest::text) from used
+)
+select id from used;
+
+-- name: find_grant
+-- The grant that holds for an action now, the one that lasts longest.
+select *
+from handraise.grants
+where workspace = :workspace and asker = :asker and tool = :tool and digest = :digest and revoked_at is null
+    and expires_at > coalesce(:now::timestamptz, now())
+    and (scope = 'always' or conversation = :conversation)
+order by expires_at desc
+limit 1;
+
+-- name: grants
+-- A page of all grants of a workspace.
+select * from handraise.grants where workspace = :workspace and id > :after order by id limit :limit;
+
+-- name: revoke
+-- End a grant, unless it has been revoked before.
+with ended as (
+    update handraise.grants
+    set revoked_at = coalesce(:now::timestamptz, now()), revoked_by = :actor
+    where workspace = :workspace and id = :id and revoked_at is null
+    returning *
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select revoked_at, workspace, question_id, 'revoked', :actor, jsonb_build_object('grant', id) from ended
+)
+select * from ended;
+
+-- name: read_grant
+-- One grant.
+select * from handraise.grants where workspace = :workspace and id = :id;
 
 -- name: sweep
 -- Do the next due deed of up to `:limit` timelines, passing over what another sweep holds. The question's

@@ -16,12 +16,14 @@ from handraise.backends.rows import (
     page_query,
     posted_question,
     stored_event,
+    stored_grant,
     stored_outcome,
     stored_question,
 )
 from handraise.backends.statements import load_statements
 from handraise.model.errors import KeyConflict, StoreUnavailable
 from handraise.model.events import Event
+from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
@@ -111,6 +113,30 @@ class PostgresStore:
         rows = await self._fetch("count_pending", workspace=workspace, asker=asker)
         count: int = rows[0]["count"]
         return count
+
+    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+        """Use up an approval; see the port."""
+        rows = await self._fetch("consume", workspace=ref.workspace, id=ref.id, actor=by, digest=digest)
+        return bool(rows)
+
+    async def find_grant(
+        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
+    ) -> Grant | None:
+        """The grant that holds; see the port."""
+        action = {"asker": asker, "tool": tool, "digest": digest, "conversation": conversation}
+        rows = await self._fetch("find_grant", workspace=workspace, **action)
+        return stored_grant(rows[0], _as_it_is) if rows else None
+
+    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
+        """All grants; see the port."""
+        rows = await self._fetch("grants", workspace=workspace, after=after or "", limit=limit)
+        return [stored_grant(row, _as_it_is) for row in rows]
+
+    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
+        """End a grant; see the port."""
+        rows = await self._fetch("revoke", workspace=workspace, id=grant_id, actor=by)
+        rows = rows or await self._fetch("read_grant", workspace=workspace, id=grant_id)
+        return stored_grant(rows[0], _as_it_is) if rows else None
 
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""

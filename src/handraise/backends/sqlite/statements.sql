@@ -48,8 +48,8 @@ set (status, settled_at, outcome, attempts, votes) = (
                 when questions.need > 1 and not (questions.veto and :negative)
                     and (select count(*) from json_each(voted.votes) as v where v.value = :ballot) < questions.need
                     then 'pending'
-                when :kind = 'answer' then 'answered'
-                else 'declined'
+                when :kind = 'decline' then 'declined'
+                else 'answered'
             end as status
         from (
             select case
@@ -66,6 +66,13 @@ where workspace = :workspace
     and (expires_at is null or expires_at > :now)
     and case
         when :kind = 'withdraw' then asker = :actor
+        when :kind = 'grant' then asker = :actor and need = 1 and exists (
+            select 1
+            from grants as g
+            where g.workspace = :workspace and g.id = :grant_id and g.asker = questions.asker
+                and g.revoked_at is null and g.expires_at > :now
+                and (g.scope = 'always' or g.conversation = questions.conversation)
+        )
         when asker = :actor then 0
         when recipients = '[]' then 1
         when exists (
@@ -79,6 +86,47 @@ where workspace = :workspace
         )
     end
 returning status, settled_at, attempts, votes, steps_taken;
+
+-- name: grant
+-- Remember an approval.
+insert into grants (
+    workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id, created_at, expires_at
+)
+values (
+    :workspace, :grant_id, :asker, :tool, :digest, :scope, :conversation, :actor, :id, :now, :expires_at
+);
+
+-- name: consume
+-- Use up an approval: of any number of consumers one gets a row.
+update questions
+set consumed_at = :now
+where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null and asker = :actor
+    and outcome ->> '$.value.decision' = 'approve' and outcome ->> '$.value.digest' = :digest
+returning id;
+
+-- name: find_grant
+-- The grant that holds for an action now, the one that lasts longest.
+select *
+from grants
+where workspace = :workspace and asker = :asker and tool = :tool and digest = :digest and revoked_at is null
+    and expires_at > :now and (scope = 'always' or conversation = :conversation)
+order by expires_at desc
+limit 1;
+
+-- name: grants
+-- A page of all grants of a workspace.
+select * from grants where workspace = :workspace and id > :after order by id limit :limit;
+
+-- name: revoke
+-- End a grant, unless it has been revoked before.
+update grants
+set revoked_at = :now, revoked_by = :actor
+where workspace = :workspace and id = :id and revoked_at is null
+returning *;
+
+-- name: read_grant
+-- One grant.
+select * from grants where workspace = :workspace and id = :id;
 
 -- name: close
 -- Take a settled question out of every inbox.

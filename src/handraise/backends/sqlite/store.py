@@ -16,6 +16,7 @@ from handraise.backends.rows import (
     page_query,
     posted_question,
     stored_event,
+    stored_grant,
     stored_outcome,
     stored_question,
     to_json,
@@ -25,7 +26,8 @@ from handraise.backends.sqlite.durability import durability_of
 from handraise.backends.statements import load_statements
 from handraise.model.errors import KeyConflict, StoreUnavailable
 from handraise.model.events import Event
-from handraise.model.lifecycle import Move
+from handraise.model.grants import Grant
+from handraise.model.lifecycle import Granting, Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
 from handraise.ports import Clock, Durability, Filter
@@ -119,6 +121,45 @@ class SqliteStore:
         count: int = rows[0]["count"]
         return count
 
+    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+        """Use up an approval; see the port."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            now, place = self._now(), {"workspace": ref.workspace, "id": ref.id}
+            used = _run(connection, "consume", actor=by, digest=digest, now=now, **place)
+            if used:
+                _log(connection, ref, "consumed", now, actor=by, data={"digest": digest})
+            return bool(used)
+
+        return await self._connections.write(work)
+
+    async def find_grant(
+        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
+    ) -> Grant | None:
+        """The grant that holds; see the port."""
+        action = {"asker": asker, "tool": tool, "digest": digest, "conversation": conversation}
+        rows = await self._fetch("find_grant", workspace=workspace, **action)
+        return stored_grant(rows[0], instant) if rows else None
+
+    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
+        """All grants; see the port."""
+        rows = await self._fetch("grants", workspace=workspace, after=after or "", limit=limit)
+        return [stored_grant(row, instant) for row in rows]
+
+    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
+        """End a grant; see the port."""
+
+        def work(connection: sqlite3.Connection) -> Grant | None:
+            now, place = self._now(), {"workspace": workspace, "id": grant_id}
+            ended = _run(connection, "revoke", actor=by, now=now, **place)
+            if ended:
+                ref = Ref(workspace, ended[0]["question_id"])
+                _log(connection, ref, "revoked", now, actor=by, data={"grant": grant_id})
+            rows = ended or _run(connection, "read_grant", **place)
+            return stored_grant(rows[0], instant) if rows else None
+
+        return await self._connections.write(work)
+
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
         rows = await self._fetch("history", workspace=ref.workspace, question_id=ref.id)
@@ -197,7 +238,30 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     else:
         kind = "attempted" if move.kind == "attempt" else "voted"
     _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=move.record)
+    if status == "answered" and move.granting is not None:
+        _grant(connection, move, move.granting, now)
     return moved_question(move, rows[0], instant)
+
+
+def _grant(connection: sqlite3.Connection, move: Move, granting: Granting, now: int) -> None:
+    ends = micros(instant(now) + granting.lasts)
+    if granting.until is not None:
+        ends = min(ends, micros(granting.until))
+    _run(
+        connection,
+        "grant",
+        workspace=move.question.workspace,
+        id=move.question.id,
+        grant_id=granting.id,
+        asker=move.question.asker,
+        tool=granting.tool,
+        digest=granting.digest,
+        scope=granting.scope,
+        conversation=move.question.conversation,
+        actor=move.by,
+        now=now,
+        expires_at=ends,
+    )
 
 
 def _read(connection: sqlite3.Connection, name: str, **values: Any) -> Question | None:

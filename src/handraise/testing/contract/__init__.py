@@ -12,6 +12,7 @@ Every test opens its own desks in a workspace of its own, so that one store can 
 
 from handraise.testing.contract.agreeing import AgreeingContract
 from handraise.testing.contract.answering import AnsweringContract
+from handraise.testing.contract.approving import ApprovingContract
 from handraise.testing.contract.asking import AskingContract
 from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
 from handraise.testing.contract.looking import LookingContract
@@ -22,6 +23,12 @@ __all__ = ["AddressBackend", "Backend", "DeskContract", "MemoryBackend"]
 
 
 class DeskContract(
-    AskingContract, AnsweringContract, AgreeingContract, WaitingContract, TimingContract, LookingContract
+    AskingContract,
+    AnsweringContract,
+    ApprovingContract,
+    AgreeingContract,
+    WaitingContract,
+    TimingContract,
+    LookingContract,
 ):
     """Everything that a desk promises, on whatever the `backend` fixture opens."""

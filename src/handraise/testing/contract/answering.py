@@ -28,6 +28,7 @@ from handraise import (
     NotEntitled,
     Open,
     Option,
+    Problem,
     QuestionNotFound,
     Responder,
     UnusableAnswer,
@@ -237,6 +238,52 @@ class AnsweringContract(ContractFixtures):
         with pytest.raises(NotEntitled):
             await desk.answer(question.id, "x", by="eve")
         assert (await desk.get(question.id)).attempts == 0
+
+    @promise("P12")
+    async def test_an_answer_that_fits_can_still_be_kept_as_an_attempt(self, desk: LocalDesk) -> None:
+        question = await desk.post("Which order?", max_attempts=3)
+        why = [Problem("", "there is no such order")]
+        tried = await desk.attempt(question.id, "A-17", why, by="ana", channel="chat")
+        assert (tried.status, tried.attempts) == ("pending", 1)
+        assert await desk.get(question.id) == tried
+        attempt = (await desk.history(question.id))[-1]
+        assert (attempt.kind, attempt.by, attempt.channel) == ("attempted", "ana", "chat")
+        assert attempt.data["value"] == "A-17"
+        assert attempt.data["problems"] == [{"path": "", "message": "there is no such order"}]
+
+    @promise("P12", "P13")
+    async def test_attempts_of_both_kinds_exhaust_it_together(
+        self, desk: LocalDesk, clock: ManualClock
+    ) -> None:
+        question = await desk.post("Which?", choices=["a"], max_attempts=2)
+        with pytest.raises(InvalidAnswer):
+            await desk.answer(question.id, "x", by="ana")
+        tried = await desk.attempt(question.id, "a", [Problem("", "sold out")], by="bob")
+        assert tried.outcome == Exhausted(at=clock.now(), by="bob")
+        assert await desk.wait(question.id, timeout=SOON) == tried.outcome
+        with pytest.raises(AlreadySettled) as late:
+            await desk.attempt(question.id, "a", [Problem("", "sold out")], by="ana")
+        assert late.value.outcome == tried.outcome
+
+    @pytest.mark.parametrize(
+        ("by", "problems", "refusal"),
+        [
+            ("eve", ["sold out"], NotEntitled),
+            ("agent", ["sold out"], NotEntitled),
+            ("ana", [], ValueError),
+            ("ana", ["a\x00b"], InvalidAnswer),
+            ("ana", ["x" * 20_000], InvalidAnswer),
+        ],
+        ids=["a stranger", "the asker", "no problem", "a problem no store can keep", "a problem too long"],
+    )
+    async def test_a_refused_attempt_leaves_nothing(
+        self, desk: LocalDesk, by: str, problems: list[str], refusal: type[Exception]
+    ) -> None:
+        question = await desk.post("Which?", recipients=["ana"], max_attempts=1)
+        with pytest.raises(refusal):
+            await desk.attempt(question.id, "a", [Problem("", each) for each in problems], by=by)
+        assert await desk.get(question.id) == question
+        assert [event.kind for event in await desk.history(question.id)] == ["asked"]
 
     @promise("P2")
     async def test_a_second_answer_is_refused_and_the_first_is_kept(self, desk: LocalDesk) -> None:

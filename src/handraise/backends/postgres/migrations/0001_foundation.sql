@@ -7,6 +7,7 @@ create table handraise.questions (
     asked_at      timestamptz not null,
     expires_at    timestamptz,
     settled_at    timestamptz,
+    consumed_at   timestamptz,
     attempts      integer     not null default 0,
     max_attempts  integer,
     need          smallint    not null,
@@ -80,9 +81,7 @@ create unlogged table handraise.listeners (
     process       text collate "C" primary key
 );
 
--- Room for what comes next, so that the first release's data need not move.
-
--- Attempts to reach people: an outbox that any number of dispatchers claim with SKIP LOCKED and a lease.
+-- Room for what comes next, so that the first release's data need not move: attempts to reach people, an outbox that any number of dispatchers claim with SKIP LOCKED and a lease.
 create table handraise.deliveries (
     due_at        timestamptz not null,
     leased_until  timestamptz,
@@ -101,25 +100,27 @@ create table handraise.deliveries (
 create index deliveries_by_due on handraise.deliveries (due_at) where status = 'queued';
 create index deliveries_by_question on handraise.deliveries (workspace, question_id);
 
--- Remembered approvals.
+-- Remembered approvals: for one conversation (session) or everywhere (always), always with an end.
 create table handraise.grants (
     created_at    timestamptz not null,
-    expires_at    timestamptz,
+    expires_at    timestamptz not null,
     revoked_at    timestamptz,
     workspace     text        collate "C" not null,
     id            text        collate "C" not null,
     asker         text        collate "C" not null,
     tool          text        collate "C" not null,
     digest        text        collate "C" not null,
-    scope         text        collate "C" not null,
+    scope         text        collate "C" not null check (scope in ('session', 'always')),
+    conversation  text        collate "C",
+    granted_by    text        collate "C" not null,
+    revoked_by    text        collate "C",
     question_id   text        collate "C" not null,
-    data          jsonb,
     primary key (workspace, id)
 );
 
 create index grants_by_action on handraise.grants (workspace, asker, tool, digest) where revoked_at is null;
 
--- Sealed batches of events, each chained to the one before.
+-- Room for sealed batches of events, each chained to the one before.
 create table handraise.seals (
     number           bigint      not null,
     last_transaction xid8        not null,

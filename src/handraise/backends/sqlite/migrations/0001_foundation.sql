@@ -18,6 +18,7 @@ create table questions (
     asked_at      integer not null,
     expires_at    integer,
     settled_at    integer,
+    consumed_at   integer,
     prompt        text    not null,
     form          text    not null,
     context       text,
@@ -99,12 +100,14 @@ create table grants (
     asker         text    not null,
     tool          text    not null,
     digest        text    not null,
-    scope         text    not null,
+    scope         text    not null check (scope in ('session', 'always')),
+    conversation  text,
+    granted_by    text    not null,
+    revoked_by    text,
     question_id   text    not null,
     created_at    integer not null,
-    expires_at    integer,
+    expires_at    integer not null,
     revoked_at    integer,
-    data          text,
     primary key (workspace, id)
 ) strict;
 

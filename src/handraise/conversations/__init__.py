@@ -1,0 +1,51 @@
+"""Agents that ask in a chat and are called again with the reply.
+
+An agent asks and returns at once. The next message in that conversation finds the question, in this process
+or in another one: nothing but the desk keeps it.
+"""
+
+from handraise.conversations.agents import Agent, AskOptions, Judge, OnInsufficient, OnSufficient, Validator
+from handraise.conversations.asks import PendingAsk
+from handraise.conversations.channels import Channel, MemoryChannel
+from handraise.conversations.errors import (
+    AgentNotRegistered,
+    ChannelNotRegistered,
+    InvalidRegistry,
+    MessageSpent,
+    MissingConversation,
+    NobodyAnswers,
+    NothingTriggered,
+    RegistryStopped,
+    Undelivered,
+    UnroutedMessage,
+)
+from handraise.conversations.messages import IncomingMessage, Reply
+from handraise.conversations.registry import AgentRegistry
+from handraise.conversations.turns import Turn, current_turn
+
+__all__ = [
+    "Agent",
+    "AgentNotRegistered",
+    "AgentRegistry",
+    "AskOptions",
+    "Channel",
+    "ChannelNotRegistered",
+    "IncomingMessage",
+    "InvalidRegistry",
+    "Judge",
+    "MemoryChannel",
+    "MessageSpent",
+    "MissingConversation",
+    "NobodyAnswers",
+    "NothingTriggered",
+    "OnInsufficient",
+    "OnSufficient",
+    "PendingAsk",
+    "RegistryStopped",
+    "Reply",
+    "Turn",
+    "Undelivered",
+    "UnroutedMessage",
+    "Validator",
+    "current_turn",
+]

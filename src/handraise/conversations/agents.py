@@ -1,0 +1,227 @@
+"""Agents: what an author writes, and the verbs for asking inside a chat."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from handraise import (
+    AlreadySettled,
+    Answered,
+    InvalidAnswer,
+    InvalidQuestion,
+    LocalDesk,
+    NotAnAnswer,
+    NotEntitled,
+    Option,
+    Outcome,
+    Problem,
+    Question,
+    Understood,
+    read_reply,
+)
+from handraise.conversations.asks import PendingAsk, find_ask, oldest_asks, put, state_of, was_put
+from handraise.conversations.errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
+from handraise.conversations.messages import IncomingMessage, Reply
+from handraise.conversations.turns import Turn, current_turn
+from handraise.conversations.wording import asking_again, giving_up, too_late
+from handraise.model.composing import Span
+from handraise.model.json_values import Json
+from handraise.model.typed import FormSource, python_value
+
+if TYPE_CHECKING:
+    from handraise.conversations.registry import AgentRegistry
+
+OnSufficient = Callable[[Json, Json], Awaitable[Reply] | Reply]
+"""Carries on with the answer's value and the context that was stored with the question."""
+
+OnInsufficient = Callable[[Json], Awaitable[Reply] | Reply]
+"""Carries on without an answer, with the context that was stored with the question."""
+
+Validator = Callable[[Json], str | None]
+"""What is wrong with a value that fits the form, told to the person who gave it; None where nothing is."""
+
+Judge = Callable[[PendingAsk, Json], Awaitable[str | None]]
+"""The same, decided by a model."""
+
+
+class AskOptions(TypedDict, total=False):
+    """What can be said about a question in a chat; `Agent.ask` takes it as keywords.
+
+    The words are those of `handraise.QuestionOptions`. Where `recipients` are not given, only the person
+    whose message is being handled may answer; none at all is anyone in the workspace.
+    """
+
+    choices: Sequence[str | Option]
+    form: FormSource
+    recipients: Sequence[str]
+    expires_in: Span
+
+
+class Agent(ABC):
+    """An agent in a chat: give it a name and write `handle`.
+
+    The name is the asker of its questions. It must stay the same, or a restarted agent will not find them.
+    """
+
+    name: str
+    description: str = ""
+    registry: AgentRegistry | None = None
+    """The started registry that it is in. What belongs to one conversation is in `current_turn`."""
+
+    @abstractmethod
+    async def handle(self, message: IncomingMessage) -> Reply:
+        """What the agent does with a message. Look for a pending ask first: the message may be its reply."""
+
+    async def ask(
+        self, question: str, *, context: Json = None, max_retries: int = 2, **options: Unpack[AskOptions]
+    ) -> Reply:
+        """Ask on the channel that the message came from, and get at once a reply that says that it waits.
+
+        `context` comes back with the reply's `PendingAsk`. The question is exhausted when one reply more than
+        `max_retries` did not fit. While another question of this agent is pending in the conversation, this
+        one is only stored; it is sent when its turn comes. What the channel does not deliver is withdrawn,
+        and `Undelivered` says so.
+        """
+        turn = self._turn()
+        if turn.channel.is_trigger:
+            raise NobodyAnswers(self.name, turn.channel.name)
+        unknown = set(options) - set(AskOptions.__annotations__)
+        if unknown:
+            raise TypeError(f"ask() does not take {', '.join(sorted(unknown))}")
+        if max_retries < 0:
+            raise InvalidQuestion([Problem("max_retries", f"cannot be {max_retries}; 0 asks only once")])
+        options.setdefault("recipients", [turn.responder.id])
+        desk = self._desk(turn)
+        earlier = await oldest_asks(desk, turn.conversation, [self.name])
+        record = await desk.post(
+            question,
+            conversation=turn.conversation,
+            state=state_of(turn.channel.name, context, behind=earlier[0].id if earlier else None),
+            max_attempts=max_retries + 1,
+            **options,
+        )
+        if not earlier:
+            await put(desk, turn.channel, PendingAsk(record, turn.channel.name, context))
+        return Reply(waiting_for=record.id)
+
+    async def get_pending_ask(self) -> PendingAsk | None:
+        """This agent's oldest question in this conversation that the writer of the message may answer.
+
+        None where there is none, where it was not sent yet, and where the message was taken as a reply
+        already. What has expired is settled as expired.
+        """
+        turn = self._turn()
+        if turn.spent_on is not None:
+            return None
+        desk = self._desk(turn)
+        asks = await oldest_asks(desk, turn.conversation, [self.name], recipient=turn.responder)
+        return asks[0] if asks and await was_put(desk, asks[0]) else None
+
+    async def handle_pending_ask(
+        self,
+        pending: PendingAsk,
+        reply: str,
+        on_sufficient: OnSufficient,
+        on_insufficient: OnInsufficient | None = None,
+        *,
+        validator: Validator | None = None,
+        judge: Judge | None = None,
+    ) -> Reply:
+        """Judge a reply; then carry on with the answer, ask again on the same question, or give up.
+
+        A reply to a question that ended meanwhile is not used, and whoever wrote it is told.
+        """
+        turn = self._turn()
+        self._own(turn, pending.record)
+        turn.spend(pending.id)
+        verdict = await self.evaluate_answer(pending, reply, validator=validator, judge=judge)
+        try:
+            outcome, reason = await self._record(turn, pending, reply, verdict)
+        except AlreadySettled as late:
+            return Reply(too_late(late.outcome), outcome=late.outcome)
+        if outcome is None:
+            await turn.say(asking_again(pending.record, reason))
+            return Reply(waiting_for=pending.id)
+        if isinstance(outcome, Answered):
+            value = python_value(pending.record.form, outcome.value)
+            return replace(await _result(on_sufficient(value, pending.context)), outcome=outcome)
+        await turn.say(giving_up(pending.record))
+        after = Reply() if on_insufficient is None else await _result(on_insufficient(pending.context))
+        return replace(after, outcome=outcome)
+
+    async def evaluate_answer(
+        self,
+        pending: PendingAsk,
+        reply: str,
+        *,
+        validator: Validator | None = None,
+        judge: Judge | None = None,
+    ) -> Understood | NotAnAnswer:
+        """Whether a reply answers the question: its form decides first, then the validator, then the judge."""
+        read = read_reply(pending.record, reply)
+        if isinstance(read, NotAnAnswer):
+            return read
+        problem = None if validator is None else validator(read.value)
+        if problem is None and judge is not None:
+            problem = await judge(pending, read.value)
+        if problem is not None and not isinstance(problem, str):
+            raise TypeError(f"say what is wrong with the answer, or None where nothing is, not {problem!r}")
+        return read if problem is None else NotAnAnswer(problem)
+
+    async def resolve_pending_ask(self, question_id: str, value: Json) -> PendingAsk:
+        """Answer a question in the name of whoever wrote the message, and get it as it then stands.
+
+        For authors who decide themselves. A value that does not fit raises `InvalidAnswer`.
+        """
+        turn = self._turn()
+        desk = self._desk(turn)
+        pending = self._own(turn, await desk.get(question_id))
+        answered = await desk.answer(question_id, value, by=turn.responder, channel=turn.channel.name)
+        turn.spent_on = question_id
+        return replace(pending, record=answered)
+
+    async def say(self, text: str) -> None:
+        """Send a text to this conversation now, before the reply."""
+        await self._turn().say(text)
+
+    def _turn(self) -> Turn:
+        """The message that this agent handles now."""
+        if self.registry is None:
+            raise AgentNotRegistered(self.name)
+        turn = current_turn()
+        if turn is None:
+            raise NothingTriggered(self.name)
+        return turn
+
+    def _desk(self, turn: Turn) -> LocalDesk:
+        return turn.desk.at(asker=self.name)
+
+    def _own(self, turn: Turn, record: Question) -> PendingAsk:
+        """The ask behind a question, where this agent asked it in this conversation."""
+        pending = find_ask(record)
+        if pending is None or (pending.agent, pending.conversation) != (self.name, turn.conversation):
+            raise NotEntitled(self.name, "another agent asked that question, or in another conversation")
+        return pending
+
+    async def _record(
+        self, turn: Turn, pending: PendingAsk, reply: str, verdict: Understood | NotAnAnswer
+    ) -> tuple[Outcome | None, str]:
+        """Keep the reply on the desk, as an answer or as an attempt: how the question ended, and why not."""
+        desk, by, channel = self._desk(turn), turn.responder, turn.channel.name
+        if isinstance(verdict, NotAnAnswer):
+            problems = [Problem("", verdict.reason)]
+            tried = await desk.attempt(pending.id, reply, problems, by=by, channel=channel)
+            return tried.outcome, verdict.reason
+        try:
+            answered = await desk.answer(pending.id, verdict.value, by=by, channel=channel)
+        except InvalidAnswer as misfit:  # an `evaluate_answer` of the author's own understood too much
+            return misfit.outcome, "; ".join(map(str, misfit.problems))
+        return answered.outcome, ""
+
+
+async def _result(made: Awaitable[Reply] | Reply) -> Reply:
+    return await made if inspect.isawaitable(made) else made

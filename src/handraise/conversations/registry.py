@@ -1,0 +1,146 @@
+"""The registry: it receives messages, hands each to its agent, and sends what the agent replies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+from handraise import LocalDesk, Responder
+from handraise.conversations.agents import Agent
+from handraise.conversations.asks import oldest_asks, put_in_turn, was_put
+from handraise.conversations.channels import Channel
+from handraise.conversations.errors import (
+    AgentNotRegistered,
+    ChannelNotRegistered,
+    InvalidRegistry,
+    MissingConversation,
+    RegistryStopped,
+    UnroutedMessage,
+)
+from handraise.conversations.messages import IncomingMessage, Reply
+from handraise.conversations.turns import Turn, taking
+from handraise.model.people import responder_of
+
+Named = TypeVar("Named", Agent, Channel)
+
+
+class AgentRegistry:
+    """Agents and channels at work on a desk, for as long as this context lasts.
+
+    It keeps nothing that the desk does not: another registry, in another process, goes on where this one
+    was stopped. The desk stays open when it stops.
+    """
+
+    def __init__(self, desk: LocalDesk, *, agents: Sequence[Agent], channels: Sequence[Channel]) -> None:
+        self._desk = desk
+        self._agents = _by_name("agent", agents)
+        self._channels = _by_name("channel", channels)
+        self._started = False
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Take messages from now on."""
+        for agent in self._agents.values():
+            if agent.registry not in (None, self):
+                raise InvalidRegistry(
+                    f"Agent {agent.name!r} is in another started registry; make a new agent."
+                )
+        for agent in self._agents.values():
+            agent.registry = self
+        self._started = True
+
+    async def stop(self) -> None:
+        """Take no more messages, and finish those that are being handled. Not from inside `handle`."""
+        if not self._started:
+            return
+        self._started = False
+        await self._idle.wait()
+        for agent in self._agents.values():
+            agent.registry = None
+
+    async def receive(self, message: IncomingMessage) -> Reply:
+        """Hand a message to its agent, send the reply to the message's channel, and give it back.
+
+        What an agent itself wrote is no message to it: an echo changes nothing, and its reply is empty.
+        """
+        if not self._started:
+            raise RegistryStopped
+        if not (message.conversation or "").strip():
+            raise MissingConversation(message.channel)
+        channel = self._channel(message.channel)
+        responder = responder_of(message.by)
+        if responder.id in self._agents:
+            return Reply()
+        with self._working():
+            agent = await self._route(message, responder)
+            desk = self._desk.at(asker=agent.name)
+            turn = Turn(message=message, channel=channel, responder=responder, desk=desk)
+            with taking(turn):
+                reply = await agent.handle(message)
+            if reply.text:
+                await turn.say(reply.text)
+            await self._ask_next(message.conversation)
+        return reply
+
+    async def _route(self, message: IncomingMessage, responder: Responder) -> Agent:
+        """The agent that is named, else the one with the oldest question for this person, else the only one."""
+        if message.agent is not None:
+            if message.agent not in self._agents:
+                raise AgentNotRegistered(message.agent)
+            return self._agents[message.agent]
+        if len(self._agents) == 1:
+            return next(iter(self._agents.values()))
+        asks = await oldest_asks(self._desk, message.conversation, self._agents, recipient=responder)
+        if not asks:
+            raise UnroutedMessage(self._agents)
+        return self._agents[asks[0].agent]
+
+    async def _ask_next(self, conversation: str) -> None:
+        """Send the questions whose turn has come because those before them are settled."""
+        for ask in await oldest_asks(self._desk, conversation, self._agents):
+            if not await was_put(self._desk, ask):
+                await put_in_turn(self._desk, self._channel(ask.channel), ask)
+
+    def _channel(self, name: str) -> Channel:
+        if name not in self._channels:
+            raise ChannelNotRegistered(name, self._channels)
+        return self._channels[name]
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+
+
+def _by_name(kind: str, named: Sequence[Named]) -> dict[str, Named]:
+    if not named:
+        raise InvalidRegistry(f"A registry needs at least one {kind}.")
+    found: dict[str, Named] = {}
+    for each in named:
+        name = getattr(each, "name", "")
+        if not name.strip():
+            raise InvalidRegistry(f"{type(each).__name__} has no name: give every {kind} one.")
+        if name in found:
+            raise InvalidRegistry(f"Two {kind}s are named {name!r}; messages could not tell them apart.")
+        found[name] = each
+    return found

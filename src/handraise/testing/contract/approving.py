@@ -1,0 +1,273 @@
+"""Approving: what was approved is what is executed, once; a remembered approval holds for its own."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from handraise import (
+    AlreadyConsumed,
+    Answered,
+    Approval,
+    Confirm,
+    GrantNotFound,
+    InvalidAnswer,
+    InvalidQuestion,
+    LocalDesk,
+    NotApproved,
+    NotEntitled,
+)
+from handraise.testing.clock import ManualClock
+from handraise.testing.contract.backend import Backend, ContractFixtures
+from handraise.testing.promises import promise
+
+_ARGUMENTS = {"amount": 10, "to": "ana"}
+_PAY = Approval.of("pay", _ARGUMENTS, editable=["amount"])
+
+
+def wide(arguments: dict[str, Any] = _ARGUMENTS, **options: Any) -> Approval:
+    """An approval that a person may give for more than this once."""
+    return Approval.of("pay", arguments, scopes=("once", "session", "always"), **options)
+
+
+class ApprovingContract(ContractFixtures):
+    """An approval is consumed at most once, and a grant is an approval with a scope and an end."""
+
+    @promise("P7", "P11")
+    async def test_an_approved_action_is_given_out_once(self, desk: LocalDesk, clock: ManualClock) -> None:
+        question = await desk.post("Pay?", form=_PAY)
+        await desk.answer(question.id, "approve", by="ana")
+        assert await desk.consume(question.id) == _PAY.action
+        for _ in range(2):
+            with pytest.raises(AlreadyConsumed):
+                await desk.consume(question.id)
+        assert (await desk.get(question.id)).consumed_at == clock.now()
+        events = await desk.history(question.id)
+        assert [event.kind for event in events] == ["asked", "answered", "consumed"]
+        assert (events[-1].by, events[-1].data) == ("agent", {"digest": _PAY.digest})
+
+    @promise("P11")
+    async def test_the_edited_action_is_the_one_given_out(self, desk: LocalDesk) -> None:
+        question = await desk.post("Pay?", form=_PAY)
+        await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 7}}, by="ana")
+        assert (await desk.consume(question.id)).arguments == {"amount": 7, "to": "ana"}
+
+    @promise("P11")
+    @pytest.mark.parametrize("ending", ["pending", "deny", "decline", "withdraw", "expire"])
+    async def test_nothing_else_gives_out_an_action(
+        self, desk: LocalDesk, clock: ManualClock, ending: str
+    ) -> None:
+        question = await desk.post("Pay?", form=_PAY, expires_in=timedelta(hours=1))
+        if ending == "deny":
+            await desk.answer(question.id, {"decision": "deny", "reason": "too much"}, by="ana")
+        elif ending == "decline":
+            await desk.decline(question.id, by="ana")
+        elif ending == "withdraw":
+            await desk.withdraw(question.id)
+        elif ending == "expire":
+            clock.advance(timedelta(hours=1))
+        with pytest.raises(NotApproved) as refused:
+            await desk.consume(question.id)
+        assert (refused.value.outcome is None) is (ending == "pending")
+        assert (await desk.get(question.id)).consumed_at is None
+
+    @promise("P11")
+    async def test_a_question_that_is_no_approval_approves_nothing(self, desk: LocalDesk) -> None:
+        question = await desk.post("Sure?", form=Confirm())
+        await desk.answer(question.id, True, by="ana")
+        with pytest.raises(NotApproved):
+            await desk.consume(question.id)
+
+    async def test_only_the_asker_executes(self, desk: LocalDesk) -> None:
+        question = await desk.post("Pay?", form=_PAY)
+        await desk.answer(question.id, "approve", by="ana")
+        with pytest.raises(NotEntitled):
+            await desk.at(asker="another agent").consume(question.id)
+        assert await desk.consume(question.id) == _PAY.action
+
+    @promise("P11")
+    async def test_of_racing_consumers_one_gets_the_action(self, backend: Backend, workspace: str) -> None:
+        async with backend.open(workspace=workspace) as one, backend.open(workspace=workspace) as two:
+            question = await one.post("Pay?", form=_PAY)
+            await one.answer(question.id, "approve", by="ana")
+            results = await asyncio.gather(
+                *(desk.consume(question.id) for desk in (one, two) * 5), return_exceptions=True
+            )
+            assert sum(result == _PAY.action for result in results) == 1
+            assert sum(isinstance(result, AlreadyConsumed) for result in results) == 9
+
+    @promise("P13")
+    async def test_a_remembered_approval_answers_the_same_action_again(
+        self, desk: LocalDesk, clock: ManualClock
+    ) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c1")
+        assert await desk.apply_grant(first.id) is None
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
+        (grant,) = await desk.grants()
+        assert (grant.asker, grant.tool, grant.scope, grant.granted_by) == ("agent", "pay", "always", "ana")
+        assert (grant.question_id, grant.expires_at) == (first.id, clock.now() + timedelta(days=30))
+        again = await desk.post("Pay once more?", form=Approval.of("pay", _ARGUMENTS), conversation="c2")
+        answered = await desk.apply_grant(again.id)
+        assert answered is not None
+        assert isinstance(answered.outcome, Answered)
+        assert (answered.outcome.source, answered.outcome.by) == ("grant", "ana")
+        assert await desk.get(again.id) == answered
+        last = (await desk.history(again.id))[-1]
+        assert (last.kind, last.data["source"], last.data["grant"]) == ("answered", "grant", grant.id)
+        assert await desk.consume(again.id) == _PAY.action
+
+    @pytest.mark.parametrize(
+        ("arguments", "asker", "tool"),
+        [
+            ({"amount": 11, "to": "ana"}, "agent", "pay"),
+            ({"amount": 10, "to": "eve"}, "agent", "pay"),
+            ({"amount": 10, "to": "ana", "cc": None}, "agent", "pay"),
+            (_ARGUMENTS, "another agent", "pay"),
+            (_ARGUMENTS, "agent", "pay_twice"),
+        ],
+    )
+    @promise("P11")
+    async def test_an_approval_of_something_else_asks_again(
+        self, desk: LocalDesk, arguments: dict[str, Any], asker: str, tool: str
+    ) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
+        other = desk.at(asker=asker)
+        again = await other.post("Pay?", form=Approval.of(tool, arguments), conversation="c")
+        assert await other.apply_grant(again.id) is None
+        assert (await other.get(again.id)).status == "pending"
+
+    @promise("P8")
+    async def test_a_grant_holds_in_its_own_workspace_only(self, desk: LocalDesk, workspace: str) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
+        elsewhere = desk.at(f"{workspace}-2")
+        again = await elsewhere.post("Pay?", form=_PAY, conversation="c")
+        assert await elsewhere.apply_grant(again.id) is None
+        assert await elsewhere.grants() == []
+        (grant,) = await desk.grants()
+        with pytest.raises(GrantNotFound):
+            await elsewhere.revoke(grant.id, by="ana")
+
+    async def test_a_grant_for_the_session_holds_in_its_conversation(self, desk: LocalDesk) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c1")
+        await desk.answer(first.id, {"decision": "approve", "scope": "session"}, by="ana")
+        same, other, none = [
+            await desk.post("Pay?", form=_PAY, conversation="c1"),
+            await desk.post("Pay?", form=_PAY, conversation="c2"),
+            await desk.post("Pay?", form=_PAY),
+        ]
+        assert await desk.apply_grant(other.id) is None
+        assert await desk.apply_grant(none.id) is None
+        assert await desk.apply_grant(same.id) is not None
+
+    async def test_a_grant_may_look_at_some_arguments_only(self, desk: LocalDesk) -> None:
+        first = await desk.post("Pay?", form=wide(remember_by=["to"]), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "session"}, by="ana")
+        more = await desk.post(
+            "Pay?", form=wide({"amount": 99, "to": "ana"}, remember_by=["to"]), conversation="c"
+        )
+        assert await desk.apply_grant(more.id) is not None
+        eve = await desk.post(
+            "Pay?", form=wide({"amount": 10, "to": "eve"}, remember_by=["to"]), conversation="c"
+        )
+        assert await desk.apply_grant(eve.id) is None
+
+    @promise("P11")
+    async def test_a_grant_ends(self, desk: LocalDesk, clock: ManualClock) -> None:
+        until = (clock.now() + timedelta(hours=1)).isoformat()
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always", "until": until}, by="ana")
+        clock.advance(timedelta(hours=1))
+        again = await desk.post("Pay?", form=_PAY)
+        assert await desk.apply_grant(again.id) is None
+
+    async def test_nobody_can_stretch_a_grant_beyond_what_the_asker_remembers(
+        self, desk: LocalDesk, clock: ManualClock
+    ) -> None:
+        until = (clock.now() + timedelta(days=999)).isoformat()
+        first = await desk.post("Pay?", form=wide(remember_for=timedelta(days=2)), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always", "until": until}, by="ana")
+        (grant,) = await desk.grants()
+        assert grant.expires_at == clock.now() + timedelta(days=2)
+
+    @promise("P7", "P11")
+    async def test_a_revoked_grant_holds_no_more(self, desk: LocalDesk, clock: ManualClock) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
+        (grant,) = await desk.grants()
+        revoked = await desk.revoke(grant.id, by="bob")
+        assert (revoked.revoked_by, revoked.revoked_at) == ("bob", clock.now())
+        assert await desk.revoke(grant.id, by="cy") == revoked
+        assert await desk.grants() == [revoked]
+        again = await desk.post("Pay?", form=_PAY)
+        assert await desk.apply_grant(again.id) is None
+        kinds = [event.kind for event in await desk.history(first.id)]
+        assert kinds == ["asked", "answered", "revoked"]
+
+    @pytest.mark.parametrize(
+        ("value", "path"),
+        [
+            ({"decision": "deny", "scope": "always"}, "scope"),
+            ({"decision": "approve", "scope": "for ever"}, "scope"),
+            ({"decision": "approve", "scope": "always"}, "scope"),
+            ({"decision": "approve", "until": "2027-01-01T00:00Z"}, "until"),
+            ({"decision": "approve", "scope": "session", "until": "soon"}, "until"),
+        ],
+    )
+    async def test_a_scope_that_was_not_offered_is_refused(
+        self, desk: LocalDesk, value: dict[str, Any], path: str
+    ) -> None:
+        form = Approval.of("pay", scopes=("once", "session"))
+        question = await desk.post("Pay?", form=form, conversation="c")
+        with pytest.raises(InvalidAnswer) as misfit:
+            await desk.answer(question.id, value, by="ana")
+        assert path in {problem.path for problem in misfit.value.problems}
+        assert await desk.grants() == []
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"form": Approval.of("pay", scopes=("once", "session"))},
+            {"form": Approval.of("pay", scopes=("always",))},
+            {"form": Approval.of("pay", remember_by=["amount"])},
+            {"form": Approval.of("pay", scopes=("once", "always")), "need": 2},
+            {"form": Approval.of("pay", remember_for=timedelta(0))},
+        ],
+        ids=["no conversation", "no once", "no such argument", "several people", "no time"],
+    )
+    async def test_a_scope_that_makes_no_sense_cannot_be_asked_for(
+        self, desk: LocalDesk, options: dict[str, Any]
+    ) -> None:
+        with pytest.raises(InvalidQuestion):
+            await desk.post("Pay?", **options)
+
+    async def test_an_unknown_grant_cannot_be_revoked(self, desk: LocalDesk) -> None:
+        for name in ("nonesuch", "\x00"):
+            with pytest.raises(GrantNotFound):
+                await desk.revoke(name, by="ana")
+
+    async def test_another_asker_cannot_use_a_grant_for_my_question(self, desk: LocalDesk) -> None:
+        question = await desk.post("Pay?", form=_PAY)
+        with pytest.raises(NotEntitled):
+            await desk.at(asker="another agent").apply_grant(question.id)
+
+    async def test_a_grant_changes_nothing_that_is_settled(self, desk: LocalDesk) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
+        again = await desk.post("Pay?", form=_PAY)
+        denied = await desk.answer(again.id, "deny", by="bob")
+        assert await desk.apply_grant(again.id) == denied
+        assert await desk.get(again.id) == denied
+
+    async def test_grants_are_listed_in_pages(self, desk: LocalDesk) -> None:
+        for n in range(5):
+            question = await desk.post("Pay?", form=wide({"amount": n, "to": "ana"}), conversation="c")
+            await desk.answer(question.id, {"decision": "approve", "scope": "session"}, by="ana")
+        first = await desk.grants(limit=3)
+        rest = await desk.grants(limit=3, after=first[-1].id)
+        assert (len(first), len(rest)) == (3, 2)
+        assert len({grant.id for grant in (*first, *rest)}) == 5

@@ -1,0 +1,46 @@
+"""What a model calls and what a client draws: tools that ask, and the two layers of a tool call."""
+
+from handraise.tools.approvals import ApprovalOptions, requires_approval
+from handraise.tools.approved import ApprovedTool
+from handraise.tools.asking import (
+    AskingTool,
+    ask_clarifying_question,
+    asking_tools,
+    clarify,
+    find_tool,
+    human_intervention_request,
+)
+from handraise.tools.client_calls import (
+    ToolResultSubmission,
+    client_message,
+    filter_client_messages,
+    pending_client_messages,
+    submit_tool_result,
+)
+from handraise.tools.events import AskEvent, Emit, Interrupt
+from handraise.tools.results import ResultStatus, ToolResult, to_tool_result
+from handraise.tools.specs import ToolSpec
+
+__all__ = [
+    "ApprovalOptions",
+    "ApprovedTool",
+    "AskEvent",
+    "AskingTool",
+    "Emit",
+    "Interrupt",
+    "ResultStatus",
+    "ToolResult",
+    "ToolResultSubmission",
+    "ToolSpec",
+    "ask_clarifying_question",
+    "asking_tools",
+    "clarify",
+    "client_message",
+    "filter_client_messages",
+    "find_tool",
+    "human_intervention_request",
+    "pending_client_messages",
+    "requires_approval",
+    "submit_tool_result",
+    "to_tool_result",
+]

@@ -1,0 +1,231 @@
+"""Functions that run only when a person has approved just this call.
+
+What runs is what is in the record, not what the caller holds: a call is frozen and hashed when it is asked
+about, and executed from there, at most once for each approval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, get_type_hints, overload
+
+import pydantic
+from pydantic_core import PydanticSerializationError
+
+from handraise import (
+    Approval,
+    Field,
+    InvalidQuestion,
+    LocalDesk,
+    Problem,
+    QuestionOptions,
+    Scope,
+    UnusableAnswer,
+)
+from handraise.blocking import BlockingDesk
+from handraise.model.typed import typed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Arguments = Mapping[str, Any]
+
+
+class ApprovalOptions(QuestionOptions, total=False):
+    """What can be said about a function's approvals: who decides, what they may change, and how far it reaches.
+
+    `prompt` is what a person reads above the action. `call_key` names a call for ever: run again after a crash,
+    it finds the approval given meanwhile. The rest is as in `Approval.of` and `post`.
+    """
+
+    prompt: str
+    call_key: Callable[[Arguments], str]
+    editable: Sequence[str]
+    scopes: Sequence[Scope]
+    remember_by: Sequence[str]
+    remember_for: timedelta
+
+
+class Awaited(Protocol):
+    """Decorates a function of either kind so that it is awaited."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Callable[P, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
+
+
+class Blocked(Protocol):
+    """Decorates a function so that it blocks."""
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """The function behind an approval."""
+        ...
+
+
+@overload
+def requires_approval(desk: LocalDesk, **options: Unpack[ApprovalOptions]) -> Awaited: ...
+
+
+@overload
+def requires_approval(desk: BlockingDesk, **options: Unpack[ApprovalOptions]) -> Blocked: ...
+
+
+def requires_approval(desk: LocalDesk | BlockingDesk, **options: Unpack[ApprovalOptions]) -> Any:
+    """Let a function run only after a person has approved the call; anything else raises `NotApproved`.
+
+    On a desk the decorated function is awaited, whether it was written with `async` or not; on a blocking
+    desk it blocks. Its arguments are kept as JSON and read again by the function's annotations.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        call = FrozenCall(function, options)
+
+        if isinstance(desk, BlockingDesk):
+            if inspect.iscoroutinefunction(function):
+                raise TypeError(
+                    f"{call.tool}() is async: give it a desk that is too, from handraise.open_desk"
+                )
+
+            @functools.wraps(function)
+            def blocking(*args: Any, **kwargs: Any) -> Any:
+                arguments = call.bind(*args, **kwargs)
+                action = desk.approve(call.freeze(arguments), prompt=call.prompt, **call.about(arguments))
+                return call.run(action.arguments)
+
+            return blocking
+
+        @functools.wraps(function)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            arguments = call.bind(*args, **kwargs)
+            action = await desk.approve(call.freeze(arguments), prompt=call.prompt, **call.about(arguments))
+            return await call.run_async(action.arguments)
+
+        return awaited
+
+    return decorate
+
+
+class FrozenCall:
+    """How calls of one function become actions, and approved actions calls.
+
+    Arguments are read by the function's own annotations, kept as JSON, and read again before the call: also
+    those that a person has edited.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: ApprovalOptions) -> None:
+        self.tool: str = function.__name__
+        self.prompt = options.get("prompt")
+        self._function = function
+        self._options = options
+        self._signature = _named_parameters(function)
+        self._parameters = _parameters_of(function, self._signature)
+        named = (*options.get("editable", ()), *(options.get("remember_by") or ()))
+        unknown = [name for name in named if name not in self._signature.parameters]
+        if unknown:
+            raise TypeError(f"{self.tool}() has no parameter {', '.join(unknown)}")
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the function's parameters."""
+        return self._parameters.model_json_schema()
+
+    def bind(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The arguments of a call by name, defaults included, as JSON."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return self.read(bound.arguments)
+
+    def read(self, arguments: Arguments) -> dict[str, Any]:
+        """Arguments by name as JSON, or `InvalidQuestion` with every one that does not fit."""
+        try:
+            return self._parameters.model_validate(dict(arguments)).model_dump(mode="json")
+        except pydantic.ValidationError as error:
+            raise InvalidQuestion(_problems(error)) from error
+        except (PydanticSerializationError, ValueError) as error:
+            raise InvalidQuestion([Problem("arguments", f"cannot be kept as JSON: {error}")]) from error
+
+    def freeze(self, arguments: Arguments) -> Approval:
+        """The approval that must be given before a call with these arguments runs."""
+        return Approval.of(
+            self.tool,
+            arguments,
+            editable=[self._field(name, arguments) for name in self._options.get("editable", ())],
+            scopes=self._options.get("scopes", ("once",)),
+            remember_by=self._options.get("remember_by"),
+            remember_for=self._options.get("remember_for", timedelta(days=30)),
+        )
+
+    def about(self, arguments: Arguments) -> QuestionOptions:
+        """What else is said about the question."""
+        options: Any = {
+            name: value for name, value in self._options.items() if name in QuestionOptions.__annotations__
+        }
+        if "call_key" in self._options:
+            options["key"] = self._options["call_key"](arguments)
+        about: QuestionOptions = options
+        return about
+
+    def run(self, arguments: Arguments) -> Any:
+        """Call the function with approved arguments."""
+        try:
+            read = self._parameters.model_validate(dict(arguments))
+        except pydantic.ValidationError as error:
+            raise UnusableAnswer(_problems(error)) from error
+        bound = self._signature.bind_partial()
+        bound.arguments.update({name: getattr(read, name) for name in self._signature.parameters})
+        return self._function(*bound.args, **bound.kwargs)
+
+    async def run_async(self, arguments: Arguments) -> Any:
+        """The same without blocking the event loop."""
+        if inspect.iscoroutinefunction(self._function):
+            return await self.run(arguments)
+        return await asyncio.to_thread(self.run, arguments)
+
+    def _field(self, name: str, arguments: Arguments) -> Field | str:
+        """The form of an editable argument: from its annotation, else from its present value."""
+        annotation: Any = self._parameters.model_fields[name].annotation
+        try:
+            form = None if annotation in (None, Any) else typed(annotation).form
+        except InvalidQuestion:
+            form = None
+        if form is None or form.kind in ("form", "approval"):
+            return name
+        return Field(name=name, form=form, default=arguments[name])
+
+
+def _parameters_of(function: Callable[..., Any], signature: inspect.Signature) -> type[pydantic.BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {
+        name: (
+            hints.get(name, Any),
+            ... if parameter.default is inspect.Parameter.empty else parameter.default,
+        )
+        for name, parameter in signature.parameters.items()
+    }
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    with warnings.catch_warnings():  # a parameter may be called `json` or `copy`, as a model's methods are
+        warnings.simplefilter("ignore", UserWarning)
+        return pydantic.create_model(function.__name__, __config__=config, **fields)
+
+
+def _problems(error: pydantic.ValidationError) -> list[Problem]:
+    return [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
+
+
+def _named_parameters(function: Callable[..., Any]) -> inspect.Signature:
+    signature = inspect.signature(function)
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if any(parameter.kind in open_ended for parameter in signature.parameters.values()):
+        raise TypeError(
+            f"{function.__name__}() takes *args or **kwargs: name its parameters, so that a person can see them"
+        )
+    return signature

@@ -1,0 +1,316 @@
+"""The two layers of a tool call: what a client draws and answers, and what the model sees of it.
+
+A model's call (`call_…`) that waits for a person becomes a client's call (`hitl_…` or `approval_…`) of a
+function that begins with `client.`. The model never sees that second layer. It is drawn from the stored
+question, and what comes back is checked against the stored question: message history is never asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, assert_never
+
+import pydantic
+
+from handraise import (
+    Answered,
+    Approval,
+    Choice,
+    Confirm,
+    Form,
+    InvalidAnswer,
+    Limits,
+    LocalDesk,
+    MultiChoice,
+    Open,
+    Problem,
+    Question,
+    QuestionNotFound,
+    Responder,
+    form_to_schema,
+)
+from handraise.model.json_values import Json, canonical_json, digest
+from handraise.tools.posting import origin_of
+from handraise.tools.reading import arguments_of
+from handraise.tools.results import chosen_text, to_tool_result
+
+CLIENT = "client."
+HITL = "hitl_"
+APPROVAL = "approval_"
+
+Message = dict[str, Json]
+"""A message of OpenAI chat completions."""
+
+
+def client_message(question: Question) -> Message:
+    """The assistant message that a client draws a question from."""
+    call_id = _client_call_id(question)
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": _client_name(question), "arguments": canonical_json(_drawing(question))},
+            }
+        ],
+        "toolCallStatus": {call_id: {"complete": question.outcome is not None}},
+    }
+
+
+async def pending_client_messages(desk: LocalDesk, conversation: str) -> list[Message]:
+    """What a client has to draw for a conversation, oldest first; the same after any restart."""
+    messages: list[Message] = []
+    after = None
+    while True:
+        page = await desk.pending(conversation=conversation, after=after)
+        messages += map(client_message, page.questions)
+        if page.after is None:
+            return messages
+        after = page.after
+
+
+def filter_client_messages(messages: Sequence[Any]) -> list[Any]:
+    """What goes to the model: the same messages without the client's calls and their results.
+
+    A message that is not touched is the same object. A turn keeps its other calls; one that has nothing left
+    goes, and so does a result whose call is not there, which no model API would take.
+    """
+    kept: list[Any] = []
+    calls: set[str] = set()
+    for message in messages:
+        if _part(message, "role") == "tool":
+            call_id = _part(message, "tool_call_id")
+            if not isinstance(call_id, str) or call_id not in calls or _is_client_id(call_id):
+                continue
+        for plain in _without_client_calls(message):
+            calls |= _call_ids(_part(plain, "tool_calls"))
+            kept.append(plain)
+    return kept
+
+
+class ToolResultSubmission(pydantic.BaseModel):
+    """A client's result for one of its calls, by the names of this class or those in camel case.
+
+    Whatever else a client sends along, options and arguments for instance, is ignored: the question is stored.
+    `arguments` are edits to an action that is approved. `conversation` is the one that the client is in; a
+    server sets it from its own route.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    agent: str = pydantic.Field(validation_alias=pydantic.AliasChoices("agent", "agentId"))
+    tool_call_id: str = pydantic.Field(validation_alias=pydantic.AliasChoices("tool_call_id", "toolCallId"))
+    decision: Literal["approve", "deny"]
+    scope: Literal["once", "session", "always"] = "once"
+    tool_name: str | None = pydantic.Field(
+        default=None, validation_alias=pydantic.AliasChoices("tool_name", "toolName")
+    )
+    choice: Any = pydantic.Field(default=None, repr=False)
+    reason: str | None = pydantic.Field(default=None, repr=False)
+    arguments: dict[str, Any] | None = pydantic.Field(
+        default=None, repr=False, validation_alias=pydantic.AliasChoices("arguments", "editedArguments")
+    )
+    conversation: str | None = None
+
+
+async def submit_tool_result(
+    desk: LocalDesk,
+    submission: ToolResultSubmission | Mapping[str, Json],
+    *,
+    by: str | Responder,
+) -> Message | None:
+    """Take a client's result as this person's answer, and get the message that it makes for the model.
+
+    The message has the model's own call id and just the chosen text. None where nothing goes to the model
+    yet: more people must agree, the call has further questions, it was an approval, whose executor speaks to
+    the model, or no model's call is behind the question. Raises what `answer` raises; a call that is not this
+    agent's, or not of this conversation, is not found.
+    """
+    given = _read(submission)
+    question = await _called_for(desk, given)
+    if problems := list(_problems(given, question)):
+        raise InvalidAnswer(problems)
+    settled = await _settle(desk, given, question, by)
+    if question.tool_call is None or "batch" in origin_of(question) or isinstance(question.form, Approval):
+        return None
+    if settled.outcome is None:
+        return None
+    if isinstance(settled.outcome, Answered):
+        content = chosen_text(settled, settled.outcome)
+    else:
+        content = to_tool_result(settled).content
+    return {"role": "tool", "tool_call_id": question.tool_call, "content": content}
+
+
+def _client_call_id(question: Question) -> str:
+    return (APPROVAL if isinstance(question.form, Approval) else HITL) + question.id
+
+
+def _client_name(question: Question) -> str:
+    return CLIENT + ("requestApproval" if isinstance(question.form, Approval) else "humanIntervention")
+
+
+def _drawing(question: Question) -> dict[str, Json]:
+    """The arguments of a client's call: all it needs to draw the question, and nothing of the asker's state."""
+    form = question.form
+    drawing = {
+        "originalToolCall": _original_call(question),
+        "prompt": question.prompt,
+        "options": _options(question),
+        "context": question.context,
+        "kind": form.kind,
+    }
+    match form:
+        case Choice() | MultiChoice():
+            drawing["allowOther"] = form.allow_other
+        case Form():
+            drawing["schema"] = form_to_schema(form)
+        case Approval():
+            drawing["editable"] = [entry.name for entry in form.editable]
+        case Open() | Confirm():
+            pass
+        case _:
+            assert_never(form)
+    return drawing
+
+
+def _options(question: Question) -> list[str]:
+    form = question.form
+    match form:
+        case Choice() | MultiChoice():
+            return [option.label for option in form.options]
+        case Confirm():
+            return ["yes", "no"]
+        case Approval():
+            return ["deny", *form.scopes]
+        case Open() | Form():
+            return []
+        case _:
+            assert_never(form)
+
+
+def _original_call(question: Question) -> Json:
+    """The model's call behind a question, None where there is none."""
+    if isinstance(question.form, Approval):
+        action = question.form.action
+        return {"id": question.tool_call, "name": action.tool, "args": action.arguments}
+    tool = origin_of(question).get("tool")
+    if tool is None:
+        return None
+    return {"id": question.tool_call, "name": tool, "args": arguments_of(tool, question)}
+
+
+def _without_client_calls(message: Any) -> list[Any]:
+    """The message as the model may see it, or nothing where nothing is left of it."""
+    if not isinstance(message, dict):
+        return [message]
+    plain = {name: part for name, part in message.items() if name != "toolCallStatus"}
+    given = message.get("tool_calls")
+    calls = given if isinstance(given, list) else []
+    own = [call for call in calls if not _is_client_call(call)]
+    if len(own) < len(calls):
+        plain["tool_calls"] = own
+        if not own:
+            del plain["tool_calls"]
+            if not any(plain.get(part) for part in ("content", "refusal", "audio", "function_call")):
+                return []
+    return [plain if len(own) < len(calls) or len(plain) < len(message) else message]
+
+
+def _is_client_call(call: Any) -> bool:
+    name = _part(_part(call, "function"), "name")
+    return (isinstance(name, str) and name.startswith(CLIENT)) or _is_client_id(_part(call, "id"))
+
+
+def _is_client_id(call_id: Any) -> bool:
+    return isinstance(call_id, str) and call_id.startswith((HITL, APPROVAL))
+
+
+def _call_ids(calls: Any) -> set[str]:
+    found = [_part(call, "id") for call in calls] if isinstance(calls, (list, tuple)) else []
+    return {each for each in found if isinstance(each, str)}
+
+
+def _part(value: Any, name: str) -> Any:
+    """A part of a message, which may be a dict or an object of a client library."""
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def _read(submission: ToolResultSubmission | Mapping[str, Json]) -> ToolResultSubmission:
+    try:
+        return ToolResultSubmission.model_validate(submission)
+    except pydantic.ValidationError as error:
+        raise InvalidAnswer(
+            [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
+        ) from None
+
+
+async def _called_for(desk: LocalDesk, given: ToolResultSubmission) -> Question:
+    """The question behind a client's call, where it is this agent's and of this conversation."""
+    prefix = next((each for each in (HITL, APPROVAL) if given.tool_call_id.startswith(each)), None)
+    if prefix is not None:
+        question = await desk.get(given.tool_call_id.removeprefix(prefix))
+        elsewhere = given.conversation is not None and given.conversation != question.conversation
+        if (
+            given.tool_call_id == _client_call_id(question)
+            and given.agent == question.asker
+            and not elsewhere
+        ):
+            return question
+    raise QuestionNotFound(given.tool_call_id, desk.workspace)
+
+
+def _problems(given: ToolResultSubmission, question: Question) -> list[Problem]:
+    """What contradicts the stored question, or itself. Whether the choice fits is for the desk to say."""
+    problems = []
+    if given.tool_name not in (None, _client_name(question)):
+        problems.append(Problem("tool_name", f"expected {_client_name(question)}"))
+    if isinstance(question.form, Approval):
+        drawn = "deny" if given.decision == "deny" else given.scope
+        if given.choice not in (None, drawn):
+            problems.append(Problem("choice", f"contradicts the decision and scope, which say {drawn!r}"))
+        return problems
+    if given.decision == "approve" and given.choice is None:
+        problems.append(Problem("choice", "is required"))
+    if given.decision == "deny" and given.choice is not None:
+        problems.append(Problem("choice", "a refusal to answer has none"))
+    if given.scope != "once":
+        problems.append(Problem("scope", "only an approval can be remembered"))
+    if given.arguments is not None:
+        problems.append(Problem("arguments", "only an action has arguments to edit"))
+    return problems
+
+
+async def _settle(
+    desk: LocalDesk, given: ToolResultSubmission, question: Question, by: str | Responder
+) -> Question:
+    evidence = _evidence(given, question)
+    if isinstance(question.form, Approval):
+        value = {"decision": given.decision, "reason": given.reason, "arguments": given.arguments}
+        if given.scope != "once":
+            value["scope"] = given.scope
+        return await desk.answer(question.id, value, by=by, channel="client", evidence=evidence)
+    if given.decision == "deny":
+        return await desk.decline(
+            question.id, by=by, reason=given.reason, channel="client", evidence=evidence
+        )
+    return await desk.answer(question.id, given.choice, by=by, channel="client", evidence=evidence)
+
+
+def _evidence(given: ToolResultSubmission, question: Question) -> str:
+    """What the history keeps of a client's result besides the answer: the decision about which call."""
+    original = _original_call(question) or {"name": None, "args": {}}
+    record = {
+        "tool_call_id": given.tool_call_id,
+        "decision": given.decision,
+        "scope": given.scope,
+        "tool": original["name"],
+        "arguments": original["args"],
+    }
+    text = canonical_json(record)
+    if len(text) <= Limits().prompt:
+        return text
+    # Too long for one line of history; the arguments are in the question, and this proves which they were.
+    return canonical_json({**record, "arguments": {"sha256": digest(original["args"])}})

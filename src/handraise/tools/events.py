@@ -1,0 +1,70 @@
+"""What a tool call shows while it waits: the event for a surface, and the interrupt for an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from handraise import Choice, MultiChoice, Option, Question
+from handraise.model.json_values import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskEvent:
+    """What to show to people: the question is stored, and this draws it.
+
+    The same event may come again after a restart or for an equal call; `question_id` tells that it is the
+    same question. `kind` is the kind of its form.
+    """
+
+    question_id: str
+    prompt: str = field(repr=False)
+    options: tuple[Option, ...] = field(repr=False)
+    context: Json = field(repr=False)
+    kind: str
+    tool: str
+    conversation: str
+    call_id: str | None
+
+
+Emit = Callable[[AskEvent], Awaitable[None] | None]
+"""Shows an event to people, and raises where it cannot."""
+
+
+class Interrupt(Exception):
+    """A tool call that waits for people: raise it or return it, park, and resume with `question_ids`.
+
+    `events` has what to show, one for each question.
+    """
+
+    def __init__(
+        self, tool: str, conversation: str, call_id: str | None, events: tuple[AskEvent, ...]
+    ) -> None:
+        self.tool = tool
+        self.conversation = conversation
+        self.call_id = call_id
+        self.events = events
+        super().__init__(tool, conversation, call_id, events)
+
+    def __str__(self) -> str:
+        return f"{self.tool} waits for {', '.join(self.question_ids)}; resume it with these ids."
+
+    @property
+    def question_ids(self) -> tuple[str, ...]:
+        """What `resume` needs, in the order of the questions."""
+        return tuple(event.question_id for event in self.events)
+
+
+def event_of(question: Question, *, tool: str, conversation: str, call_id: str | None) -> AskEvent:
+    """The event that shows a stored question for this call."""
+    form = question.form
+    return AskEvent(
+        question_id=question.id,
+        prompt=question.prompt,
+        options=form.options if isinstance(form, (Choice, MultiChoice)) else (),
+        context=question.context,
+        kind=form.kind,
+        tool=tool,
+        conversation=conversation,
+        call_id=call_id,
+    )

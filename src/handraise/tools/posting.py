@@ -1,0 +1,144 @@
+"""One question for one call, however often the call is made, and one for equal calls while it is pending."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from handraise import KeyConflict, LocalDesk, Question, QuestionOptions
+from handraise.model.json_values import Json, digest
+from handraise.tools.reading import Intent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A model's call of a tool: who calls, in which conversation, and by which id if the model API gave one."""
+
+    desk: LocalDesk
+    tool: str
+    conversation: str
+    id: str | None
+    options: QuestionOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The question of a call; `own` where no other call can be waiting for it."""
+
+    intent: Intent
+    question: Question
+    own: bool
+
+
+async def post_once(call: Call, intent: Intent) -> Posted:
+    """The question that this call stands for, posted unless it is stored already.
+
+    A call with an id has its question for ever: made again after a restart, it finds the same one, settled or
+    not. Besides, a call joins an equal question that is pending: same tool, content, asker and conversation.
+    """
+    async with _alone(call, intent):
+        if call.id is not None:
+            return await _post_for_id(call, intent, call.id)
+        return await _post_next(call, intent)
+
+
+def origin_of(question: Question) -> dict[str, Json]:
+    """What the tool that asked has kept with a question; empty where no tool did."""
+    state = question.state
+    return state if isinstance(state, dict) and {"tool", "call_id", "digest"} <= state.keys() else {}
+
+
+async def _post_for_id(call: Call, intent: Intent, call_id: str) -> Posted:
+    key = _key(call, intent, call_id, intent.place)
+    stored = await call.desk.find_by_key(key)
+    if stored is not None and stored.asker == call.desk.asker:
+        return Posted(intent, stored, own=True)
+    if equal := await _pending_equal(call, intent):
+        return Posted(intent, equal, own=False)
+    return Posted(intent, await _post(call, intent, key), own=True)
+
+
+async def _post_next(call: Call, intent: Intent) -> Posted:
+    """Post under the next number where the last one is settled; whoever does the same gets the same question."""
+    if equal := await _pending_equal(call, intent):
+        return Posted(intent, equal, own=False)
+    series = _key(call, intent)
+    number = await _last_number(call.desk, series)
+    while True:
+        number += 1
+        try:
+            question = await _post(call, intent, f"{series}:{number}")
+        except KeyConflict:  # somebody else's name by chance or on purpose
+            continue
+        if question.outcome is None:
+            return Posted(intent, question, own=True)
+
+
+async def _post(call: Call, intent: Intent, key: str) -> Question:
+    about: QuestionOptions = {
+        **call.options,
+        "form": intent.form,
+        "key": key,
+        "conversation": call.conversation,
+        "state": _state(call, intent),
+    }
+    if intent.context is not None:
+        about["context"] = intent.context
+    if call.id is not None:
+        about["tool_call"] = call.id
+    try:
+        return await call.desk.post(intent.prompt, **about)
+    except KeyConflict as conflict:
+        # Asked by an earlier run that was set up otherwise, with another expiry say: it stays as it was asked.
+        if conflict.existing is None:
+            raise
+        return conflict.existing
+
+
+async def _pending_equal(call: Call, intent: Intent) -> Question | None:
+    after = None
+    while True:
+        page = await call.desk.pending(conversation=call.conversation, asker=call.desk.asker, after=after)
+        for question in page.questions:
+            origin = origin_of(question)
+            if (origin.get("tool"), origin.get("digest")) == (call.tool, intent.digest):
+                return question
+        if page.after is None:
+            return None
+        after = page.after
+
+
+async def _last_number(desk: LocalDesk, series: str) -> int:
+    """The highest number in use, found by doubling and halving; numbers are used without gaps."""
+    used, free = 0, 1
+    while await desk.find_by_key(f"{series}:{free}") is not None:
+        used, free = free, free * 2
+    while free - used > 1:
+        middle = (used + free) // 2
+        if await desk.find_by_key(f"{series}:{middle}") is None:
+            free = middle
+        else:
+            used = middle
+    return used
+
+
+def _key(call: Call, intent: Intent, *more: Json) -> str:
+    """A name for the call or its content; hashed, because conversations and call ids can be long."""
+    return "tool:" + digest([call.tool, call.desk.asker, call.conversation, intent.digest, *more])
+
+
+def _state(call: Call, intent: Intent) -> Json:
+    state = {"tool": call.tool, "call_id": call.id, "digest": intent.digest}
+    return state if intent.place is None else {**state, "batch": {"place": intent.place, "id": intent.echo}}
+
+
+# Two calls of one model turn that ask the same would both find nothing pending and both post. Locks live only
+# as long as somebody holds or awaits them, and belong to one event loop.
+_locks: WeakValueDictionary[tuple[int, str, str, str, str], asyncio.Lock] = WeakValueDictionary()
+
+
+def _alone(call: Call, intent: Intent) -> asyncio.Lock:
+    loop = id(asyncio.get_running_loop())
+    place = (loop, call.desk.workspace, call.desk.asker, call.conversation, call.tool + intent.digest)
+    return _locks.setdefault(place, asyncio.Lock())

@@ -1,0 +1,171 @@
+"""What goes back to the model: one typed result for every way a tool call can end, and one rendering of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from handraise import (
+    Answered,
+    Approval,
+    Choice,
+    Confirm,
+    Declined,
+    Exhausted,
+    Expired,
+    Form,
+    MultiChoice,
+    Open,
+    Problem,
+    Question,
+    Withdrawn,
+)
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.outcomes import Source
+
+ResultStatus = Literal[
+    "answered",
+    "declined",
+    "expired",
+    "withdrawn",
+    "exhausted",
+    "undelivered",
+    "still_pending",
+    "invalid",
+]
+
+UNDELIVERED = "undelivered"
+"""How the reason begins with which a tool withdraws what it could not show to anybody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """How a tool call ended. `content` is what the model gets to read.
+
+    `value` is the canonical answer and `text` the same as people read it: labels instead of ids. For a batch,
+    `responses` has one result for each question, and `status` is the first that is not `answered`. `echo` is
+    the id that the model gave to a question of a batch; nothing is looked up by it.
+    """
+
+    status: ResultStatus
+    question_id: str | None = None
+    echo: str | int | None = None
+    question: str | None = field(default=None, repr=False)
+    value: Json = field(default=None, repr=False)
+    text: str | None = field(default=None, repr=False)
+    source: Source | None = None
+    by: str | None = None
+    reason: str | None = field(default=None, repr=False)
+    problems: tuple[Problem, ...] = ()
+    responses: tuple[ToolResult, ...] = ()
+
+    @property
+    def content(self) -> str:
+        """The result as compact JSON text, the same for every model API."""
+        text = json.dumps(_parts(self), ensure_ascii=False, separators=(",", ":"))
+        # A path can name what a model sent, which need not be text that anything can carry.
+        return text.encode("utf-8", "backslashreplace").decode()
+
+    def for_openai_chat(self, call_id: str) -> dict[str, Json]:
+        """The `role: tool` message of OpenAI chat completions."""
+        return {"role": "tool", "tool_call_id": call_id, "content": self.content}
+
+    def for_openai_responses(self, call_id: str) -> dict[str, Json]:
+        """The `function_call_output` item of OpenAI Responses."""
+        return {"type": "function_call_output", "call_id": call_id, "output": self.content}
+
+    def for_anthropic(self, call_id: str) -> dict[str, Json]:
+        """The `tool_result` block of Anthropic messages; an error where nothing was asked or shown."""
+        block = {"type": "tool_result", "tool_use_id": call_id, "content": self.content}
+        return {**block, "is_error": True} if self.status in ("invalid", "undelivered") else block
+
+
+def to_tool_result(question: Question) -> ToolResult:
+    """The result of a tool call that asked this question, as it stands."""
+    outcome = question.outcome
+    match outcome:
+        case None:
+            return ToolResult(status="still_pending", question_id=question.id)
+        case Answered():
+            return ToolResult(
+                status="answered",
+                question_id=question.id,
+                value=outcome.value,
+                text=chosen_text(question, outcome),
+                source=outcome.source,
+                by=outcome.by,
+            )
+        case Declined():
+            return ToolResult(
+                status="declined", question_id=question.id, by=outcome.by, reason=outcome.reason
+            )
+        case Expired():
+            return ToolResult(status="expired", question_id=question.id)
+        case Withdrawn(reason=str(reason)) if reason.split(":")[0] == UNDELIVERED:
+            return ToolResult(status="undelivered", question_id=question.id, reason=reason)
+        case Withdrawn():
+            return ToolResult(
+                status="withdrawn", question_id=question.id, by=outcome.by, reason=outcome.reason
+            )
+        case Exhausted():
+            return ToolResult(status="exhausted", question_id=question.id, by=outcome.by)
+        case _:
+            assert_never(outcome)
+
+
+def batch_result(responses: Sequence[ToolResult]) -> ToolResult:
+    """One result for a call that asked several questions."""
+    unanswered = (each.status for each in responses if each.status != "answered")
+    return ToolResult(status=next(unanswered, "answered"), responses=tuple(responses))
+
+
+def invalid_result(tool: str, problems: Sequence[Problem]) -> ToolResult:
+    """The result of a call whose arguments cannot be asked: nothing was registered."""
+    reason = f"Nobody was asked. Correct these problems and call {tool} again."
+    return ToolResult(status="invalid", reason=reason, problems=tuple(problems))
+
+
+def chosen_text(question: Question, outcome: Answered) -> str:
+    """An answer as people read it."""
+    value = outcome.value
+    form = question.form
+    match form:
+        case Choice():
+            return _label(form, value)
+        case MultiChoice():
+            return ", ".join(_label(form, each) for each in value)
+        case Open():
+            return str(value)
+        case Confirm():
+            return "yes" if value else "no"
+        case Form():
+            return canonical_json(value)
+        case Approval():
+            return str(value["decision"])
+        case _:
+            assert_never(form)
+
+
+def _label(form: Choice | MultiChoice, value: Json) -> str:
+    if isinstance(value, dict):
+        return str(value["other"])
+    return next((option.label for option in form.options if option.id == value), str(value))
+
+
+def _parts(result: ToolResult) -> dict[str, Json]:
+    parts = {
+        "status": result.status,
+        "question_id": result.question_id,
+        "id": result.echo,
+        "question": result.question,
+        "value": result.value,
+        "text": result.text,
+        "source": result.source,
+        "by": result.by,
+        "reason": result.reason,
+        "problems": [{"path": each.path, "message": each.message} for each in result.problems] or None,
+        "responses": [_parts(each) for each in result.responses] or None,
+    }
+    return {name: part for name, part in parts.items() if part is not None}

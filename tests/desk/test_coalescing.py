@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from handraise import DeskClosed
+from handraise.desk.coalescing import Coalesced
+
+SOON = 10.0
+"""No wait here may take longer than this; one that passes takes microseconds."""
+
+
+class Doubling:
+    """Doubles numbers, many at a time; keeps the batches, and holds the first one until `go` is set."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self.batches: list[list[int]] = []
+        self.busy = asyncio.Event()
+        self.go = asyncio.Event()
+        if not held:
+            self.go.set()
+
+    async def __call__(self, items: Sequence[int]) -> Sequence[int]:
+        self.batches.append(list(items))
+        self.busy.set()
+        await asyncio.wait_for(self.go.wait(), SOON)
+        if 666 in items:
+            raise ValueError(f"666 is among {list(items)}")
+        return [2 * item for item in items]
+
+
+async def held_up(work: Doubling, calls: Coalesced[int, int]) -> asyncio.Task[int]:
+    """A call that is under way, and stays so until `work.go` is set."""
+    first = asyncio.create_task(calls(0))
+    await asyncio.wait_for(work.busy.wait(), SOON)
+    return first
+
+
+async def test_each_caller_gets_its_own_result() -> None:
+    work = Doubling()
+    calls = Coalesced(work, 500)
+    assert await asyncio.gather(*(calls(n) for n in range(100))) == [2 * n for n in range(100)]
+    assert work.batches == [list(range(100))]
+
+
+async def test_an_idle_call_goes_out_at_once_and_alone() -> None:
+    work = Doubling()
+    calls = Coalesced(work, 500)
+    assert [await calls(1), await calls(2)] == [2, 4]
+    assert work.batches == [[1], [2]]
+
+
+async def test_calls_gather_while_a_batch_is_under_way() -> None:
+    work = Doubling(held=True)
+    calls = Coalesced(work, 500)
+    first = await held_up(work, calls)
+    others = [calls.soon(n) for n in (1, 2, 3)]
+    assert work.batches == [[0]]
+    work.go.set()
+    assert await asyncio.gather(first, *others) == [0, 2, 4, 6]
+    assert work.batches == [[0], [1, 2, 3]]
+
+
+async def test_no_batch_is_larger_than_allowed_and_the_order_is_kept() -> None:
+    work = Doubling(held=True)
+    calls = Coalesced(work, 2)
+    first = await held_up(work, calls)
+    others = [calls.soon(n) for n in (1, 2, 3, 4, 5)]
+    work.go.set()
+    await asyncio.gather(first, *others)
+    assert work.batches == [[0], [1, 2], [3, 4], [5]]
+
+
+async def test_an_error_reaches_everybody_in_its_batch_and_nobody_else() -> None:
+    work = Doubling(held=True)
+    calls = Coalesced(work, 2)
+    first = await held_up(work, calls)
+    others = [calls.soon(n) for n in (1, 666, 2, 3)]
+    work.go.set()
+    results = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [str(result) for result in results] == [
+        "0",
+        "666 is among [1, 666]",
+        "666 is among [1, 666]",
+        "4",
+        "6",
+    ]
+    assert await calls(4) == 8
+
+
+async def test_a_caller_that_is_cancelled_while_gathered_is_not_sent() -> None:
+    work = Doubling(held=True)
+    calls = Coalesced(work, 500)
+    first = await held_up(work, calls)
+    cancelled = asyncio.create_task(calls(1))
+    kept = asyncio.create_task(calls(2))
+    await asyncio.wait([cancelled], timeout=0)
+    cancelled.cancel()
+    await asyncio.wait([cancelled], timeout=SOON)
+    work.go.set()
+    assert [await first, await kept] == [0, 4]
+    assert cancelled.cancelled()
+    assert work.batches == [[0], [2]]
+
+
+async def test_where_everybody_gathered_is_cancelled_nothing_is_sent() -> None:
+    work = Doubling(held=True)
+    calls = Coalesced(work, 500)
+    first = await held_up(work, calls)
+    for call in [calls.soon(n) for n in (1, 2)]:
+        call.cancel()
+    work.go.set()
+    assert await first == 0
+    await calls.close()
+    assert work.batches == [[0]]
+
+
+async def test_cancelling_a_caller_does_not_take_back_what_is_on_its_way() -> None:
+    work = Doubling(held=True)
+    calls = Coalesced(work, 500)
+    first, second = calls.soon(0), calls.soon(1)
+    await asyncio.wait_for(work.busy.wait(), SOON)
+    first.cancel()
+    work.go.set()
+    assert await second == 2
+    assert first.cancelled()
+    assert work.batches == [[0, 1]]
+
+
+async def test_a_closed_one_takes_no_more_calls() -> None:
+    work = Doubling()
+    calls = Coalesced(work, 500)
+    await calls.close()
+    with pytest.raises(DeskClosed):
+        await calls(1)
+    with pytest.raises(DeskClosed):
+        calls.soon(1)
+    assert work.batches == []
+
+
+async def test_closing_finishes_what_is_under_way_and_what_has_gathered() -> None:
+    work = Doubling(held=True)
+    calls = Coalesced(work, 2)
+    first = await held_up(work, calls)
+    others = [calls.soon(n) for n in (1, 2, 3)]
+    closing = asyncio.create_task(calls.close())
+    await asyncio.wait([closing], timeout=0)
+    assert not closing.done()
+    with pytest.raises(DeskClosed):
+        calls.soon(4)
+    work.go.set()
+    await asyncio.wait_for(closing, SOON)
+    assert [call.result() for call in others] == [2, 4, 6]
+    assert await first == 0
+    assert work.batches == [[0], [1, 2], [3]]
+
+
+async def test_closing_after_an_error_and_closing_twice_are_fine() -> None:
+    calls = Coalesced(Doubling(), 500)
+    with pytest.raises(ValueError, match="666"):
+        await calls(666)
+    await calls.close()
+    await calls.close()
+
+
+async def test_a_wrong_number_of_results_is_an_error_for_everybody_and_hangs_nobody() -> None:
+    async def forgetful(items: Sequence[int]) -> Sequence[int]:
+        return items[1:]
+
+    calls = Coalesced(forgetful, 500)
+    async with asyncio.timeout(SOON):
+        results = await asyncio.gather(calls(1), calls(2), return_exceptions=True)
+    assert all(isinstance(result, Exception) for result in results)
+
+
+async def test_work_that_is_cancelled_from_within_hangs_nobody() -> None:
+    tries: list[list[int]] = []
+
+    async def gives_up_once(items: Sequence[int]) -> Sequence[int]:
+        tries.append(list(items))
+        if len(tries) == 1:
+            raise asyncio.CancelledError
+        return items
+
+    calls = Coalesced(gives_up_once, 2)
+    waiting = [calls.soon(n) for n in (1, 2, 3)]
+    done, _ = await asyncio.wait(waiting, timeout=SOON)
+    assert len(done) == 3
+    assert await asyncio.wait_for(calls(4), SOON) == 4

@@ -1,0 +1,12 @@
+"""Hypothesis for everybody here: the same examples in every run, no deadline, its files in the cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis.configuration import set_hypothesis_home_dir
+
+set_hypothesis_home_dir(Path(__file__).parents[2] / ".cache" / "hypothesis")
+settings.register_profile("handraise", derandomize=True, deadline=None, max_examples=200)
+settings.load_profile("handraise")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from handraise import Choice, Confirm, Draft, KeyConflict, Question, Timeline
+from handraise.model.questions import same_question
+from handraise.model.timelines import steps_of
+
+DRAFT = Draft(
+    id="q-1",
+    workspace="w",
+    asker="agent",
+    prompt="Which?",
+    form=Choice.of("a", "b"),
+    key="k",
+    steps=steps_of(Timeline(expire=timedelta(hours=1))),
+)
+
+
+def stored(draft: Draft) -> Question:
+    values = {name: getattr(draft, name) for name in Draft.__dataclass_fields__}
+    return Question(**values, asked_at=datetime(2026, 11, 15, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompt": "Which one?"},
+        {"form": Choice.of("a", "b", "c")},
+        {"form": Choice.of("a", "b", allow_other=True)},
+        {"form": Confirm()},
+        {"conversation": "c"},
+        {"recipients": ("ana",)},
+        {"need": 2},
+        {"veto": True},
+        {"steps": ()},
+        {"steps": steps_of(Timeline(expire=timedelta(hours=2)))},
+        {"steps": steps_of(Timeline(expire=timedelta(hours=1), default="a"))},
+    ],
+    ids=" ".join,
+)
+def test_what_a_person_is_asked_makes_it_another_question(changes: dict[str, Any]) -> None:
+    known, posted = stored(DRAFT), replace(DRAFT, **changes)
+    conflict = same_question(posted, known)
+    assert isinstance(conflict, KeyConflict)
+    assert conflict.existing is known
+    assert known.definition in str(conflict)
+    assert posted.definition in str(conflict)
+
+
+@pytest.mark.parametrize("changes", [{"id": "q-2"}, {"context": {"run": 2}}, {"state": {"run": 2}}])
+def test_what_only_the_asker_remembers_does_not(changes: dict[str, Any]) -> None:
+    known = stored(DRAFT)
+    assert same_question(replace(DRAFT, **changes), known) is known
+
+
+def test_another_asker_does_not_see_what_is_stored() -> None:
+    conflict = same_question(
+        replace(DRAFT, asker="another"), stored(replace(DRAFT, prompt="My secret plan?"))
+    )
+    assert isinstance(conflict, KeyConflict)
+    assert conflict.existing is None
+    assert "secret" not in str(conflict)
+
+
+def test_a_question_hides_what_it_is_about_from_logs() -> None:
+    secretive = replace(stored(DRAFT), prompt="hush", context="hush", state="hush", form=Choice.of("hush"))
+    assert "hush" not in repr(secretive)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handraise import Choice, Escalation, EventKind, Open, Question, Status, Timeline
+from handraise.model.lifecycle import next_step
+from handraise.model.outcomes import Answered, Expired
+from handraise.model.timelines import Step, steps_from_json, steps_of, steps_to_json, timeline_of
+
+HOUR = timedelta(hours=1)
+START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+FULL = Timeline(
+    remind=(HOUR, 3 * HOUR),
+    escalate=(Escalation(after=2 * HOUR, to=("zoe", "group:leads")),),
+    expire=4 * HOUR,
+)
+SPANS = st.timedeltas(timedelta(microseconds=1), timedelta(days=36_500))
+TIMELINES = st.builds(
+    Timeline,
+    remind=st.lists(SPANS, max_size=4).map(sorted).map(tuple),
+    escalate=st.lists(st.builds(Escalation, after=SPANS, to=st.tuples(st.text())), max_size=4)
+    .map(lambda them: sorted(them, key=lambda escalation: escalation.after))
+    .map(tuple),
+    expire=st.none() | SPANS,
+)
+
+
+def question(timeline: Timeline, **changes: Any) -> Question:
+    return replace(
+        Question(
+            id="q",
+            workspace="w",
+            asker="agent",
+            prompt="What?",
+            form=Choice.of("a", "b"),
+            steps=steps_of(timeline),
+            asked_at=START,
+        ),
+        **changes,
+    )
+
+
+def test_deeds_are_done_in_the_order_of_their_time_and_the_end_comes_last() -> None:
+    assert [(step.after, step.do) for step in steps_of(FULL)] == [
+        (HOUR, "remind"),
+        (2 * HOUR, "escalate"),
+        (3 * HOUR, "remind"),
+        (4 * HOUR, "expire"),
+    ]
+
+
+def test_a_default_takes_the_place_of_the_expiry_and_is_marked() -> None:
+    step = steps_of(Timeline(expire=HOUR, default=False))[-1]
+    assert step == Step(HOUR, "default", (), {"value": False, "source": "default"})
+
+
+@given(TIMELINES, st.none() | st.booleans() | st.text())
+def test_a_timeline_is_stored_and_read_back_unchanged(timeline: Timeline, default: Any) -> None:
+    timeline = replace(timeline, default=default if timeline.expire is not None else None)
+    steps = steps_of(timeline)
+    assert steps_from_json(steps_to_json(steps)) == steps
+    assert timeline_of(steps) == (timeline if steps else None)
+
+
+def test_no_timeline_waits_for_ever() -> None:
+    waiting = question(Timeline())
+    assert (waiting.due_at, waiting.expires_at, waiting.timeline) == (None, None, None)
+    assert next_step(waiting, datetime.max.replace(tzinfo=UTC)) is None
+
+
+def test_nothing_happens_before_it_is_due() -> None:
+    early = START + HOUR - timedelta(microseconds=1)
+    assert next_step(question(FULL), early) is None
+    assert next_step(question(FULL), START + HOUR) is not None
+
+
+def test_a_late_sweep_does_every_deed_once_and_in_order() -> None:
+    now = START + timedelta(days=2)
+    current, kinds = question(FULL, recipients=("ana",)), []
+    while done := next_step(current, now):
+        current, kind = done
+        kinds.append(kind)
+    assert kinds == [EventKind.REMINDED, EventKind.ESCALATED, EventKind.REMINDED, EventKind.EXPIRED]
+    assert (current.status, current.outcome) == (Status.EXPIRED, Expired(at=now))
+    assert current.audience == ("ana", "zoe", "group:leads")
+    assert current.due_at is None
+
+
+def test_reminders_and_escalations_alone_leave_it_pending() -> None:
+    current = question(replace(FULL, expire=None))
+    while done := next_step(current, START + timedelta(days=9)):
+        current, _ = done
+    assert (current.status, current.steps_taken, current.expires_at) == (Status.PENDING, 3, None)
+
+
+def test_a_default_is_recorded_as_one() -> None:
+    done = next_step(question(Timeline(expire=HOUR, default="b")), START + HOUR)
+    assert done is not None
+    current, kind = done
+    assert (current.status, kind) == (Status.ANSWERED, EventKind.ANSWERED)
+    assert current.outcome == Answered(value="b", at=START + HOUR, source="default")
+    assert "nobody did" in str(current.outcome)
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PENDING])
+def test_the_clock_does_nothing_to_a_settled_question(status: Status) -> None:
+    assert next_step(question(FULL, status=status), START + timedelta(days=9)) is None
+
+
+def test_spans_count_from_the_asking() -> None:
+    asked_later = question(FULL, asked_at=START + timedelta(days=1), form=Open())
+    assert asked_later.due_at == START + timedelta(days=1) + HOUR
+    assert asked_later.expires_at == START + timedelta(days=1) + 4 * HOUR

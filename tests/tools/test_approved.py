@@ -1,0 +1,213 @@
+"""A model's tool that a person must approve: frozen, shown, run once, from the record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handraise import LocalDesk, Question, QuestionNotFound, open_desk
+from handraise.testing import promise
+from handraise.tools import (
+    ApprovedTool,
+    AskEvent,
+    Interrupt,
+    ToolResult,
+    client_message,
+    submit_tool_result,
+)
+
+SOON = 10.0
+
+
+class Shop:
+    """What has really been done."""
+
+    def __init__(self) -> None:
+        self.refunds: list[tuple[str, float]] = []
+
+    def refund(self, order: str, amount: float = 1.0) -> str:
+        """Pay an order's money back."""
+        if amount > 1000:
+            raise ValueError("the till is empty")
+        self.refunds.append((order, amount))
+        return f"refunded {amount}"
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[LocalDesk]:
+    async with open_desk("memory:") as desk:
+        yield desk
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+def tool_for(desk: LocalDesk, shop: Shop, **options: Any) -> ApprovedTool:
+    return ApprovedTool(shop.refund, desk=desk, conversation="c", **options)
+
+
+async def asked(desk: LocalDesk) -> Question:
+    async with asyncio.timeout(SOON):
+        while not (page := (await desk.pending()).questions):
+            await asyncio.sleep(0)
+    return page[0]
+
+
+def test_its_schema_comes_from_the_function(desk: LocalDesk, shop: Shop) -> None:
+    spec = tool_for(desk, shop).spec
+    assert spec.name == "refund"
+    assert spec.description == "Pay an order's money back.\nA person must approve it first."
+    assert spec.parameters["required"] == ["order"]
+    assert spec.parameters["properties"]["amount"]["type"] == "number"
+
+
+@promise("P11")
+async def test_it_runs_when_approved_and_tells_the_model_what_came_of_it(desk: LocalDesk, shop: Shop) -> None:
+    tool = tool_for(desk, shop)
+    calling = asyncio.create_task(tool.execute('{"order": "A-17", "amount": 40}', call_id="call_1"))
+    question = await asked(desk)
+    message = client_message(question)
+    call = message["tool_calls"][0]
+    assert (call["id"], call["function"]["name"]) == (f"approval_{question.id}", "client.requestApproval")
+    drawn = json.loads(call["function"]["arguments"])
+    assert drawn["originalToolCall"] == {
+        "id": "call_1",
+        "name": "refund",
+        "args": {"order": "A-17", "amount": 40.0},
+    }
+    submission = {"agent": "agent", "tool_call_id": call["id"], "decision": "approve"}
+    assert await submit_tool_result(desk, submission, by="ana") is None
+    result = await calling
+    assert (result.status, result.by, result.source) == ("answered", "ana", "person")
+    assert json.loads(result.content)["value"]["output"] == "refunded 40.0"
+    assert shop.refunds == [("A-17", 40.0)]
+
+
+@promise("P11")
+async def test_a_denial_reaches_the_model_with_its_reason_and_nothing_runs(
+    desk: LocalDesk, shop: Shop
+) -> None:
+    calling = asyncio.create_task(tool_for(desk, shop).execute({"order": "A-17"}))
+    question = await asked(desk)
+    submission = {
+        "agent": "agent",
+        "tool_call_id": f"approval_{question.id}",
+        "decision": "deny",
+        "reason": "too soon",
+    }
+    await submit_tool_result(desk, submission, by="ana")
+    result = await calling
+    assert (result.status, result.value["decision"], result.value["reason"]) == (
+        "answered",
+        "deny",
+        "too soon",
+    )
+    assert shop.refunds == []
+
+
+@promise("P11")
+async def test_edited_arguments_run_instead(desk: LocalDesk, shop: Shop) -> None:
+    tool = tool_for(desk, shop, editable=["amount"])
+    calling = asyncio.create_task(tool.execute({"order": "A-17", "amount": 40}))
+    question = await asked(desk)
+    submission = {
+        "agent": "agent",
+        "tool_call_id": f"approval_{question.id}",
+        "decision": "approve",
+        "arguments": {"amount": 10},
+    }
+    await submit_tool_result(desk, submission, by="ana")
+    assert (await calling).value["output"] == "refunded 10.0"
+
+
+async def test_a_function_that_fails_tells_the_model_why(desk: LocalDesk, shop: Shop) -> None:
+    calling = asyncio.create_task(tool_for(desk, shop).execute({"order": "A-17", "amount": 5000}))
+    await desk.answer((await asked(desk)).id, "approve", by="ana")
+    result = await calling
+    assert result.value["error"] == "ValueError: the till is empty"
+
+
+@promise("P9", "P11")
+async def test_a_call_made_again_after_a_restart_does_not_run_twice(tmp_path: Path, shop: Shop) -> None:
+    address = f"sqlite:///{tmp_path / 'questions.db'}"
+    arguments = {"order": "A-17"}
+    async with open_desk(address) as desk:
+        parked = await tool_for(desk, shop).start(arguments, call_id="call_1")
+        assert isinstance(parked, Interrupt)
+    async with open_desk(address) as person:
+        await person.answer(parked.question_ids[0], "approve", by="ana")
+    async with open_desk(address) as restarted:
+        first = await tool_for(restarted, shop).execute(arguments, call_id="call_1")
+        assert first.value["output"] == "refunded 1.0"
+    async with open_desk(address) as again:
+        second = await tool_for(again, shop).execute(arguments, call_id="call_1")
+        assert "used already" in second.value["error"]
+    assert shop.refunds == [("A-17", 1.0)]
+
+
+@promise("P13")
+async def test_a_remembered_approval_runs_the_same_call_without_asking(desk: LocalDesk, shop: Shop) -> None:
+    shown: list[AskEvent] = []
+    tool = tool_for(desk, shop, scopes=("once", "session"), emit=shown.append)
+    calling = asyncio.create_task(tool.execute({"order": "A-17"}, call_id="call_1"))
+    question = await asked(desk)
+    submission = {
+        "agent": "agent",
+        "tool_call_id": f"approval_{question.id}",
+        "decision": "approve",
+        "scope": "session",
+    }
+    await submit_tool_result(desk, submission, by="ana")
+    await calling
+    again = await tool.start({"order": "A-17"}, call_id="call_2")
+    assert isinstance(again, ToolResult)
+    assert (again.status, again.source, again.value["output"]) == ("answered", "grant", "refunded 1.0")
+    assert [event.call_id for event in shown] == ["call_1"]
+    assert isinstance(await tool.start({"order": "B-18"}, call_id="call_3"), Interrupt)
+
+
+async def test_what_nobody_could_be_shown_is_undelivered_and_not_run(desk: LocalDesk, shop: Shop) -> None:
+    def broken(_: AskEvent) -> None:
+        raise ConnectionError("no chat surface")
+
+    result = await tool_for(desk, shop, emit=broken).execute({"order": "A-17"}, call_id="call_1")
+    assert result.status == "undelivered"
+    assert (await desk.pending()).questions == []
+    assert shop.refunds == []
+
+
+@pytest.mark.parametrize(
+    "arguments", ["not JSON", "[]", {}, {"order": 7}, {"order": "A", "x": 1}, {"order": None}]
+)
+async def test_arguments_that_do_not_fit_are_told_to_the_model(
+    desk: LocalDesk, shop: Shop, arguments: Any
+) -> None:
+    result = await tool_for(desk, shop).execute(arguments, call_id="call_1")
+    assert result.status == "invalid"
+    assert result.problems
+    assert (await desk.pending()).questions == []
+
+
+def test_it_belongs_to_a_conversation(desk: LocalDesk, shop: Shop) -> None:
+    with pytest.raises(TypeError, match="belongs to a conversation"):
+        ApprovedTool(shop.refund, desk=desk)
+
+
+async def test_it_resumes_only_its_own_questions(desk: LocalDesk, shop: Shop) -> None:
+    parked = await tool_for(desk, shop).start({"order": "A-17"}, call_id="call_1")
+    assert isinstance(parked, Interrupt)
+    still = await tool_for(desk, shop).resume(parked.question_ids, timeout=0.01)
+    assert still.status == "still_pending"
+    elsewhere = ApprovedTool(shop.refund, desk=desk, conversation="another")
+    with pytest.raises(QuestionNotFound):
+        await elsewhere.resume(parked.question_ids)
+    other = ApprovedTool(shop.refund, desk=desk.at(asker="another agent"), conversation="c")
+    with pytest.raises(QuestionNotFound):
+        await other.resume(parked.question_ids)
