@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import handraise
-from handraise.conversations import Agent, AgentRegistry, IncomingMessage, Reply
+from handraise.conversations import Agent, AgentRegistry, AgentReply, IncomingMessage
 
 ANSWERED = [
     ("ana", "I want a refund for the lamp"),
@@ -36,7 +36,7 @@ class SupportAgent(Agent):
     name = "support"
     description = "Customer support with refunds."
 
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         """A reply to our question, a wish for a refund, or something else."""
         pending = await self.get_pending_ask()
         if pending is not None:
@@ -50,19 +50,19 @@ class SupportAgent(Agent):
                 form=handraise.Open(max_length=20),
                 expires_in=24 * 3600,
             )
-        return Reply("Write “refund”, and I will help.")
+        return AgentReply("Write “refund”, and I will help.")
 
     def check(self, order: str) -> str | None:
         """What is wrong with an order number, or None."""
         return None if order.startswith("A-") else "order numbers look like A-1017"
 
-    async def refund(self, order: str, context: Any) -> Reply:
+    async def refund(self, order: str, context: Any) -> AgentReply:
         """Carry on with the answer."""
-        return Reply(f"You wrote “{context['wish']}”. Order {order} is refunded.")
+        return AgentReply(f"You wrote “{context['wish']}”. Order {order} is refunded.")
 
-    async def skip(self, context: Any) -> Reply:
+    async def skip(self, context: Any) -> AgentReply:
         """Carry on without one."""
-        return Reply(f"You wrote “{context['wish']}”. A colleague will call you.")
+        return AgentReply(f"You wrote “{context['wish']}”. A colleague will call you.")
 
 
 class Printed:

@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from handraise import open_desk
-from handraise.conversations import Agent, AgentRegistry, IncomingMessage, MemoryChannel, Reply
+from handraise.conversations import Agent, AgentRegistry, AgentReply, IncomingMessage, MemoryChannel
 from handraise.model.json_values import Json
 
 
@@ -18,7 +18,7 @@ class Refunds(Agent):
 
     name = "refunds"
 
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         pending = await self.get_pending_ask()
         if pending is None:
             return await self.ask("Which order?", context={"wants": message.text}, max_retries=1)
@@ -29,11 +29,11 @@ class Refunds(Agent):
     def validate(self, value: Json) -> str | None:
         return None if value.startswith("A-") else "order numbers start with A-"
 
-    async def refund(self, order: Json, context: Json) -> Reply:
-        return Reply(f"Done: {context['wants']} for {order}.")
+    async def refund(self, order: Json, context: Json) -> AgentReply:
+        return AgentReply(f"Done: {context['wants']} for {order}.")
 
-    async def skip(self, context: Json) -> Reply:
-        return Reply(f"No {context['wants']} then.")
+    async def skip(self, context: Json) -> AgentReply:
+        return AgentReply(f"No {context['wants']} then.")
 
 
 async def main(address: str, workspace: str, conversation: str, person: str, text: str) -> None:

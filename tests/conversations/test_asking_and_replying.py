@@ -38,13 +38,13 @@ from handraise.conversations import (
     Agent,
     AgentNotRegistered,
     AgentRegistry,
+    AgentReply,
     IncomingMessage,
     MemoryChannel,
     MessageSpent,
     NobodyAnswers,
     NothingTriggered,
     PendingAsk,
-    Reply,
     Undelivered,
     current_turn,
 )
@@ -63,7 +63,7 @@ class Support(Agent):
         self.options = options
         self.calls: list[tuple[str, Any, Any]] = []
 
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         pending = await self.get_pending_ask()
         if pending is None:
             return await self.ask(PROMPT, context={"wants": message.text}, **self.options)
@@ -74,16 +74,16 @@ class Support(Agent):
     def validate(self, value: Any) -> str | None:
         return None if str(value).startswith("A") else "order numbers start with an A"
 
-    async def on_sufficient(self, answer: Any, context: Any) -> Reply:
+    async def on_sufficient(self, answer: Any, context: Any) -> AgentReply:
         self.calls.append(("sufficient", answer, context))
-        return Reply(f"Refunded {answer}.")
+        return AgentReply(f"Refunded {answer}.")
 
-    async def on_insufficient(self, context: Any) -> Reply:
+    async def on_insufficient(self, context: Any) -> AgentReply:
         self.calls.append(("insufficient", None, context))
-        return Reply("Write again whenever you like.")
+        return AgentReply("Write again whenever you like.")
 
 
-Doing = Callable[["Scripted", IncomingMessage], Awaitable[Reply | None]]
+Doing = Callable[["Scripted", IncomingMessage], Awaitable[AgentReply | None]]
 
 
 class Scripted(Agent):
@@ -93,8 +93,8 @@ class Scripted(Agent):
         self.name = name
         self.doing = list(doing)
 
-    async def handle(self, message: IncomingMessage) -> Reply:
-        return await self.doing.pop(0)(self, message) or Reply()
+    async def handle(self, message: IncomingMessage) -> AgentReply:
+        return await self.doing.pop(0)(self, message) or AgentReply()
 
 
 class BrokenChannel(MemoryChannel):
@@ -116,7 +116,7 @@ class Chat:
     def __init__(self, desk: LocalDesk, registry: AgentRegistry, channel: MemoryChannel) -> None:
         self.desk, self.registry, self.channel = desk, registry, channel
 
-    async def write(self, text: str, by: str | Responder = "ana", conversation: str = "c1") -> Reply:
+    async def write(self, text: str, by: str | Responder = "ana", conversation: str = "c1") -> AgentReply:
         message = IncomingMessage(conversation=conversation, text=text, by=by, channel=self.channel.name)
         return await self.registry.receive(message)
 
@@ -140,7 +140,7 @@ async def chat_with(
         yield Chat(desk, registry, channel)
 
 
-def waited_for(reply: Reply) -> str:
+def waited_for(reply: AgentReply) -> str:
     assert reply.waiting_for is not None
     return reply.waiting_for
 
@@ -151,18 +151,20 @@ async def use_up(desk: LocalDesk, question_id: str) -> None:
 
 
 def ask(question: str, **options: Any) -> Doing:
-    async def doing(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def doing(agent: Scripted, _: IncomingMessage) -> AgentReply:
         return await agent.ask(question, **options)
 
     return doing
 
 
-async def take(agent: Scripted, message: IncomingMessage) -> Reply:
+async def take(agent: Scripted, message: IncomingMessage) -> AgentReply:
     """Take the message as a reply, and say what was understood."""
     pending = await agent.get_pending_ask()
     if pending is None:
-        return Reply("There is nothing to reply to.")
-    return await agent.handle_pending_ask(pending, message.text, lambda value, _: Reply(f"Got {value!r}."))
+        return AgentReply("There is nothing to reply to.")
+    return await agent.handle_pending_ask(
+        pending, message.text, lambda value, _: AgentReply(f"Got {value!r}.")
+    )
 
 
 async def test_ask_stores_the_question_sends_it_once_and_returns_at_once() -> None:
@@ -177,9 +179,9 @@ async def test_ask_stores_the_question_sends_it_once_and_returns_at_once() -> No
 
 
 async def test_a_text_beside_a_question_is_sent_and_the_question_is_not_repeated() -> None:
-    async def greet_and_ask(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def greet_and_ask(agent: Scripted, _: IncomingMessage) -> AgentReply:
         waiting = await agent.ask("Which order?")
-        return Reply("I will look into it.", waiting_for=waiting.waiting_for)
+        return AgentReply("I will look into it.", waiting_for=waiting.waiting_for)
 
     async with chat_with(Scripted(greet_and_ask)) as chat:
         await chat.write("hello")
@@ -217,7 +219,7 @@ async def test_a_sufficient_reply_answers_on_the_desk_and_carries_on_with_the_co
         outcome = (await chat.desk.get(question_id)).outcome
         assert isinstance(outcome, Answered)
         assert (outcome.value, outcome.by, outcome.channel) == ("A-17", "ana", "chat")
-        assert reply == Reply("Refunded A-17.", outcome=outcome)
+        assert reply == AgentReply("Refunded A-17.", outcome=outcome)
         assert agent.calls == [("sufficient", "A-17", {"wants": "refund"})]
         assert chat.said == [PROMPT, "Refunded A-17."]
 
@@ -228,7 +230,7 @@ async def test_an_insufficient_reply_is_kept_and_the_same_question_is_asked_agai
     async with chat_with(agent) as chat:
         question_id = waited_for(await chat.write("refund"))
         again = await chat.write("17")
-        assert again == Reply(waiting_for=question_id)
+        assert again == AgentReply(waiting_for=question_id)
         assert chat.said[1:] == [
             f"I cannot take that as an answer: order numbers start with an A.\n{PROMPT}",
         ]
@@ -252,7 +254,7 @@ async def test_two_retries_are_three_unfit_replies_and_then_it_is_exhausted() ->
         reply = await chat.write("19")
         outcome = (await chat.desk.get(question_id)).outcome
         assert isinstance(outcome, Exhausted)
-        assert reply == Reply("Write again whenever you like.", outcome=outcome)
+        assert reply == AgentReply("Write again whenever you like.", outcome=outcome)
         assert agent.calls == [("insufficient", None, {"wants": "refund"})]
         assert chat.said[-2:] == [
             f"I did not get an answer that I can use, so I leave this out for now: {PROMPT}",
@@ -322,15 +324,15 @@ async def test_a_question_shows_what_can_be_replied_and_its_form_reads_the_reply
 async def test_an_approval_shows_its_action_and_gives_a_decision(text: str, *, approved: bool) -> None:
     decided: list[Decision] = []
 
-    async def decide(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def decide(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
         return await agent.handle_pending_ask(pending, message.text, remember)
 
-    def remember(value: Any, context: Any) -> Reply:
+    def remember(value: Any, context: Any) -> AgentReply:
         assert context is None
         decided.append(value)
-        return Reply()
+        return AgentReply()
 
     form = Approval.of("pay", {"amount": 12})
     async with chat_with(Scripted(ask("Pay?", form=form), decide, decide)) as chat:
@@ -388,10 +390,12 @@ async def test_a_judges_refusal_is_an_attempt_with_its_reason() -> None:
     async def judge(_: PendingAsk, value: Any) -> str | None:
         return None if "because" in value else "say why"
 
-    async def judged(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def judged(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
-        return await agent.handle_pending_ask(pending, message.text, lambda *_: Reply("Thanks."), judge=judge)
+        return await agent.handle_pending_ask(
+            pending, message.text, lambda *_: AgentReply("Thanks."), judge=judge
+        )
 
     async with chat_with(Scripted(ask("Why?"), judged, judged)) as chat:
         question_id = waited_for(await chat.write("go"))
@@ -401,11 +405,11 @@ async def test_a_judges_refusal_is_an_attempt_with_its_reason() -> None:
 
 
 async def test_a_validator_that_does_not_say_what_is_wrong_is_refused_and_nothing_changes() -> None:
-    async def badly(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def badly(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
         wrong: Any = lambda value: value == "x"  # noqa: E731 -- a predicate where a reason is wanted
-        return await agent.handle_pending_ask(pending, message.text, lambda *_: Reply(), validator=wrong)
+        return await agent.handle_pending_ask(pending, message.text, lambda *_: AgentReply(), validator=wrong)
 
     async with chat_with(Scripted(ask("Why?"), badly)) as chat:
         question_id = waited_for(await chat.write("go"))
@@ -431,13 +435,13 @@ async def test_an_evaluation_of_ones_own_may_understand_more_but_never_past_the_
 
 
 async def test_an_author_can_decide_and_resolve_it() -> None:
-    async def resolve(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def resolve(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
         resolved = await agent.resolve_pending_ask(pending.id, message.text.upper())
         assert (resolved.status, resolved.context) == ("answered", {"n": 1})
         assert await agent.get_pending_ask() is None
-        return Reply("Noted.")
+        return AgentReply("Noted.")
 
     async with chat_with(Scripted(ask("Which?", context={"n": 1}), resolve)) as chat:
         question_id = waited_for(await chat.write("go"))
@@ -448,11 +452,11 @@ async def test_an_author_can_decide_and_resolve_it() -> None:
 
 
 async def test_what_an_author_resolves_must_fit() -> None:
-    async def resolve(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def resolve(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
         await agent.resolve_pending_ask(pending.id, message.text)
-        return Reply()
+        return AgentReply()
 
     async with chat_with(Scripted(ask("Which?", choices=["a"]), resolve)) as chat:
         question_id = waited_for(await chat.write("go"))
@@ -519,11 +523,11 @@ async def test_an_expired_question_is_settled_as_expired_and_not_given_out() -> 
 async def test_a_question_that_expires_while_it_is_judged_is_not_answered() -> None:
     clock = ManualClock()
 
-    async def slowly(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def slowly(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
         clock.advance(timedelta(minutes=2))
-        return await agent.handle_pending_ask(pending, message.text, lambda *_: Reply("never"))
+        return await agent.handle_pending_ask(pending, message.text, lambda *_: AgentReply("never"))
 
     async with chat_with(Scripted(ask("Which?", expires_in=60), slowly), clock=clock) as chat:
         await chat.write("go")
@@ -546,13 +550,13 @@ async def test_a_question_that_expires_while_it_is_judged_is_not_answered() -> N
 async def test_a_reply_that_comes_too_late_is_not_used_and_its_writer_is_told(
     settle: Callable[[LocalDesk, str], Awaitable[Any]], told: str
 ) -> None:
-    async def late(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def late(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
         turn = current_turn()
         assert turn is not None
         await settle(turn.desk, pending.id)
-        return await agent.handle_pending_ask(pending, message.text, lambda *_: Reply("never"))
+        return await agent.handle_pending_ask(pending, message.text, lambda *_: AgentReply("never"))
 
     async with chat_with(Scripted(ask("Which?"), late)) as chat:
         question_id = waited_for(await chat.write("go"))
@@ -596,12 +600,12 @@ async def test_a_question_kept_from_another_turn_cannot_be_answered_by_a_strange
         assert pending is not None
         kept.append(pending)
 
-    async def misuse(agent: Scripted, message: IncomingMessage) -> Reply:
-        return await agent.handle_pending_ask(kept[0], message.text, lambda *_: Reply("never"))
+    async def misuse(agent: Scripted, message: IncomingMessage) -> AgentReply:
+        return await agent.handle_pending_ask(kept[0], message.text, lambda *_: AgentReply("never"))
 
-    async def resolve(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def resolve(agent: Scripted, message: IncomingMessage) -> AgentReply:
         await agent.resolve_pending_ask(kept[0].id, message.text)
-        return Reply("never")
+        return AgentReply("never")
 
     agent = Scripted(ask("Which?"), keep, misuse, resolve, misuse, resolve)
     async with chat_with(agent) as chat:
@@ -618,13 +622,13 @@ async def test_an_agents_own_echo_is_no_answer() -> None:
     agent = Support()
     async with chat_with(agent) as chat:
         question_id = waited_for(await chat.write("refund"))
-        assert await chat.write(PROMPT, by="support") == Reply()
+        assert await chat.write(PROMPT, by="support") == AgentReply()
         assert await chat.kinds(question_id) == ["asked"]
         assert (chat.said, agent.calls) == ([PROMPT], [])
 
 
 async def test_a_second_question_is_asked_when_the_first_is_settled_and_only_once() -> None:
-    async def ask_both(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def ask_both(agent: Scripted, _: IncomingMessage) -> AgentReply:
         await agent.ask("First?")
         return await agent.ask("Second?", context=2)
 
@@ -642,7 +646,7 @@ async def test_a_second_question_is_asked_when_the_first_is_settled_and_only_onc
 
 
 async def test_a_second_question_waits_while_the_first_is_asked_again() -> None:
-    async def ask_both(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def ask_both(agent: Scripted, _: IncomingMessage) -> AgentReply:
         await agent.ask("Sure?", form=Confirm(), max_retries=1)
         return await agent.ask("Second?")
 
@@ -656,7 +660,7 @@ async def test_a_second_question_waits_while_the_first_is_asked_again() -> None:
 
 
 async def test_a_question_whose_turn_came_elsewhere_is_asked_before_a_message_can_answer_it() -> None:
-    async def ask_both(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def ask_both(agent: Scripted, _: IncomingMessage) -> AgentReply:
         first = await agent.ask("First?")
         await agent.ask("Second?")
         return first
@@ -670,7 +674,7 @@ async def test_a_question_whose_turn_came_elsewhere_is_asked_before_a_message_ca
 
 
 async def test_a_second_question_that_is_not_delivered_is_withdrawn() -> None:
-    async def ask_both(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def ask_both(agent: Scripted, _: IncomingMessage) -> AgentReply:
         await agent.ask("First?")
         return await agent.ask("Second?")
 
@@ -685,20 +689,20 @@ async def test_a_second_question_that_is_not_delivered_is_withdrawn() -> None:
 async def test_one_reply_never_settles_two_questions() -> None:
     spent: list[MessageSpent] = []
 
-    async def ask_at_once(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def ask_at_once(agent: Scripted, _: IncomingMessage) -> AgentReply:
         replies = await asyncio.gather(agent.ask("First?"), agent.ask("Second?"))
         return replies[1]
 
-    async def greedy(agent: Scripted, message: IncomingMessage) -> Reply:
-        reply = Reply()
+    async def greedy(agent: Scripted, message: IncomingMessage) -> AgentReply:
+        reply = AgentReply()
         turn = current_turn()
         assert turn is not None
         while pending := await agent.get_pending_ask():
-            reply = await agent.handle_pending_ask(pending, message.text, lambda *_: Reply("Got it."))
+            reply = await agent.handle_pending_ask(pending, message.text, lambda *_: AgentReply("Got it."))
         (left,) = (await turn.desk.pending(conversation="c1")).questions
         with pytest.raises(MessageSpent) as refusal:
             await agent.handle_pending_ask(
-                PendingAsk(left, "chat", None), message.text, lambda *_: Reply("never")
+                PendingAsk(left, "chat", None), message.text, lambda *_: AgentReply("never")
             )
         spent.append(refusal.value)
         return reply
@@ -716,13 +720,15 @@ async def test_one_reply_never_settles_two_questions() -> None:
 async def test_of_two_replies_at_once_one_answers_and_the_other_is_told() -> None:
     both_looked = asyncio.Barrier(2)
 
-    async def race(agent: Scripted, message: IncomingMessage) -> Reply:
+    async def race(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
         await asyncio.wait_for(both_looked.wait(), 10)
-        return await agent.handle_pending_ask(pending, message.text, lambda value, _: Reply(f"Got {value}."))
+        return await agent.handle_pending_ask(
+            pending, message.text, lambda value, _: AgentReply(f"Got {value}.")
+        )
 
-    async def ask_both(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def ask_both(agent: Scripted, _: IncomingMessage) -> AgentReply:
         first = await agent.ask("First?")
         await agent.ask("Second?")
         return first
@@ -759,13 +765,13 @@ async def test_an_ask_is_found_behind_many_questions_of_other_programs() -> None
 
 
 async def test_an_answered_question_is_not_answered_again_by_resolving_it() -> None:
-    async def twice(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def twice(agent: Scripted, _: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()
         assert pending is not None
         await agent.resolve_pending_ask(pending.id, "one")
         with pytest.raises(AlreadySettled):
             await agent.resolve_pending_ask(pending.id, "two")
-        return Reply()
+        return AgentReply()
 
     async with chat_with(Scripted(ask("Which?"), twice)) as chat:
         await chat.write("go")
@@ -793,11 +799,11 @@ async def test_what_cannot_be_asked_is_refused_and_nothing_is_sent(
 
 
 async def test_a_trigger_channel_refuses_to_ask_and_can_still_be_told_something() -> None:
-    async def report(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def report(agent: Scripted, _: IncomingMessage) -> AgentReply:
         with pytest.raises(NobodyAnswers, match="trigger channel") as refusal:
             await agent.ask("Which?")
         assert (refusal.value.agent, refusal.value.channel) == ("support", "nightly")
-        return Reply("Nothing to do.")
+        return AgentReply("Nothing to do.")
 
     channel = MemoryChannel("nightly", is_trigger=True)
     async with chat_with(Scripted(report), channel=channel) as chat:
@@ -812,7 +818,7 @@ async def test_an_agent_that_is_not_registered_cannot_ask() -> None:
 
     other = Support()
 
-    async def let_another_ask(_: Scripted, __: IncomingMessage) -> Reply:
+    async def let_another_ask(_: Scripted, __: IncomingMessage) -> AgentReply:
         return await other.ask("Which?")
 
     async with chat_with(Scripted(let_another_ask)) as chat:
@@ -832,9 +838,9 @@ async def test_outside_of_a_message_there_is_no_channel_to_ask_on() -> None:
 
 
 async def test_an_agent_can_say_something_before_it_replies() -> None:
-    async def work(agent: Scripted, _: IncomingMessage) -> Reply:
+    async def work(agent: Scripted, _: IncomingMessage) -> AgentReply:
         await agent.say("Working on it.")
-        return Reply("Done.")
+        return AgentReply("Done.")
 
     async with chat_with(Scripted(work)) as chat:
         await chat.write("go")
@@ -844,4 +850,4 @@ async def test_an_agent_can_say_something_before_it_replies() -> None:
 async def test_messages_and_replies_hide_their_texts_from_logs() -> None:
     message = IncomingMessage(conversation="c1", text="hunter2", by="ana", channel="chat")
     assert "hunter2" not in repr(message)
-    assert "hunter2" not in repr(Reply("hunter2"))
+    assert "hunter2" not in repr(AgentReply("hunter2"))

@@ -8,9 +8,9 @@ from handraise import Answered, LocalDesk, open_desk
 from handraise.conversations import (
     Agent,
     AgentRegistry,
+    AgentReply,
     IncomingMessage,
     MemoryChannel,
-    Reply,
     current_turn,
 )
 
@@ -27,7 +27,7 @@ class Meeting(Agent):
         self._meeting = meeting
         self.seen: list[tuple[str, str, str]] = []
 
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         await self._meet()
         pending = await self.get_pending_ask()
         await self._meet()
@@ -42,12 +42,12 @@ class Meeting(Agent):
         await self._meet()
         return reply
 
-    async def carry_on(self, answer: str, context: str) -> Reply:
+    async def carry_on(self, answer: str, context: str) -> AgentReply:
         await self._meet()
         turn = current_turn()
         assert turn is not None
         self.seen.append((turn.conversation, context, answer))
-        return Reply(f"{self.name} got {answer}")
+        return AgentReply(f"{self.name} got {answer}")
 
     async def _meet(self) -> None:
         await asyncio.wait_for(self._meeting.wait(), SOON)
@@ -68,7 +68,7 @@ async def test_many_conversations_and_two_agents_in_lockstep_never_mix() -> None
         AgentRegistry(desk, agents=agents, channels=[chat]) as registry,
     ):
 
-        async def write(conversation: str, agent: str, text: str) -> Reply:
+        async def write(conversation: str, agent: str, text: str) -> AgentReply:
             return await registry.receive(
                 IncomingMessage(
                     conversation=conversation,
@@ -102,16 +102,16 @@ async def test_many_conversations_and_two_agents_in_lockstep_never_mix() -> None
 
 async def test_a_task_that_an_agent_started_stays_in_its_own_conversation() -> None:
     both_asked = asyncio.Barrier(2)
-    later: list[asyncio.Task[Reply]] = []
+    later: list[asyncio.Task[AgentReply]] = []
 
     class Later(Agent):
         name = "later"
 
-        async def handle(self, message: IncomingMessage) -> Reply:
+        async def handle(self, message: IncomingMessage) -> AgentReply:
             later.append(asyncio.create_task(self.ask_later(message.text)))
-            return Reply()
+            return AgentReply()
 
-        async def ask_later(self, text: str) -> Reply:
+        async def ask_later(self, text: str) -> AgentReply:
             await asyncio.wait_for(both_asked.wait(), SOON)
             return await self.ask(f"{text}?")
 

@@ -11,13 +11,13 @@ from handraise.conversations import (
     Agent,
     AgentNotRegistered,
     AgentRegistry,
+    AgentReply,
     ChannelNotRegistered,
     IncomingMessage,
     InvalidRegistry,
     MemoryChannel,
     MissingConversation,
     RegistryStopped,
-    Reply,
     UnroutedMessage,
     current_turn,
 )
@@ -31,12 +31,12 @@ class Asking(Agent):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         pending = await self.get_pending_ask()
         if pending is None:
             return await self.ask(f"{self.name} asks?")
         return await self.handle_pending_ask(
-            pending, message.text, lambda value, _: Reply(f"{self.name} got {value}.")
+            pending, message.text, lambda value, _: AgentReply(f"{self.name} got {value}.")
         )
 
 
@@ -48,7 +48,7 @@ class Slow(Agent):
     def __init__(self) -> None:
         self.working, self.go = asyncio.Event(), asyncio.Event()
 
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         self.working.set()
         await asyncio.wait_for(self.go.wait(), SOON)
         return await self.ask(f"{message.text}?")
@@ -96,7 +96,7 @@ async def test_no_agent_takes_what_another_one_wrote() -> None:
         AgentRegistry(desk, agents=[Asking("sales"), Asking("support")], channels=[chat]) as registry,
     ):
         asked = await registry.receive(message("hello", agent="support"))
-        assert await registry.receive(message("an answer?", by="sales")) == Reply()
+        assert await registry.receive(message("an answer?", by="sales")) == AgentReply()
         assert asked.waiting_for is not None
         assert (await desk.get(asked.waiting_for)).attempts == 0
 
@@ -167,7 +167,7 @@ async def test_stopping_finishes_what_is_being_handled() -> None:
 
 async def test_an_error_of_an_agent_reaches_whoever_brought_the_message() -> None:
     class Failing(Asking):
-        async def handle(self, message: IncomingMessage) -> Reply:
+        async def handle(self, message: IncomingMessage) -> AgentReply:
             raise ZeroDivisionError(message.text)
 
     async with (
@@ -203,10 +203,10 @@ async def test_the_turn_holds_the_conversation_the_channel_and_the_message() -> 
     seen = []
 
     class Looking(Asking):
-        async def handle(self, message: IncomingMessage) -> Reply:
+        async def handle(self, message: IncomingMessage) -> AgentReply:
             del message
             seen.append(current_turn())
-            return Reply()
+            return AgentReply()
 
     chat = MemoryChannel()
     async with (

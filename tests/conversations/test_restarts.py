@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 
 from handraise import Answered, EventKind, Exhausted, Expired, LocalDesk
-from handraise.conversations import Agent, AgentRegistry, IncomingMessage, MemoryChannel, PendingAsk, Reply
+from handraise.conversations import (
+    Agent,
+    AgentRegistry,
+    AgentReply,
+    IncomingMessage,
+    MemoryChannel,
+    PendingAsk,
+)
 from handraise.testing import ManualClock, promise
 from handraise.testing.contract import Backend
 
@@ -27,11 +34,11 @@ class Refunds(Agent):
     def __init__(self) -> None:
         self.found: list[PendingAsk] = []
 
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         pending = await self.get_pending_ask()
         if pending is None:
             if not message.text.startswith("refund"):
-                return Reply("Say “refund” to begin.")
+                return AgentReply("Say “refund” to begin.")
             return await self.ask("Which order?", context={"wants": message.text}, expires_in=3600)
         self.found.append(pending)
         return await self.handle_pending_ask(
@@ -41,11 +48,11 @@ class Refunds(Agent):
     def validate(self, value: Any) -> str | None:
         return None if value.startswith("A-") else "order numbers start with A-"
 
-    async def refund(self, order: Any, context: Any) -> Reply:
-        return Reply(f"Done: {context['wants']} for {order}.")
+    async def refund(self, order: Any, context: Any) -> AgentReply:
+        return AgentReply(f"Done: {context['wants']} for {order}.")
 
-    async def skip(self, context: Any) -> Reply:
-        return Reply(f"No {context['wants']} then.")
+    async def skip(self, context: Any) -> AgentReply:
+        return AgentReply(f"No {context['wants']} then.")
 
 
 class Lives:
@@ -57,7 +64,7 @@ class Lives:
         self.clock = ManualClock()
         self.found: list[PendingAsk] = []
 
-    async def write(self, by: str, text: str, agent: Agent | None = None) -> tuple[Reply, list[str]]:
+    async def write(self, by: str, text: str, agent: Agent | None = None) -> tuple[AgentReply, list[str]]:
         refunds, channel = Refunds(), MemoryChannel()
         async with (
             self.desk() as desk,
@@ -88,12 +95,12 @@ async def test_a_conversation_of_two_people_over_three_restarts_that_ends_answer
     assert asked.waiting_for is not None
 
     assert await lives.write("bob", "A-99") == (
-        Reply("Say “refund” to begin."),
+        AgentReply("Say “refund” to begin."),
         ["Say “refund” to begin."],
     )
 
     again, said = await lives.write("ana", "the lamp")
-    assert again == Reply(waiting_for=asked.waiting_for)
+    assert again == AgentReply(waiting_for=asked.waiting_for)
     assert said == ["I cannot take that as an answer: order numbers start with A-.\nWhich order?"]
     assert (lives.found[0].retries, lives.found[0].max_retries) == (0, 2)
 
@@ -121,7 +128,7 @@ async def test_a_conversation_of_two_people_over_three_restarts_that_ends_exhaus
         again, said = await lives.write("ana", text)
         assert again.waiting_for == asked.waiting_for
         assert said == ["I cannot take that as an answer: order numbers start with A-.\nWhich order?"]
-    assert (await lives.write("bob", "A-99"))[0] == Reply("Say “refund” to begin.")
+    assert (await lives.write("bob", "A-99"))[0] == AgentReply("Say “refund” to begin.")
 
     gave_up, said = await lives.write("ana", "no idea")
     assert said == [
@@ -156,14 +163,14 @@ class Twice(Agent):
 
     name = "twice"
 
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         pending = await self.get_pending_ask()
         if pending is not None:
             return await self.handle_pending_ask(
-                pending, message.text, lambda value, context: Reply(f"{context}: {value}")
+                pending, message.text, lambda value, context: AgentReply(f"{context}: {value}")
             )
         if message.text != "go":
-            return Reply("?")
+            return AgentReply("?")
         await self.ask("Colour?", context="colour", expires_in=3600)
         return await self.ask("Size?", context="size")
 

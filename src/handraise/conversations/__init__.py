@@ -19,7 +19,7 @@ from handraise.conversations.errors import (
     Undelivered,
     UnroutedMessage,
 )
-from handraise.conversations.messages import IncomingMessage, Reply
+from handraise.conversations.messages import AgentReply, IncomingMessage
 from handraise.conversations.registry import AgentRegistry
 from handraise.conversations.turns import Turn, current_turn
 
@@ -27,6 +27,7 @@ __all__ = [
     "Agent",
     "AgentNotRegistered",
     "AgentRegistry",
+    "AgentReply",
     "AskOptions",
     "Channel",
     "ChannelNotRegistered",
@@ -42,7 +43,6 @@ __all__ = [
     "OnSufficient",
     "PendingAsk",
     "RegistryStopped",
-    "Reply",
     "Turn",
     "Undelivered",
     "UnroutedMessage",

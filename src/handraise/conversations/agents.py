@@ -25,7 +25,7 @@ from handraise import (
 )
 from handraise.conversations.asks import PendingAsk, find_ask, oldest_asks, put, state_of, was_put
 from handraise.conversations.errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
-from handraise.conversations.messages import IncomingMessage, Reply
+from handraise.conversations.messages import AgentReply, IncomingMessage
 from handraise.conversations.turns import Turn, current_turn
 from handraise.conversations.wording import asking_again, giving_up, too_late
 from handraise.model.composing import Span
@@ -35,10 +35,10 @@ from handraise.model.typed import FormSource, python_value
 if TYPE_CHECKING:
     from handraise.conversations.registry import AgentRegistry
 
-OnSufficient = Callable[[Json, Json], Awaitable[Reply] | Reply]
+OnSufficient = Callable[[Json, Json], Awaitable[AgentReply] | AgentReply]
 """Carries on with the answer's value and the context that was stored with the question."""
 
-OnInsufficient = Callable[[Json], Awaitable[Reply] | Reply]
+OnInsufficient = Callable[[Json], Awaitable[AgentReply] | AgentReply]
 """Carries on without an answer, with the context that was stored with the question."""
 
 Validator = Callable[[Json], str | None]
@@ -73,12 +73,12 @@ class Agent(ABC):
     """The started registry that it is in. What belongs to one conversation is in `current_turn`."""
 
     @abstractmethod
-    async def handle(self, message: IncomingMessage) -> Reply:
+    async def handle(self, message: IncomingMessage) -> AgentReply:
         """What the agent does with a message. Look for a pending ask first: the message may be its reply."""
 
     async def ask(
         self, question: str, *, context: Json = None, max_retries: int = 2, **options: Unpack[AskOptions]
-    ) -> Reply:
+    ) -> AgentReply:
         """Ask on the channel that the message came from, and get at once a reply that says that it waits.
 
         `context` comes back with the reply's `PendingAsk`. The question is exhausted when one reply more than
@@ -106,7 +106,7 @@ class Agent(ABC):
         )
         if not earlier:
             await put(desk, turn.channel, PendingAsk(record, turn.channel.name, context))
-        return Reply(waiting_for=record.id)
+        return AgentReply(waiting_for=record.id)
 
     async def get_pending_ask(self) -> PendingAsk | None:
         """This agent's oldest question in this conversation that the writer of the message may answer.
@@ -130,7 +130,7 @@ class Agent(ABC):
         *,
         validator: Validator | None = None,
         judge: Judge | None = None,
-    ) -> Reply:
+    ) -> AgentReply:
         """Judge a reply; then carry on with the answer, ask again on the same question, or give up.
 
         A reply to a question that ended meanwhile is not used, and whoever wrote it is told.
@@ -142,15 +142,15 @@ class Agent(ABC):
         try:
             outcome, reason = await self._record(turn, pending, reply, verdict)
         except AlreadySettled as late:
-            return Reply(too_late(late.outcome), outcome=late.outcome)
+            return AgentReply(too_late(late.outcome), outcome=late.outcome)
         if outcome is None:
             await turn.say(asking_again(pending.record, reason))
-            return Reply(waiting_for=pending.id)
+            return AgentReply(waiting_for=pending.id)
         if isinstance(outcome, Answered):
             value = python_value(pending.record.form, outcome.value)
             return replace(await _result(on_sufficient(value, pending.context)), outcome=outcome)
         await turn.say(giving_up(pending.record))
-        after = Reply() if on_insufficient is None else await _result(on_insufficient(pending.context))
+        after = AgentReply() if on_insufficient is None else await _result(on_insufficient(pending.context))
         return replace(after, outcome=outcome)
 
     async def evaluate_answer(
@@ -223,5 +223,5 @@ class Agent(ABC):
         return answered.outcome, ""
 
 
-async def _result(made: Awaitable[Reply] | Reply) -> Reply:
+async def _result(made: Awaitable[AgentReply] | AgentReply) -> AgentReply:
     return await made if inspect.isawaitable(made) else made

@@ -23,7 +23,7 @@ class IncomingMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class AgentReply:
     """What an agent says to a message: a text to send, or that it waits for a person.
 
     `waiting_for` is the id of a question that is pending now; its text has been sent. `outcome` says how the

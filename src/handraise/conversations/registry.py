@@ -20,7 +20,7 @@ from handraise.conversations.errors import (
     RegistryStopped,
     UnroutedMessage,
 )
-from handraise.conversations.messages import IncomingMessage, Reply
+from handraise.conversations.messages import AgentReply, IncomingMessage
 from handraise.conversations.turns import Turn, taking
 from handraise.model.people import responder_of
 
@@ -72,7 +72,7 @@ class AgentRegistry:
         for agent in self._agents.values():
             agent.registry = None
 
-    async def receive(self, message: IncomingMessage) -> Reply:
+    async def receive(self, message: IncomingMessage) -> AgentReply:
         """Hand a message to its agent, send the reply to the message's channel, and give it back.
 
         What an agent itself wrote is no message to it: an echo changes nothing, and its reply is empty.
@@ -84,7 +84,7 @@ class AgentRegistry:
         channel = self._channel(message.channel)
         responder = responder_of(message.by)
         if responder.id in self._agents:
-            return Reply()
+            return AgentReply()
         with self._working():
             agent = await self._route(message, responder)
             desk = self._desk.at(asker=agent.name)
