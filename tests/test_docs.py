@@ -215,7 +215,13 @@ def python(*line: str) -> str:
 
 
 API = DOCS / "reference" / "python-api.md"
-DOORS = ["handraise.blocking", "handraise.conversations", "handraise.testing", "handraise.testing.contract"]
+DOORS = [
+    "handraise.blocking",
+    "handraise.conversations",
+    "handraise.testing",
+    "handraise.testing.contract",
+    "handraise.tools",
+]
 
 
 def test_the_api_page_lists_every_public_name_and_no_other() -> None:

@@ -132,9 +132,11 @@ async def test_a_late_commit_is_not_skipped_by_the_feed(
         early = await desk.post("Which?")
         before = await desk.feed()
         await dawdling.commit()
-        after = before[-1].cursor if before else None
-        rest = await desk.feed(after=after)
-        assert [event.question_id for event in [*before, *rest]] == ["late", early.id]
+        seen = list(before)
+        async with asyncio.timeout(SOON):
+            while len(seen) < 2:  # any transaction that still runs in the cluster holds the feed back
+                seen += await desk.feed(after=seen[-1].cursor if seen else None)
+        assert [event.question_id for event in seen] == ["late", early.id]
 
 
 async def test_settling_is_a_hot_update(
@@ -233,7 +235,7 @@ def test_hints_fit_into_a_notify_and_come_back_whole() -> None:
     assert sorted(ref for text in texts for ref in decoded(text) or []) == sorted(topics)
 
 
-@pytest.mark.parametrize("junk", ["", "{", "null", "17", "[]"])
+@pytest.mark.parametrize("junk", ["", "{", "null", "17", "[]", '"abc"', '["w", 7]', "[" * 7_900])
 def test_a_hint_that_cannot_be_read_is_about_anything(junk: str) -> None:
     assert decoded(junk) is None
 

@@ -209,3 +209,9 @@ def test_without_a_type_an_approval_gives_a_decision_and_others_their_value() ->
     decision = python_value(pay, check_answer(pay, "approve"))
     assert decision == Decision(True, pay.action)
     assert python_value(Open(), "approve") == "approve"
+
+
+@pytest.mark.parametrize("form", [Choice, MultiChoice, Open, Confirm, Form, Approval])
+def test_the_class_of_a_form_is_no_form(form: type) -> None:
+    with pytest.raises(InvalidQuestion, match="not its class"):
+        form_from(form)

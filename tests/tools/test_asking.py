@@ -17,6 +17,7 @@ from handraise import (
     LocalDesk,
     MultiChoice,
     Open,
+    Page,
     Question,
     QuestionNotFound,
     Status,
@@ -182,6 +183,12 @@ class TestWhatCannotBeAsked:
                 {"question": "a", "choices": '["\\ud800"]'},
                 "choices",
                 "has a text that cannot be kept; send plain characters",
+            ),
+            ({"question": "a", "choices": [10**5_000]}, "choices[0]", "is too large a number"),
+            (
+                {"questions": '["\\ud800"]'},
+                "questions",
+                "is not JSON that can be kept; send a list of questions",
             ),
             ({"question": "a", "multi_select": True}, "", "multi_select needs choices to select from"),
             (
@@ -358,6 +365,10 @@ class TestBatches:
             ("answered", "because"),
             ("expired", None),
         ]
+
+    async def test_a_batch_may_come_as_its_json_text(self, desk: LocalDesk, clarifying: AskingTool) -> None:
+        result = await after(clarifying.execute({"questions": '["Why?", "When?"]'}), answer(desk, "a", "b"))
+        assert [each.question for each in result.responses] == ["Why?", "When?"]
 
     async def test_a_batch_of_one_is_a_batch(self, desk: LocalDesk, clarifying: AskingTool) -> None:
         result = await after(clarifying.execute({"questions": ["Why?"]}), answer(desk, "because"))
@@ -539,6 +550,21 @@ class TestEmitting:
         assert len(shown) == 1
 
 
+def blind(desk: LocalDesk, monkeypatch: pytest.MonkeyPatch) -> LocalDesk:
+    """A desk as of a process that looked before any of the others had posted."""
+    early = desk.at()
+
+    async def find_by_key(_: str) -> None:
+        return None
+
+    async def nothing_pending(**_: Any) -> Page:
+        return Page([], None)
+
+    monkeypatch.setattr(early, "find_by_key", find_by_key)
+    monkeypatch.setattr(early, "pending", nothing_pending)
+    return early
+
+
 CALL_IDS = pytest.mark.parametrize(
     "call_id",
     [lambda _: None, lambda number: f"call_{number}"],
@@ -678,6 +704,24 @@ class TestAskingAgain:
             await desk.at(asker="mallory").post("Mine", key=taken)
             second = await desk.get((await started(tool, DEPLOY)).question_ids[0])
             assert (second.asker, second.key) == ("agent", first.key.removesuffix(":1") + ":3")
+
+    @CALL_IDS
+    async def test_a_process_that_looked_too_early_gets_the_same_question(
+        self, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch, call_id: CallId
+    ) -> None:
+        first = await started(clarify(desk, conversation="c"), {"question": "Why?"}, call_id(1))
+        patient = clarify(blind(desk, monkeypatch), conversation="c", expires_in=None)
+        assert (await started(patient, {"question": "Why?"}, call_id(1))).question_ids == first.question_ids
+
+    async def test_a_key_that_somebody_takes_meanwhile_does_not_stop_a_call(
+        self, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        elsewhere = human_intervention_request(desk.at("elsewhere"), conversation="c")
+        key = (await question_of(desk.at("elsewhere"), elsewhere, DEPLOY)).key
+        assert key is not None
+        await desk.at(asker="mallory").post("Mine", key=key)
+        tool = human_intervention_request(blind(desk, monkeypatch), conversation="c")
+        assert (await question_of(desk, tool, DEPLOY)).key == key.removesuffix(":1") + ":2"
 
     async def test_long_names_make_keys_that_fit(self, desk: LocalDesk) -> None:
         tool = human_intervention_request(desk, conversation="c" * 200)

@@ -277,7 +277,8 @@ class TestSubmitting:
         assert (event.kind, event.by, event.channel) == (EventKind.ANSWERED, "ana", "client")
         assert event.at is not None
         assert event.data["value"] == "Canary"
-        assert json.loads(event.data["evidence"]) == {
+        assert event.data["evidence"] == "client-asserted"
+        assert event.data["details"] == {
             "tool_call_id": f"hitl_{question_id}",
             "decision": "approve",
             "scope": "once",
@@ -285,13 +286,11 @@ class TestSubmitting:
             "arguments": DEPLOY,
         }
 
-    async def test_arguments_too_long_for_the_history_are_proved_by_their_digest(
-        self, desk: LocalDesk
-    ) -> None:
-        question_id = await ask(desk, {**DEPLOY, "context": {"log": "x" * 20_000}})
+    async def test_the_history_has_long_arguments_too(self, desk: LocalDesk) -> None:
+        arguments = {**DEPLOY, "context": {"log": "x" * 60_000}}
+        question_id = await ask(desk, arguments)
         await submit_tool_result(desk, submission(f"hitl_{question_id}", choice="Canary"), by="ana")
-        evidence = json.loads((await desk.history(question_id))[-1].data["evidence"])
-        assert len(evidence["arguments"]["sha256"]) == 64
+        assert (await desk.history(question_id))[-1].data["details"]["arguments"] == arguments
 
     async def test_nothing_goes_to_the_model_while_more_people_must_agree(self, desk: LocalDesk) -> None:
         question = await desk.post("Sure?", form=Confirm(), need=2, tool_call="call_1")

@@ -26,7 +26,10 @@ def encoded(topics: Iterable[Ref]) -> Iterable[str]:
 def decoded(text: str) -> list[Ref] | None:
     """The topics in a text; what cannot be read may be about anything, which None says."""
     try:
-        workspace, *ids = json.loads(text)
-    except (ValueError, TypeError):
+        hint = json.loads(text)
+    except (ValueError, RecursionError):
         return None
-    return [Ref(str(workspace), str(each)) for each in ids]
+    if not isinstance(hint, list) or not hint or not all(isinstance(each, str) for each in hint):
+        return None
+    workspace, *ids = hint
+    return [Ref(workspace, each) for each in ids]

@@ -115,10 +115,11 @@ class BlockingDesk:
         by: str | Responder,
         channel: str | None = None,
         evidence: str | None = None,
+        details: Json = None,
     ) -> Question:
         """See `LocalDesk.answer`."""
         return self._loop.run(
-            self._desk.answer(question_id, value, by=by, channel=channel, evidence=evidence)
+            self._desk.answer(question_id, value, by=by, channel=channel, evidence=evidence, details=details)
         )
 
     def attempt(
@@ -141,10 +142,13 @@ class BlockingDesk:
         reason: str | None = None,
         channel: str | None = None,
         evidence: str | None = None,
+        details: Json = None,
     ) -> Question:
         """See `LocalDesk.decline`."""
         return self._loop.run(
-            self._desk.decline(question_id, by=by, reason=reason, channel=channel, evidence=evidence)
+            self._desk.decline(
+                question_id, by=by, reason=reason, channel=channel, evidence=evidence, details=details
+            )
         )
 
     def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:

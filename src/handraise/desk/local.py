@@ -172,14 +172,17 @@ class LocalDesk:
         by: str | Responder,
         channel: str | None = None,
         evidence: str | None = None,
+        details: Json = None,
     ) -> Question:
         """Give an answer and get the question as it then stands: answered, or pending more votes.
 
         An answer that does not fit raises `InvalidAnswer`, is kept as an attempt, and leaves the question
-        pending. A question that ended before raises `AlreadySettled` with its outcome.
+        pending. A question that ended before raises `AlreadySettled` with its outcome. `details` are what the
+        channel wants kept with the answer; they are in the question's history.
         """
         question, responder = await self._answerable(question_id, by)
         self._check_texts(channel=channel, evidence=evidence)
+        self._check_details(details)
         try:
             canonical = check_answer(question.form, value)
         except InvalidAnswer as misfit:
@@ -193,6 +196,7 @@ class LocalDesk:
                 canonical,
                 channel=channel,
                 evidence=evidence,
+                details=details,
                 grant_id=self._new_id() if question.form.kind == "approval" else None,
             )
         )
@@ -228,12 +232,14 @@ class LocalDesk:
         reason: str | None = None,
         channel: str | None = None,
         evidence: str | None = None,
+        details: Json = None,
     ) -> Question:
         """Say that one will not answer, and get the question as it then stands."""
         question, responder = await self._answerable(question_id, by)
         self._check_texts(reason=reason, channel=channel, evidence=evidence)
+        self._check_details(details)
         return await self._move(
-            declining(question, responder, reason=reason, channel=channel, evidence=evidence)
+            declining(question, responder, reason=reason, channel=channel, evidence=evidence, details=details)
         )
 
     async def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
@@ -453,6 +459,13 @@ class LocalDesk:
             for name, text in given.items()
             if len(text) > self._limits.prompt
         ]
+        if problems:
+            raise InvalidAnswer(problems)
+
+    def _check_details(self, details: Json) -> None:
+        problems = list(json_problems(details, "details", depth=self._limits.json_depth))
+        if not problems and len(canonical_json(details)) > 2 * self._limits.json_bytes:
+            problems = [Problem("details", f"are larger than {2 * self._limits.json_bytes} characters")]
         if problems:
             raise InvalidAnswer(problems)
 

@@ -58,7 +58,7 @@ def json_problems(value: Json, path: str, *, depth: int) -> Iterator[Problem]:
         case dict():
             for name, item in value.items():
                 if not isinstance(name, str):
-                    yield Problem(path, f"has the key {name!r}, which is not a text")
+                    yield Problem(path, f"has a key that is not a text but a {type(name).__name__}")
                     continue
                 if why := text_problem(name):
                     yield Problem(path, f"has a key that {why}")

@@ -77,10 +77,17 @@ def answering(
     *,
     channel: str | None = None,
     evidence: str | None = None,
+    details: Json = None,
     grant_id: str | None = None,
 ) -> Move:
     """The move that gives a checked, canonical answer; `grant_id` names the grant it may leave."""
-    record = {"value": value, "by": responder.id, "channel": channel, "evidence": evidence}
+    record = {
+        "value": value,
+        "by": responder.id,
+        "channel": channel,
+        "evidence": evidence,
+        "details": details,
+    }
     return Move(
         question=question,
         kind="answer",
@@ -112,9 +119,16 @@ def declining(
     reason: str | None = None,
     channel: str | None = None,
     evidence: str | None = None,
+    details: Json = None,
 ) -> Move:
     """The move of a person who will not answer."""
-    record = {"by": responder.id, "reason": reason, "channel": channel, "evidence": evidence}
+    record = {
+        "by": responder.id,
+        "reason": reason,
+        "channel": channel,
+        "evidence": evidence,
+        "details": details,
+    }
     return Move(
         question=question,
         kind="decline",

@@ -63,7 +63,8 @@ class Draft:
     def definition(self) -> str:
         """What makes two questions with the same key the same question.
 
-        Context and state are left out: a program that runs again may describe or remember more.
+        Context, state, the tool call and the attempts allowed are left out: a program that runs again may
+        describe or remember more, or be more patient.
         """
         return canonical_json(
             {

@@ -34,8 +34,11 @@ def form_from(source: FormSource) -> AnyForm:
     """The form behind any of its sources."""
     if isinstance(source, dict):
         return form_from_schema(source)
-    if isinstance(source, (Choice, MultiChoice, Open, Confirm, Form, Approval)):
+    forms = (Choice, MultiChoice, Open, Confirm, Form, Approval)
+    if isinstance(source, forms):
         return source
+    if source in forms:
+        raise InvalidQuestion([Problem("form", f"give a form, not its class: {source!r}")])
     if isinstance(source, type) or get_origin(source) is not None:
         return typed(source).form
     raise InvalidQuestion(

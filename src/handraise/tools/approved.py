@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Unpack
 
 from handraise import (
     AlreadyConsumed,
+    AlreadySettled,
     InvalidQuestion,
     LocalDesk,
     NotApproved,
@@ -113,10 +115,10 @@ class ApprovedTool:
             if inspect.isawaitable(shown):
                 await shown
         except Exception as error:  # noqa: BLE001 -- whatever an emitter raises, nobody was shown the action
-            withdrawn = await self._desk.withdraw(
-                question.id, reason=f"{UNDELIVERED}: {type(error).__name__}"
-            )
-            return to_tool_result(withdrawn)
+            with suppress(AlreadySettled):  # somebody decided all the same
+                await self._desk.withdraw(question.id, reason=f"{UNDELIVERED}: {type(error).__name__}")
+            question = await self._desk.get(question.id)
+            return question if question.decision else to_tool_result(question)
         return question
 
     def _prompt(self) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from handraise import (
     AlreadySettled,
@@ -290,7 +291,18 @@ def asking_tools(
     )
 
 
-def find_tool(tools: Iterable[AskingTool], name: str) -> AskingTool | None:
+class Named(Protocol):
+    """A tool that knows by which names it is called."""
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a model that calls this name means this tool."""
+        ...
+
+
+Tool = TypeVar("Tool", bound=Named)
+
+
+def find_tool(tools: Iterable[Tool], name: str) -> Tool | None:
     """The tool that a model means by this name, or None."""
     return next((tool for tool in tools if tool.answers_to(name)), None)
 

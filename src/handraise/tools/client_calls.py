@@ -19,7 +19,6 @@ from handraise import (
     Confirm,
     Form,
     InvalidAnswer,
-    Limits,
     LocalDesk,
     MultiChoice,
     Open,
@@ -29,7 +28,7 @@ from handraise import (
     Responder,
     form_to_schema,
 )
-from handraise.model.json_values import Json, canonical_json, digest
+from handraise.model.json_values import Json, canonical_json
 from handraise.tools.posting import origin_of
 from handraise.tools.reading import arguments_of
 from handraise.tools.results import chosen_text, to_tool_result
@@ -37,6 +36,9 @@ from handraise.tools.results import chosen_text, to_tool_result
 CLIENT = "client."
 HITL = "hitl_"
 APPROVAL = "approval_"
+
+CLIENT_ASSERTED = "client-asserted"
+"""How sure we are of the person: a client says so. Whoever runs the client's server may know better."""
 
 Message = dict[str, Json]
 """A message of OpenAI chat completions."""
@@ -286,31 +288,24 @@ def _problems(given: ToolResultSubmission, question: Question) -> list[Problem]:
 async def _settle(
     desk: LocalDesk, given: ToolResultSubmission, question: Question, by: str | Responder
 ) -> Question:
-    evidence = _evidence(given, question)
+    how: dict[str, Any] = {"channel": "client", "evidence": CLIENT_ASSERTED, "details": _details(given, question)}
     if isinstance(question.form, Approval):
         value = {"decision": given.decision, "reason": given.reason, "arguments": given.arguments}
         if given.scope != "once":
             value["scope"] = given.scope
-        return await desk.answer(question.id, value, by=by, channel="client", evidence=evidence)
+        return await desk.answer(question.id, value, by=by, **how)
     if given.decision == "deny":
-        return await desk.decline(
-            question.id, by=by, reason=given.reason, channel="client", evidence=evidence
-        )
-    return await desk.answer(question.id, given.choice, by=by, channel="client", evidence=evidence)
+        return await desk.decline(question.id, by=by, reason=given.reason, **how)
+    return await desk.answer(question.id, given.choice, by=by, **how)
 
 
-def _evidence(given: ToolResultSubmission, question: Question) -> str:
+def _details(given: ToolResultSubmission, question: Question) -> dict[str, Json]:
     """What the history keeps of a client's result besides the answer: the decision about which call."""
     original = _original_call(question) or {"name": None, "args": {}}
-    record = {
+    return {
         "tool_call_id": given.tool_call_id,
         "decision": given.decision,
         "scope": given.scope,
         "tool": original["name"],
         "arguments": original["args"],
     }
-    text = canonical_json(record)
-    if len(text) <= Limits().prompt:
-        return text
-    # Too long for one line of history; the arguments are in the question, and this proves which they were.
-    return canonical_json({**record, "arguments": {"sha256": digest(original["args"])}})

@@ -22,7 +22,7 @@ from handraise import (
     coerce_choices,
 )
 from handraise.model.checking import fold
-from handraise.model.json_values import Json, canonical_json, digest, json_problems
+from handraise.model.json_values import Json, digest, json_problems
 
 MAX_CHOICES = 4
 MAX_QUESTIONS = 5
@@ -77,6 +77,16 @@ def read_intervention(arguments: Arguments) -> tuple[Intent, ...]:
     """A decision between options."""
     given = _validated(_Intervention, arguments)
     return (Intent(prompt=given.prompt, form=Choice(options=given.options), context=given.context),)
+
+
+def json_object(arguments: Arguments) -> dict[str, Json]:
+    """The arguments as one JSON object that a store could keep."""
+    given = arguments if isinstance(arguments, dict) else _parsed(arguments)
+    if not isinstance(given, dict):
+        raise InvalidQuestion([Problem("", "expected one JSON object with the parameters by name")])
+    if problems := _keeping_problems(given):
+        raise InvalidQuestion(problems)
+    return given
 
 
 def arguments_of(tool: str, question: Question) -> dict[str, Json]:
@@ -220,25 +230,9 @@ def _validated(parameters: type[_Read], arguments: Arguments) -> _Read:
         raise InvalidQuestion(list(_problems(error))) from None
 
 
-def json_object(arguments: Arguments) -> dict[str, Json]:
-    """The arguments as one JSON object that a store could keep."""
-    given = arguments if isinstance(arguments, dict) else _parsed(arguments)
-    if not isinstance(given, dict):
-        raise InvalidQuestion([Problem("", "expected one JSON object with the parameters by name")])
-    if problems := _keeping_problems(given):
-        raise InvalidQuestion(problems)
-    return given
-
-
 def _keeping_problems(value: Json) -> list[Problem]:
     """Everything that keeps this value from being stored."""
-    try:
-        problems = list(json_problems(value, "", depth=_DEEPEST))
-        if not problems:
-            canonical_json(value)
-    except ValueError:
-        return [Problem("", "has a number with too many digits")]
-    return problems
+    return list(json_problems(value, "", depth=_DEEPEST))
 
 
 def _parsed(text: Json) -> Json:

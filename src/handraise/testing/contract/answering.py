@@ -358,6 +358,14 @@ class AnsweringContract(ContractFixtures):
         outcome = await desk.wait(question.id, timeout=SOON)
         assert outcome == Declined(at=clock.now(), by="ana", reason="not mine to say", channel="web")
 
+    async def test_what_a_channel_wants_kept_is_in_the_history(self, desk: LocalDesk) -> None:
+        details = {"message": "1699.42", "clicks": [1, 2]}
+        answered, declined = await desk.post("One?"), await desk.post("Two?")
+        await desk.answer(answered.id, "a", by="ana", details=details)
+        await desk.decline(declined.id, by="ana", details=details)
+        for question in (answered, declined):
+            assert (await desk.history(question.id))[-1].data["details"] == details
+
     @promise("P13")
     async def test_the_asker_can_withdraw(self, desk: LocalDesk, clock: ManualClock) -> None:
         question = await desk.post("Which?")
@@ -408,11 +416,13 @@ class AnsweringContract(ContractFixtures):
             desk.answer(questions[1].id, "a", by="ana", channel="\x00"),
             desk.answer(questions[2].id, "a", by="ana", evidence="\ud800"),
             desk.decline(questions[3].id, by="ana", reason="\x00"),
+            desk.answer(questions[1].id, "a", by="ana", details={"at": ["\x00"]}),
             desk.get("\x00"),
             return_exceptions=True,
         )
         assert [type(result).__name__ for result in results] == [
             "Question",
+            "InvalidAnswer",
             "InvalidAnswer",
             "InvalidAnswer",
             "InvalidAnswer",
