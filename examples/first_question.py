@@ -8,20 +8,22 @@ import sys
 
 import handraise
 
-CHOICES = ["Blue-green", "Canary", "Rolling"]
-
 
 async def main(url: str) -> None:
-    """Post a question, refuse an answer that does not fit, take one that does."""
+    """Post a question twice, refuse an answer that does not fit, take one that does."""
     async with handraise.open_desk(url) as desk:
-        question = await desk.post("Which strategy?", choices=CHOICES)
+        q = await desk.post("Which strategy?", choices=["Blue-green", "Canary", "Rolling"], key="deploy-42")
+        same = await desk.post(
+            "Which strategy?", choices=["Blue-green", "Canary", "Rolling"], key="deploy-42"
+        )
+        assert same.id == q.id
         try:
-            await desk.answer(question.id, "Yolo", by="ana")
+            await desk.answer(q.id, "Yolo", by="ana")
         except handraise.InvalidAnswer as problem:
             print(problem)
-        print((await desk.get(question.id)).status)
-        await desk.answer(question.id, "Canary", by="ana")
-        print(await desk.wait(question.id))
+        assert (await desk.get(q.id)).status == "pending"
+        await desk.answer(q.id, "Canary", by="ana")
+        print(await desk.wait(q.id))
 
 
 if __name__ == "__main__":

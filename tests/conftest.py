@@ -6,6 +6,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -20,12 +21,18 @@ POSTGRES = os.environ.get("HANDRAISE_TEST_POSTGRES", "postgresql://127.0.0.1:543
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of a new database that is dropped at the end. A missing server is a failure."""
-    name = f"handraise_test_{uuid.uuid4().hex[:12]}"
-    asyncio.run(_execute(f'create database "{name}"'))
-    try:
-        yield urlunsplit(urlsplit(POSTGRES)._replace(path=f"/{name}"))
-    finally:
-        asyncio.run(_execute(f'drop database "{name}" with (force)'))
+    with _database() as address:
+        yield address
+
+
+@pytest.fixture
+def empty_address(address: str) -> Iterator[str]:
+    """Like `address`, but no test has used the database before."""
+    if address.startswith("postgresql:"):
+        with _database() as own:
+            yield own
+    else:
+        yield address
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -51,6 +58,16 @@ def backend(address: str) -> Backend:
 def workspace() -> str:
     """A workspace that no other test uses."""
     return f"test-{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _database() -> Iterator[str]:
+    name = f"handraise_test_{uuid.uuid4().hex[:12]}"
+    asyncio.run(_execute(f'create database "{name}"'))
+    try:
+        yield urlunsplit(urlsplit(POSTGRES)._replace(path=f"/{name}"))
+    finally:
+        asyncio.run(_execute(f'drop database "{name}" with (force)'))
 
 
 async def _execute(sql: str) -> None:

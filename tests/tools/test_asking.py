@@ -406,6 +406,7 @@ class TestInterrupts:
         assert interrupt.events == (
             AskEvent(
                 question_id=question.id,
+                agent=question.asker,
                 prompt="Which strategy?",
                 options=Choice.of("Blue-green", "Canary").options,
                 context={"from": "v1"},

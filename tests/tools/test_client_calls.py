@@ -68,6 +68,7 @@ class TestDrawing:
         message = client_message(question)
         hitl = f"hitl_{question.id}"
         assert arguments_in(message) == {
+            "agent": question.asker,
             "originalToolCall": {"id": "call_1", "name": "human_intervention_request", "args": DEPLOY},
             "prompt": "Which strategy?",
             "options": ["Blue-green", "Canary"],
@@ -85,8 +86,20 @@ class TestDrawing:
             "toolCallStatus": {hitl: {"complete": False}},
         }
 
-    async def test_a_settled_question_is_complete(self, desk: LocalDesk) -> None:
+    async def test_a_settled_question_is_complete_and_shows_the_choice(self, desk: LocalDesk) -> None:
         question = await desk.answer(await ask(desk), "Canary", by="ana")
+        assert question.outcome is not None
+        assert client_message(question)["toolCallStatus"] == {
+            f"hitl_{question.id}": {
+                "complete": True,
+                "result": {"choice": "Canary", "timestamp": question.outcome.at.isoformat()},
+            }
+        }
+
+    async def test_a_question_that_ended_otherwise_is_complete_without_a_result(
+        self, desk: LocalDesk
+    ) -> None:
+        question = await desk.decline(await ask(desk), by="ana")
         assert client_message(question)["toolCallStatus"] == {f"hitl_{question.id}": {"complete": True}}
 
     async def test_an_approval_has_its_own_call_and_options(self, desk: LocalDesk) -> None:
@@ -95,6 +108,7 @@ class TestDrawing:
         assert message["tool_calls"][0]["id"] == f"approval_{question.id}"
         assert message["tool_calls"][0]["function"]["name"] == "client.requestApproval"
         assert arguments_in(message) == {
+            "agent": question.asker,
             "originalToolCall": {"id": "call_1", "name": "pay", "args": {"amount": 40, "to": "A-17"}},
             "prompt": "Pay?",
             "options": ["deny", "once", "session", "always"],

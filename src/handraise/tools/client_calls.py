@@ -57,7 +57,7 @@ def client_message(question: Question) -> Message:
                 "function": {"name": _client_name(question), "arguments": canonical_json(_drawing(question))},
             }
         ],
-        "toolCallStatus": {call_id: {"complete": question.outcome is not None}},
+        "toolCallStatus": {call_id: _call_status(question)},
     }
 
 
@@ -154,10 +154,20 @@ def _client_name(question: Question) -> str:
     return CLIENT + ("requestApproval" if isinstance(question.form, Approval) else "humanIntervention")
 
 
+def _call_status(question: Question) -> dict[str, Json]:
+    """Whether a client's call is complete and, where somebody answered, with what and when."""
+    outcome = question.outcome
+    if not isinstance(outcome, Answered):
+        return {"complete": outcome is not None}
+    result = {"choice": chosen_text(question, outcome), "timestamp": outcome.at.isoformat()}
+    return {"complete": True, "result": result}
+
+
 def _drawing(question: Question) -> dict[str, Json]:
     """The arguments of a client's call: all it needs to draw the question, and nothing of the asker's state."""
     form = question.form
     drawing = {
+        "agent": question.asker,
         "originalToolCall": _original_call(question),
         "prompt": question.prompt,
         "options": _options(question),

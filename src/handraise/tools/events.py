@@ -18,6 +18,7 @@ class AskEvent:
     """
 
     question_id: str
+    agent: str
     prompt: str = field(repr=False)
     options: tuple[Option, ...] = field(repr=False)
     context: Json = field(repr=False)
@@ -60,6 +61,7 @@ def event_of(question: Question, *, tool: str, conversation: str, call_id: str |
     form = question.form
     return AskEvent(
         question_id=question.id,
+        agent=question.asker,
         prompt=question.prompt,
         options=form.options if isinstance(form, (Choice, MultiChoice)) else (),
         context=question.context,
