@@ -298,7 +298,11 @@ def _problems(given: ToolResultSubmission, question: Question) -> list[Problem]:
 async def _settle(
     desk: LocalDesk, given: ToolResultSubmission, question: Question, by: str | Responder
 ) -> Question:
-    how: dict[str, Any] = {"channel": "client", "evidence": CLIENT_ASSERTED, "details": _details(given, question)}
+    how: dict[str, Any] = {
+        "channel": "client",
+        "evidence": CLIENT_ASSERTED,
+        "details": _details(given, question),
+    }
     if isinstance(question.form, Approval):
         value = {"decision": given.decision, "reason": given.reason, "arguments": given.arguments}
         if given.scope != "once":
