@@ -28,7 +28,15 @@ from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
-from handraise.model.lifecycle import Move, answering, attempting, declining, using, withdrawing
+from handraise.model.lifecycle import (
+    Move,
+    answering,
+    attempting,
+    declining,
+    using,
+    wants_grant,
+    withdrawing,
+)
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder, check_may_respond, responder_of
 from handraise.model.questions import Question, Ref
@@ -147,9 +155,10 @@ class LocalDesk:
         timeout: Span | None = None,
     ) -> tuple[str, Outcome]:
         """The id and the outcome of whichever of these is settled first."""
-        waits = {self._engine.room.enter(self._ref(each)): each for each in dict.fromkeys(question_ids)}
-        if not waits:
+        refs = [self._ref(each) for each in dict.fromkeys(question_ids)]
+        if not refs:
             raise ValueError("wait_any needs at least one question")
+        waits = {self._engine.room.enter(ref): ref.id for ref in refs}
         try:
             done, _ = await asyncio.wait(
                 waits,
@@ -162,7 +171,8 @@ class LocalDesk:
             return waits[first], first.result()
         finally:
             for wait in waits:
-                wait.cancel()
+                if not wait.cancel() and not wait.cancelled():
+                    wait.exception()  # seen: only the first one counts
 
     async def answer(
         self,
@@ -197,7 +207,7 @@ class LocalDesk:
                 channel=channel,
                 evidence=evidence,
                 details=details,
-                grant_id=self._new_id() if question.form.kind == "approval" else None,
+                grant_id=self._new_id() if wants_grant(question.form, canonical) else None,
             )
         )
 

@@ -296,6 +296,8 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
     for entry in form.editable:
         if entry.name not in form.action.arguments:
             yield Problem(f"{path}.editable.{entry.name}", "the action has no such argument")
+    if form.remember_by == ():
+        yield Problem(f"{path}.remember_by", "name at least one argument, or one approval would hold for all")
     for name in form.remember_by or ():
         if name not in form.action.arguments:
             yield Problem(f"{path}.remember_by", f"the action has no argument {name!r}")

@@ -235,8 +235,13 @@ def _is_past(question: Question, now: datetime) -> bool:
     return question.expires_at is not None and question.expires_at <= now
 
 
+def wants_grant(form: AnyForm, value: Json) -> bool:
+    """Whether this answer is an approval that is to be remembered."""
+    return isinstance(form, Approval) and "scope" in value
+
+
 def _granting(form: AnyForm, value: Json, grant_id: str | None) -> Granting | None:
-    if not isinstance(form, Approval) or grant_id is None or "scope" not in value:
+    if grant_id is None or not isinstance(form, Approval) or not wants_grant(form, value):
         return None
     action = decision_of(form, value).action
     until = value.get("until")

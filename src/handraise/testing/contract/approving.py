@@ -234,10 +234,11 @@ class ApprovingContract(ContractFixtures):
             {"form": Approval.of("pay", scopes=("once", "session"))},
             {"form": Approval.of("pay", scopes=("always",))},
             {"form": Approval.of("pay", remember_by=["amount"])},
+            {"form": Approval.of("pay", {"amount": 1}, remember_by=[])},
             {"form": Approval.of("pay", scopes=("once", "always")), "need": 2},
             {"form": Approval.of("pay", remember_for=timedelta(0))},
         ],
-        ids=["no conversation", "no once", "no such argument", "several people", "no time"],
+        ids=["no conversation", "no once", "no such argument", "any argument", "several people", "no time"],
     )
     async def test_a_scope_that_makes_no_sense_cannot_be_asked_for(
         self, desk: LocalDesk, options: dict[str, Any]

@@ -135,6 +135,13 @@ class WaitingContract(ContractFixtures):
         with pytest.raises(QuestionNotFound):
             await desk.wait("nonesuch", timeout=SOON)
 
+    @promise("P10")
+    async def test_waiting_for_several_of_which_one_is_unknown_fails(self, desk: LocalDesk) -> None:
+        question = await desk.post("Which?")
+        for ids in ([question.id, "nonesuch", "nor this"], [question.id, "\x00"]):
+            with pytest.raises(QuestionNotFound):
+                await desk.wait_any(ids, timeout=SOON)
+
     @promise("P8")
     async def test_waiting_in_another_workspace_fails(self, desk: LocalDesk) -> None:
         question = await desk.post("Which?")
