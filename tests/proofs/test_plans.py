@@ -134,7 +134,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "asker page of 50": (*page(asker="agent1"), 50 * 8),
         "sweep, nothing due": ("sweep", {"limit": 500}, 12),
         "history": ("history", {"workspace": "w1", "question_id": pending_id(777_777)}, 6),
-        "feed of 100": ("feed", {"workspace": "w1", "transaction": "0", "number": 0, "limit": 100}, 100),
+        "feed of 100": ("feed", {"workspace": "w1", "transaction": "0", "number": 0, "limit": 100}, 100 * 3),
     }
 
 

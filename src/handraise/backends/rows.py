@@ -42,7 +42,7 @@ def draft_values(draft: Draft) -> dict[str, Any]:
         "key": draft.key,
         "conversation": draft.conversation,
         "tool_call": draft.tool_call,
-        "recipients": json.dumps(draft.recipients),
+        "recipients": json.dumps(draft.recipients) if draft.recipients else "[]",
         "need": draft.need,
         "veto": draft.veto,
         "max_attempts": draft.max_attempts,
@@ -50,7 +50,7 @@ def draft_values(draft: Draft) -> dict[str, Any]:
         "form": form_to_json(draft.form),
         "context": to_json(draft.context),
         "state": to_json(draft.state),
-        "steps": to_json(steps_to_json(draft.steps) or None),
+        "steps": json.dumps(steps_to_json(draft.steps)) if draft.steps else None,
         "expire_after": draft.steps[-1].after.total_seconds()
         if draft.steps and draft.steps[-1].ends
         else None,
@@ -126,11 +126,11 @@ def stored_question(row: Row, instant: Instant) -> Question:
         key=row["key"],
         conversation=row["conversation"],
         tool_call=row["tool_call"],
-        recipients=tuple(json.loads(row["recipients"])),
+        recipients=() if row["recipients"] == "[]" else tuple(json.loads(row["recipients"])),
         need=row["need"],
         veto=bool(row["veto"]),
         max_attempts=row["max_attempts"],
-        steps=steps_from_json(from_json(row["steps"]) or []),
+        steps=() if row["steps"] is None else steps_from_json(json.loads(row["steps"])),
         asked_at=instant(row["asked_at"]),
         status=Status(row["status"]),
         attempts=row["attempts"],
@@ -210,5 +210,7 @@ def _outcome(row: Row, record: dict[str, Json] | None, instant: Instant) -> Outc
 
 
 def _votes(stored: str | None) -> tuple[Vote, ...]:
-    votes: dict[str, str] = from_json(stored) or {}
+    if stored is None:
+        return ()
+    votes: dict[str, str] = json.loads(stored)
     return tuple(Vote(by, votes[by]) for by in sorted(votes))

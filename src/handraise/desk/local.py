@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack, overload
 
-from handraise.desk.engine import BATCH, Engine
+from handraise.desk.engine import Engine
 from handraise.model.checking import check_answer
 from handraise.model.composing import Limits, QuestionOptions, Span, compose, seconds_of
 from handraise.model.errors import (
@@ -38,7 +38,7 @@ from handraise.model.lifecycle import (
     withdrawing,
 )
 from handraise.model.outcomes import Answered, Outcome
-from handraise.model.people import Responder, check_may_respond, responder_of
+from handraise.model.people import Responder, check_may_respond, may_respond, responder_of
 from handraise.model.questions import Question, Ref
 from handraise.model.typed import python_value, typed
 from handraise.ports import Durability, Filter, IdFactory, Recovered
@@ -46,6 +46,7 @@ from handraise.ports import Durability, Filter, IdFactory, Recovered
 T = TypeVar("T")
 
 PAGE = 50
+_RECOVER = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,10 @@ class LocalDesk:
         result = await self._engine.insert(draft)
         if isinstance(result, KeyConflict):
             raise result
-        return await self.get(result.id) if result.overdue else result
+        if result.overdue:
+            return await self.get(result.id)
+        self._engine.remember(result)
+        return result
 
     @overload
     async def ask(
@@ -346,6 +350,7 @@ class LocalDesk:
         )
         if found is None:
             raise QuestionNotFound(question_id, self._workspace)
+        self._engine.remember(found)
         return found
 
     async def find_by_key(self, key: str) -> Question | None:
@@ -408,7 +413,7 @@ class LocalDesk:
         expired = 0
         store = self._engine.store
         await self.sweep()
-        while refs := await store.expire_older(self._workspace, self._asker, max_age, limit=BATCH):
+        while refs := await store.expire_older(self._workspace, self._asker, max_age, limit=_RECOVER):
             expired += len(refs)
             self._engine.room.stir(refs)
             await self._engine.bus.wake(refs)
@@ -432,6 +437,9 @@ class LocalDesk:
     async def _answerable(self, question_id: str, by: str | Responder) -> tuple[Question, Responder]:
         """The pending question and the person, where that person may answer it."""
         responder = responder_of(by)
+        question = self._engine.recall(self._ref(question_id))
+        if question is not None and may_respond(question, responder):
+            return question, responder
         question = await self.get(question_id)
         check_may_respond(question, responder)
         if question.outcome is not None:
@@ -449,7 +457,10 @@ class LocalDesk:
 
     def _told(self, moved: Question | None) -> Question | None:
         """The same question, after telling whoever waits for it that it is settled."""
-        if moved is not None and moved.outcome is not None:
+        if moved is None:
+            return None
+        self._engine.remember(moved)
+        if moved.outcome is not None:
             self._engine.room.tell(moved.ref, moved.outcome)
             self._engine.wake.soon(moved.ref)
         return moved

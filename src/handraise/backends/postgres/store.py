@@ -201,7 +201,7 @@ def _as_it_is(instant: datetime) -> datetime:
 def _columns(items: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
     """One array for each column, as a batched statement takes them."""
     rows = list(items)
-    return {name: [row[name] for row in rows] for name in rows[0]}
+    return dict(zip(rows[0], map(list, zip(*(row.values() for row in rows), strict=True)), strict=True))
 
 
 def _places(refs: Collection[Ref]) -> dict[str, list[str]]:

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from handraise import (
+    AlreadySettled,
+    Escalation,
+    InvalidAnswer,
+    NotEntitled,
+    Open,
+    Question,
+    Ref,
+    Timeline,
+    open_desk_on,
+)
+from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.desk.engine import Engine
+from handraise.testing import ManualClock
+
+HOUR = timedelta(hours=1)
+
+
+class CountingStore(MemoryStore):
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        super().__init__(clock)
+        self.reads = 0
+
+    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
+        self.reads += len(refs)
+        return await super().read(refs)
+
+
+async def test_an_answer_where_the_question_was_asked_reads_nothing() -> None:
+    store = CountingStore()
+    async with open_desk_on(store, MemoryBus()) as desk:
+        question = await desk.post("Which?", choices=["a"])
+        with pytest.raises(InvalidAnswer):
+            await desk.answer(question.id, "x", by="ana")
+        answered = await desk.answer(question.id, "a", by="ana")
+        assert (answered.attempts, store.reads) == (1, 0)
+        assert await desk.get(question.id) == answered
+
+
+async def test_what_is_remembered_never_decides() -> None:
+    """Another process settles the question that this one has at hand."""
+    store = CountingStore()
+    async with open_desk_on(store, MemoryBus()) as here, open_desk_on(store, MemoryBus()) as there:
+        question = await here.post("Which?", choices=["a"], max_attempts=1)
+        settled = await there.answer(question.id, "a", by="bob")
+        for value in ("a", "x"):
+            with pytest.raises(AlreadySettled) as late:
+                await here.answer(question.id, value, by="ana")
+            assert late.value.outcome == settled.outcome
+        with pytest.raises(AlreadySettled):
+            await here.decline(question.id, by="ana")
+
+
+async def test_an_escalation_done_elsewhere_is_noticed() -> None:
+    clock = ManualClock()
+    store = CountingStore(clock)
+    after = Timeline(escalate=(Escalation(after=HOUR, to=("zoe",)),))
+    async with open_desk_on(store, MemoryBus()) as here, open_desk_on(store, MemoryBus()) as there:
+        question = await here.post("Which?", recipients=["ana"], timeline=after)
+        with pytest.raises(NotEntitled):
+            await here.answer(question.id, "a", by="zoe")
+        clock.advance(HOUR)
+        await there.sweep()
+        assert (await here.answer(question.id, "a", by="zoe")).status == "answered"
+
+
+def test_only_some_questions_are_kept_at_hand() -> None:
+    store = MemoryStore()
+    engine = Engine(store, MemoryBus())
+    asked_at = ManualClock().now()
+    questions = [
+        Question(id=f"q-{n}", workspace="w", asker="a", prompt="?", form=Open(), asked_at=asked_at)
+        for n in range(2_100)
+    ]
+    for question in questions:
+        engine.remember(question)
+    assert engine.recall(questions[-1].ref) == questions[-1]
+    assert engine.recall(questions[0].ref) is None
