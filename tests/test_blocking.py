@@ -76,6 +76,30 @@ def test_threads_share_a_desk() -> None:
         assert got == {question.id: question.prompt for question in questions}
 
 
+@promise("P10")
+def test_closing_ends_the_calls_of_other_threads() -> None:
+    for _ in range(10):
+        ended: list[str] = []
+        with handraise.blocking.open_desk("memory:") as desk:
+            question = desk.post("Which?")
+
+            def look(desk: handraise.blocking.BlockingDesk = desk, question_id: str = question.id) -> None:
+                try:
+                    while True:
+                        desk.get(question_id)
+                except handraise.DeskClosed:
+                    ended.append("closed")  # noqa: B023 -- the thread ends within this round
+
+            threads = [threading.Thread(target=look, daemon=True) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert ended == ["closed"] * 3
+        with pytest.raises(handraise.DeskClosed):
+            desk.get(question.id)
+
+
 WAITS_FOR_EVER = """
 import sys, threading, handraise.blocking
 opened = handraise.blocking.open_desk(sys.argv[1])

@@ -62,7 +62,7 @@ class Store(Protocol):
     """The truth. Every method is safe to call from any number of tasks, processes and hosts at once.
 
     Methods that take many items give back one result for each, in the same order; one item never fails its
-    neighbours. Each call is atomic: its rows, its events and nothing else, or none of it. A store raises
+    neighbours. Each item is atomic: its rows, its event and nothing else, or none of it. A store raises
     `StoreUnavailable` where it cannot tell whether a call took effect or knows that it did not; no driver's
     exception comes out of it. Instants come from the clock the store was given, else from its own.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -20,8 +21,9 @@ from handraise import (
 )
 from handraise.backends.hints import LONGEST, decoded, encoded
 from handraise.backends.postgres.durability import durability_of
+from handraise.desk import local
 from handraise.model.questions import Ref
-from handraise.testing import promise
+from handraise.testing import ManualClock, promise
 
 SOON = 10.0
 
@@ -137,6 +139,29 @@ async def test_a_late_commit_is_not_skipped_by_the_feed(
             while len(seen) < 2:  # any transaction that still runs in the cluster holds the feed back
                 seen += await desk.feed(after=seen[-1].cursor if seen else None)
         assert [event.question_id for event in seen] == ["late", early.id]
+
+
+@promise("P10")
+async def test_looking_at_an_expired_question_that_somebody_locks_gives_up(
+    postgres: str,
+    plain: asyncpg.Connection[asyncpg.Record],
+    workspace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "_PATIENCE", 0.3)
+    clock = ManualClock()
+    async with open_desk(postgres, workspace=workspace, clock=clock) as desk:
+        question = await desk.post("Which?", expires_in=60)
+        clock.advance(timedelta(hours=1))
+        async with plain.transaction():
+            await plain.execute(
+                "select from handraise.questions where workspace = $1 and id = $2 for update",
+                workspace,
+                question.id,
+            )
+            with pytest.raises(StoreUnavailable, match="locked by somebody else"):
+                await desk.get(question.id)
+        assert (await desk.get(question.id)).status == "expired"
 
 
 async def test_settling_is_a_hot_update(

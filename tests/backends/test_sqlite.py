@@ -123,6 +123,22 @@ async def test_a_writer_gives_up_where_another_process_holds_the_lock(
         assert await desk.find_by_key("k") is None
 
 
+@promise("P10")
+async def test_a_desk_closes_while_another_process_holds_the_lock(
+    address: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asyncio.timeout(SOON), open_desk(address) as desk:
+        monkeypatch.setattr(connecting, "PATIENCE", 0.2)
+        gate = os.open(f"{file}-lock", os.O_RDWR)
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        posting = asyncio.create_task(desk.post("Never stored?"))
+        await asyncio.sleep(0.05)
+        posting.cancel()
+    os.close(gate)
+    async with open_desk(address) as another:
+        assert (await another.pending()).questions == []
+
+
 async def test_a_failed_transaction_leaves_nothing(address: str, file: Path) -> None:
     async with open_desk(address) as desk:
         await desk.post("Which?")

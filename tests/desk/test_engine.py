@@ -1,23 +1,29 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
 from handraise import (
     AlreadySettled,
+    Answered,
     Escalation,
     InvalidAnswer,
     NotEntitled,
     Open,
+    Outcome,
     Question,
+    QuestionNotFound,
     Ref,
     Timeline,
     open_desk_on,
 )
 from handraise.backends.memory import MemoryBus, MemoryStore
 from handraise.desk.engine import Engine
+from handraise.ports import Heard
 from handraise.testing import ManualClock
 
 HOUR = timedelta(hours=1)
@@ -83,3 +89,31 @@ def test_only_some_questions_are_kept_at_hand() -> None:
         engine.remember(question)
     assert engine.recall(questions[-1].ref) == questions[-1]
     assert engine.recall(questions[0].ref) is None
+
+
+class StumblingStore(MemoryStore):
+    stumbles = 2
+
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        if self.stumbles:
+            self.stumbles -= 1
+            raise RuntimeError("a row that nobody expected")
+        return await super().outcomes(refs)
+
+
+class BrokenBus(MemoryBus):
+    @asynccontextmanager
+    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+        del heard
+        raise KeyError("no such bus")
+        yield
+
+
+async def test_waits_survive_whatever_a_store_or_a_bus_raises() -> None:
+    async with open_desk_on(StumblingStore(), BrokenBus(), poll_interval=0.01) as desk:
+        question = await desk.post("Which?")
+        waiting = asyncio.create_task(desk.wait(question.id, timeout=10))
+        with pytest.raises(QuestionNotFound):
+            await desk.wait("nonesuch", timeout=10)
+        await desk.answer(question.id, "a", by="ana")
+        assert isinstance(await waiting, Answered)

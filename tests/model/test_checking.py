@@ -207,3 +207,16 @@ def test_a_pattern_is_searched_for_unless_it_is_anchored() -> None:
     assert check_answer(Open(pattern=r"\d{3}"), "abc 123 def") == "abc 123 def"
     assert problems_of(Open(pattern=r"^\d{3}$"), "abc 123 def")
     assert problems_of(Open(pattern=r"^\d{3}$"), "123\n")
+
+
+def test_an_answer_of_many_parts_is_refused_at_once_and_in_few_words() -> None:
+    form = MultiChoice.of(*(f"{n} {'x' * 400}" for n in range(20)), allow_other=True)
+    for junk in ([{"other": str(n)} for n in range(50_000)], ["no"] * 3_000, [f"no {n}" for n in range(39)]):
+        with pytest.raises(InvalidAnswer) as misfit:
+            check_answer(form, junk)
+        assert len(misfit.value.problems) <= 51
+        assert len(str(misfit.value)) < 100_000
+    fields = Form(fields=(Field(name="n", form=Open()),))
+    with pytest.raises(InvalidAnswer) as misfit:
+        check_answer(fields, {f"{n}{'y' * 1_000}": 1 for n in range(500)})
+    assert len(str(misfit.value)) < 100_000

@@ -287,6 +287,11 @@ def test_a_function_without_names_for_its_arguments_is_refused() -> None:
             requires_approval(desk, editable=["amont"])(Ledger().pay)
 
 
+def test_a_function_without_a_name_is_refused() -> None:
+    with handraise.blocking.open_desk("memory:") as desk, pytest.raises(TypeError, match="write it with def"):
+        requires_approval(desk)(lambda: None)
+
+
 async def test_positional_only_parameters_work(desk: LocalDesk) -> None:
     @requires_approval(desk)
     async def power(base: int, exponent: int, /, *, scale: int = 1) -> int:

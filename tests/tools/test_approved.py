@@ -211,3 +211,45 @@ async def test_it_resumes_only_its_own_questions(desk: LocalDesk, shop: Shop) ->
     other = ApprovedTool(shop.refund, desk=desk.at(asker="another agent"), conversation="c")
     with pytest.raises(QuestionNotFound):
         await other.resume(parked.question_ids)
+
+
+@promise("P11")
+async def test_an_approval_of_one_tool_does_not_run_another(desk: LocalDesk, shop: Shop) -> None:
+    def look(order: str, amount: float = 1.0) -> str:
+        return f"looked at {order} for {amount}"
+
+    looking = ApprovedTool(look, desk=desk, conversation="c")
+    parked = await looking.start({"order": "A-17"}, call_id="call_1")
+    assert isinstance(parked, Interrupt)
+    await desk.answer(parked.question_ids[0], "approve", by="ana")
+    with pytest.raises(QuestionNotFound):
+        await tool_for(desk, shop).resume(parked.question_ids)
+    assert shop.refunds == []
+    assert (await looking.resume(parked.question_ids)).value["output"] == "looked at A-17 for 1.0"
+
+
+@promise("P11")
+async def test_resuming_without_patience_runs_what_was_approved(desk: LocalDesk, shop: Shop) -> None:
+    tool = tool_for(desk, shop)
+    parked = await tool.start({"order": "A-17"}, call_id="call_1")
+    assert isinstance(parked, Interrupt)
+    assert (await tool.resume(parked.question_ids, timeout=0)).status == "still_pending"
+    await desk.answer(parked.question_ids[0], "approve", by="ana")
+    assert (await tool.resume(parked.question_ids, timeout=0)).value["output"] == "refunded 1.0"
+
+
+async def test_a_call_id_used_again_for_something_else_is_refused(desk: LocalDesk, shop: Shop) -> None:
+    await tool_for(desk, shop).start({"order": "A-17"}, call_id="call_1")
+    other = await tool_for(desk, shop).start({"order": "B-18"}, call_id="call_1")
+    assert isinstance(other, ToolResult)
+    assert (other.status, other.problems[0].path) == ("invalid", "call_id")
+
+
+async def test_a_call_made_again_by_a_tool_set_up_otherwise_finds_its_question(
+    desk: LocalDesk, shop: Shop
+) -> None:
+    first = await tool_for(desk, shop).start({"order": "A-17"}, call_id="call_1")
+    again = await tool_for(desk, shop, expires_in=60).start({"order": "A-17"}, call_id="call_1")
+    assert isinstance(first, Interrupt)
+    assert isinstance(again, Interrupt)
+    assert again.question_ids == first.question_ids

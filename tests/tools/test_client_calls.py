@@ -115,6 +115,8 @@ class TestDrawing:
             "context": None,
             "kind": "approval",
             "editable": ["amount"],
+            "rememberBy": None,
+            "rememberFor": 30 * 86_400,
         }
 
     async def test_an_approval_for_once_offers_only_that(self, desk: LocalDesk) -> None:

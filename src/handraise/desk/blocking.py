@@ -30,29 +30,48 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._closed = False
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._loop.run_forever, name="handraise", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which is cancelled where the calling thread is interrupted."""
-        if sys.is_finalizing():  # daemon threads have stopped by now, and nobody would ever do it
+        # At the end of the process daemon threads have stopped, perhaps with the lock in their hands.
+        if self._closed or sys.is_finalizing():
             work.close()
             raise DeskClosed
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise DeskClosed
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            raise DeskClosed from None
         except BaseException:
             future.cancel()
             concurrent.futures.wait([future], timeout=1)
             raise
 
     def close(self) -> None:
-        """Stop the loop and its thread."""
+        """Stop the loop and its thread; calls that other threads have under way end with `DeskClosed`."""
         if sys.is_finalizing():
             return
+        with self._lock:
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(_cancel_the_rest(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _cancel_the_rest() -> None:
+    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
 
 
 class BlockingDesk:

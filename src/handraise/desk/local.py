@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,6 +24,7 @@ from handraise.model.errors import (
     Problem,
     QuestionNotFound,
     StillPending,
+    StoreUnavailable,
 )
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
@@ -46,6 +48,7 @@ from handraise.ports import Durability, Filter, IdFactory, Recovered
 T = TypeVar("T")
 
 PAGE = 50
+_PATIENCE = 10.0
 _RECOVER = 500
 
 
@@ -66,6 +69,10 @@ class LocalDesk:
     def __init__(
         self, engine: Engine, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits
     ) -> None:
+        for what, name in (("workspace", workspace), ("asker", asker)):
+            # Calls of all workspaces go to the store together: a name it cannot keep would fail the others.
+            if not name.strip() or len(name) > limits.name or text_problem(name):
+                raise ValueError(f"{name[: limits.name]!r} cannot be the name of a {what}")
         self._engine = engine
         self._workspace = workspace
         self._asker = asker
@@ -170,13 +177,22 @@ class LocalDesk:
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if not done:
-                raise StillPending(list(waits.values()))
+                return await self._settled_after_all(refs)
             first = next(wait for wait in waits if wait in done)
             return waits[first], first.result()
         finally:
             for wait in waits:
                 if not wait.cancel() and not wait.cancelled():
                     wait.exception()  # seen: only the first one counts
+
+    async def _settled_after_all(self, refs: Sequence[Ref]) -> tuple[str, Outcome]:
+        """The time is over: look once more, for it may have been too short to look at all."""
+        found = await self._engine.store.outcomes(refs)
+        for ref, outcome in found.items():
+            if outcome is None:
+                raise QuestionNotFound(ref.id, ref.workspace)
+            return ref.id, outcome
+        raise StillPending([ref.id for ref in refs])
 
     async def answer(
         self,
@@ -299,10 +315,10 @@ class LocalDesk:
             self._workspace,
             asker=question.asker,
             tool=question.form.action.tool,
-            digest=question.form.grant_digest(question.form.action),
+            digest=question.form.grant_digest(question.form.action, question.recipients),
             conversation=question.conversation,
         )
-        if grant is None:
+        if grant is None or grant.scope not in question.form.scopes:
             return None
         return self._told(await self._engine.settle(using(question, grant)))
 
@@ -467,7 +483,14 @@ class LocalDesk:
 
     async def _swept(self, load: Callable[[], Awaitable[T]], stale: Callable[[T], bool]) -> T:
         """What `load` gives, after doing first what its timelines say is due."""
+        began, pause = time.monotonic(), 0.0
         while stale(found := await load()):
+            if time.monotonic() - began > _PATIENCE:
+                raise StoreUnavailable(
+                    "An expired question is locked by somebody else and cannot be settled."
+                )
+            await asyncio.sleep(pause)
+            pause = min(0.2, pause * 2 + 0.005)
             await self.sweep()
         return found
 

@@ -73,11 +73,17 @@ class WaitingRoom:
 
     async def _read_for_all(self) -> None:
         """Listen, read what stirred, and poll everything at intervals, until the desk closes."""
+        with suppress(DeskClosed):  # the store is closed, so there is nothing left to read
+            await self._listen_and_read()
+
+    async def _listen_and_read(self) -> None:
         async with AsyncExitStack() as listening:
             try:
                 await listening.enter_async_context(self._bus.listen(self.stir))
-            except (HandraiseError, OSError) as error:
-                _log.warning("nothing can be heard (%s); waits find out by polling", error)
+            except DeskClosed:
+                raise
+            except Exception as error:  # noqa: BLE001 -- hearing is only for speed, whatever a bus does
+                _log.warning("nothing can be heard; waits find out by polling", exc_info=error)
             next_poll = time.monotonic() + self._poll_interval
             while True:
                 try:
@@ -90,10 +96,18 @@ class WaitingRoom:
                         await self._read_unread()
                         took = time.monotonic() - began
                         next_poll = time.monotonic() + max(self._poll_interval, _SPARE * took)
+                except DeskClosed:
+                    raise
                 except StoreUnavailable as error:
                     _log.warning("the store cannot be reached (%s); waiting for it to come back", error)
-                    await asyncio.sleep(self._poll_interval)
-                    self.stir(None)
+                    await self._try_again_later()
+                except Exception as error:  # noqa: BLE001 -- everybody's waits depend on this task
+                    _log.error("reading for all waits failed; trying again", exc_info=error)
+                    await self._try_again_later()
+
+    async def _try_again_later(self) -> None:
+        await asyncio.sleep(self._poll_interval)
+        self.stir(None)
 
     async def _something_stirs(self, *, within: float) -> None:
         """Until something does or the time is over; while nobody waits, there is no time to keep."""

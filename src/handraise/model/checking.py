@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import assert_never
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
@@ -35,6 +35,8 @@ _MAX_REPEATS = 1_024
 _MAX_NUMBER = 100
 _MAX_BITS = 400
 _MAX_EMAIL = 320
+_MAX_PROBLEMS = 50
+_MAX_OTHERS = 20
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s.]+")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
@@ -62,8 +64,16 @@ def check_answer(form: AnyForm, value: Json) -> Json:
     if not problems:
         canonical = _check(form, value, "", problems)
     if problems:
-        raise InvalidAnswer(problems)
+        raise InvalidAnswer(_bounded(problems))
     return canonical
+
+
+def _bounded(problems: Sequence[Problem]) -> list[Problem]:
+    """As many problems as a person reads, none of them long: an answer can be anything, and this is kept."""
+    told = [Problem(_cut(each.path, 200), _cut(each.message, 2_000)) for each in problems[:_MAX_PROBLEMS]]
+    if len(problems) > _MAX_PROBLEMS:
+        told.append(Problem("", f"and {len(problems) - _MAX_PROBLEMS} more"))
+    return told
 
 
 def decision_of(approval: Approval, value: Json) -> Decision:
@@ -167,6 +177,9 @@ def _check_option(form: Choice | MultiChoice, value: Json, path: str, problems: 
 def _check_options(form: MultiChoice, value: Json, path: str, problems: list[Problem]) -> Json:
     if not isinstance(value, (list, tuple)):
         problems.append(Problem(path, f"expected a list of options, got {_kind(value)}"))
+        return None
+    if len(value) > len(form.options) + _MAX_OTHERS:
+        problems.append(Problem(path, f"that are far too many: there are only {len(form.options)} options"))
         return None
     chosen: list[Json] = []
     for index, item in enumerate(value):
@@ -274,12 +287,11 @@ def _check_format(form: Open, text: str, path: str, problems: list[Problem]) -> 
         case _:
             try:
                 moment = datetime.fromisoformat(text)
-            except ValueError:
-                moment = None
-            if moment is None or moment.tzinfo is None:
-                problems.append(Problem(path, "is not an instant with its offset, such as 2026-11-15T09:30Z"))
-            else:
-                return moment.isoformat()
+                if moment.tzinfo is not None:
+                    return moment.astimezone(UTC).isoformat()
+            except (ValueError, OverflowError):
+                pass
+            problems.append(Problem(path, "is not an instant with its offset, such as 2026-11-15T09:30Z"))
     return text
 
 
@@ -375,9 +387,11 @@ def _at(path: str, name: str) -> str:
 
 
 def _shown(text: str) -> str:
-    limit = 80
-    cut = text if len(text) <= limit else text[:limit] + "…"
-    return f"“{cut}”" if text_problem(text) is None else "that text"
+    return f"“{_cut(text, 80)}”" if text_problem(text) is None else "that text"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest] + "…"
 
 
 def _kind(value: Json) -> str:

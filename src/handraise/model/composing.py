@@ -28,7 +28,7 @@ from handraise.model.forms import (
     options_of,
 )
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
-from handraise.model.people import GROUP
+from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Draft
 from handraise.model.timelines import Timeline, steps_of
 from handraise.model.typed import FormSource, form_from
@@ -191,7 +191,7 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
         if value is not None:
             yield from _text_problems(name, value, limits.name)
     for place, recipient in enumerate(draft.recipients):
-        yield from _text_problems(f"recipients[{place}]", recipient.removeprefix(GROUP), limits.name)
+        yield from _recipient_problems(f"recipients[{place}]", recipient, limits)
     if len(draft.recipients) > limits.recipients:
         yield Problem("recipients", f"at most {limits.recipients} are possible, not {len(draft.recipients)}")
     if draft.recipients == (draft.asker,):
@@ -330,7 +330,7 @@ def _timeline_problems(timeline: Timeline, form: AnyForm, limits: Limits) -> Ite
         if len(escalation.to) > limits.recipients:
             yield Problem("timeline.escalate", f"at most {limits.recipients} are possible at a time")
         for name in escalation.to:
-            yield from _text_problems("timeline.escalate", name.removeprefix(GROUP), limits.name)
+            yield from _recipient_problems("timeline.escalate", name, limits)
     if timeline.default is None:
         return
     if timeline.expire is None:
@@ -356,6 +356,12 @@ def _text_problems(path: str, text: str, longest: int) -> Iterator[Problem]:
         yield Problem(path, f"has {len(text)} characters, but only {longest} are possible")
     elif why := text_problem(text):
         yield Problem(path, why)
+
+
+def _recipient_problems(path: str, name: str, limits: Limits) -> Iterator[Problem]:
+    yield from _text_problems(path, name.removeprefix(GROUP), limits.name)
+    if name == ANYONE:
+        yield Problem(path, "leave the recipients out where anyone may answer")
 
 
 def _json_problems(path: str, value: Json, limits: Limits) -> Iterator[Problem]:

@@ -180,12 +180,19 @@ class Approval(_Part):
             remember_for=remember_for.total_seconds(),
         )
 
-    def grant_digest(self, action: Action) -> str:
-        """What two actions have in common where one approval, remembered, holds for both."""
-        if self.remember_by is None:
-            return action.digest
+    def grant_digest(self, action: Action, recipients: Sequence[str]) -> str:
+        """What two questions have in common where one approval, remembered, holds for both.
+
+        The recipients count: what some people may decide, others have not decided.
+        """
+        names = action.arguments if self.remember_by is None else self.remember_by
         return digest(
-            {"tool": action.tool, "by": {name: action.arguments.get(name) for name in self.remember_by}}
+            {
+                "tool": action.tool,
+                "arguments": {name: action.arguments.get(name) for name in names},
+                "all": self.remember_by is None,
+                "recipients": sorted(recipients),
+            }
         )
 
 

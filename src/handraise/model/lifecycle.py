@@ -95,7 +95,7 @@ def answering(
         record=_given(record),
         ballot=ballot_of(question.form, value),
         negative=_is_denial(question.form, value),
-        granting=_granting(question.form, value, grant_id),
+        granting=_granting(question, value, grant_id),
     )
 
 
@@ -240,7 +240,8 @@ def wants_grant(form: AnyForm, value: Json) -> bool:
     return isinstance(form, Approval) and "scope" in value
 
 
-def _granting(form: AnyForm, value: Json, grant_id: str | None) -> Granting | None:
+def _granting(question: Question, value: Json, grant_id: str | None) -> Granting | None:
+    form = question.form
     if grant_id is None or not isinstance(form, Approval) or not wants_grant(form, value):
         return None
     action = decision_of(form, value).action
@@ -249,7 +250,7 @@ def _granting(form: AnyForm, value: Json, grant_id: str | None) -> Granting | No
         id=grant_id,
         scope=value["scope"],
         tool=action.tool,
-        digest=form.grant_digest(action),
+        digest=form.grant_digest(action, question.recipients),
         lasts=timedelta(seconds=form.remember_for),
         until=datetime.fromisoformat(until) if until else None,
     )

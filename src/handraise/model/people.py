@@ -9,6 +9,8 @@ from handraise.model.json_values import text_problem
 from handraise.model.questions import Question
 
 GROUP = "group:"
+ANYONE = "*"
+"""How a store writes that anyone may answer; nobody has this name."""
 _LONGEST = 200
 
 
@@ -30,6 +32,8 @@ def responder_of(by: str | Responder) -> Responder:
     responder = Responder(by) if isinstance(by, str) else by
     if not responder.id.strip():
         raise NotEntitled(responder.id, "an answer needs the name of the person who gives it")
+    if responder.id == ANYONE:
+        raise NotEntitled(responder.id, "that stands for anyone, and only somebody can answer")
     if responder.id.startswith(GROUP):
         raise NotEntitled(responder.id, "a group cannot answer, only one of its people can")
     for name in (responder.id, *responder.groups):

@@ -123,6 +123,8 @@ class FrozenCall:
 
     def __init__(self, function: Callable[..., Any], options: ApprovalOptions) -> None:
         self.tool: str = function.__name__
+        if not self.tool.isidentifier():
+            raise TypeError(f"{self.tool} has no name that a person could approve: write it with def")
         self.prompt = options.get("prompt")
         self._function = function
         self._options = options

@@ -11,9 +11,12 @@ from typing import Any, Unpack
 from handraise import (
     AlreadyConsumed,
     AlreadySettled,
+    Approval,
     InvalidQuestion,
+    KeyConflict,
     LocalDesk,
     NotApproved,
+    Problem,
     Question,
     QuestionNotFound,
     QuestionOptions,
@@ -79,18 +82,20 @@ class ApprovedTool:
     async def resume(self, question_ids: Sequence[str], *, timeout: Span | None = None) -> ToolResult:
         """Run what was approved and get what goes back to the model, in this process or in another."""
         (question_id,) = question_ids
-        question = await self._desk.get(question_id)
-        if (question.conversation, question.asker) != (self.conversation, self._desk.asker):
+        if not self._is_mine(await self._desk.get(question_id)):
             raise QuestionNotFound(question_id, self._desk.workspace)
-        try:
+        with suppress(StillPending):
             await self._desk.wait(question_id, timeout=timeout)
+        question = await self._desk.get(question_id)
+        if question.outcome is None:
+            return to_tool_result(question)
+        try:
             action = await self._desk.consume(question_id)
-        except (StillPending, NotApproved):
-            return to_tool_result(await self._desk.get(question_id))
+        except NotApproved:
+            return to_tool_result(question)
         except AlreadyConsumed as used:
-            result = to_tool_result(await self._desk.get(question_id))
-            return _with(result, {"error": str(used)})
-        result = to_tool_result(await self._desk.get(question_id))
+            return _with(to_tool_result(question), {"error": str(used)})
+        result = to_tool_result(question)
         try:
             output = await self._call.run_async(action.arguments)
         except Exception as error:  # noqa: BLE001 -- whatever it raises is what the model must know
@@ -103,9 +108,18 @@ class ApprovedTool:
         """The stored question of a call, answered from a grant where one holds, else shown to people."""
         try:
             frozen = self._call.read(json_object(arguments))
+        except InvalidQuestion as refusal:
+            return invalid_result(self.spec.name, refusal.problems)
+        try:
             question = await self._desk.post(self._prompt(), **self._about(frozen, call_id))
         except InvalidQuestion as refusal:
             return invalid_result(self.spec.name, refusal.problems)
+        except KeyConflict as conflict:
+            # Asked by an earlier run that was set up otherwise: it stays as it was asked, if it is the same call.
+            if conflict.existing is None or not self._is_mine(conflict.existing, arguments=frozen):
+                problem = Problem("call_id", "was used for a call with other arguments; use a new one")
+                return invalid_result(self.spec.name, [problem])
+            question = conflict.existing
         question = await self._desk.apply_grant(question.id) or question
         if self._emit is None or question.outcome is not None:
             return question
@@ -120,6 +134,16 @@ class ApprovedTool:
             question = await self._desk.get(question.id)
             return question if question.decision else to_tool_result(question)
         return question
+
+    def _is_mine(self, question: Question, *, arguments: dict[str, Json] | None = None) -> bool:
+        """Whether this tool asked the question, for these arguments where they are given."""
+        form = question.form
+        return (
+            isinstance(form, Approval)
+            and form.action.tool == self.spec.name
+            and (question.conversation, question.asker) == (self.conversation, self._desk.asker)
+            and arguments in (None, form.action.arguments)
+        )
 
     def _prompt(self) -> str:
         return self._call.prompt or f"May I run {self.spec.name}?"

@@ -181,6 +181,9 @@ def _drawing(question: Question) -> dict[str, Json]:
             drawing["schema"] = form_to_schema(form)
         case Approval():
             drawing["editable"] = [entry.name for entry in form.editable]
+            if form.scopes != ("once",):
+                drawing["rememberBy"] = None if form.remember_by is None else list(form.remember_by)
+                drawing["rememberFor"] = form.remember_for
         case Open() | Confirm():
             pass
         case _:

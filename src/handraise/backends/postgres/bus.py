@@ -69,8 +69,7 @@ class PostgresBus:
         while True:
             try:
                 async with self._listener(heard) as lost:
-                    if listening.is_set():
-                        heard(None)
+                    heard(None)
                     listening.set()
                     pause = _RETRY
                     await lost.wait()

@@ -69,7 +69,7 @@ moved as (
         select
             decided.status,
             case when decided.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
-            case when decided.status <> 'pending' then m.record::jsonb end,
+            case when decided.status <> 'pending' then m.record::json end,
             q.attempts + (m.kind = 'attempt')::int,
             voted.votes
         from
@@ -223,7 +223,7 @@ moved as (
     set steps_taken = q.steps_taken + 1,
         status = case step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else q.status end,
         settled_at = case when step ->> 'do' in ('expire', 'default') then coalesce(:now::timestamptz, now()) end,
-        outcome = case when step ->> 'do' in ('expire', 'default') then step -> 'record' end
+        outcome = case when step ->> 'do' in ('expire', 'default') then (step -> 'record')::json end
     from due
     where q.workspace = due.workspace and q.id = due.id and q.status = 'pending'
         and q.steps_taken = due.steps_taken

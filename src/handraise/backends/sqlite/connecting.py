@@ -10,19 +10,21 @@ import asyncio
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from handraise.model.errors import StoreUnavailable
+from handraise.model.errors import DeskClosed, StoreUnavailable
 
 if sys.platform != "win32":
     import fcntl
 
 T = TypeVar("T")
 
+_GLANCE = 0.0005
 PATIENCE = 30.0
 """How many seconds a write waits for other processes before it is given up."""
 
@@ -37,6 +39,7 @@ class SqliteConnections:
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._gate: int | None = None
+        self._closing = False
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction that nobody else can interleave with."""
@@ -45,9 +48,7 @@ class SqliteConnections:
         def transact() -> T:
             if self._writer is None:
                 self._writer = _connect(self._path)
-            with self._turn():
-                if given_up:
-                    raise StoreUnavailable("The write was given up before its turn came.")
+            with self._turn(lambda: given_up):
                 self._writer.execute("begin immediate")
                 try:
                     result = work(self._writer)
@@ -57,7 +58,7 @@ class SqliteConnections:
                 self._writer.commit()
                 return result
 
-        running = asyncio.get_running_loop().run_in_executor(self._writing, _translated(transact))
+        running = _begun(self._writing, transact)
         try:
             async with asyncio.timeout(PATIENCE):
                 return await asyncio.shield(running)
@@ -76,24 +77,33 @@ class SqliteConnections:
                 self._reader = _connect(self._path)
             return work(self._reader)
 
-        return await asyncio.get_running_loop().run_in_executor(self._reading, _translated(look))
+        return await _begun(self._reading, look)
 
     async def close(self) -> None:
         """Close both connections in the threads that opened them."""
+        self._closing = True
         loop = asyncio.get_running_loop()
         for executor, close in ((self._writing, self._close_writer), (self._reading, self._close_reader)):
             await loop.run_in_executor(executor, close)
             executor.shutdown()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self, given_up: Callable[[], bool]) -> Iterator[None]:
+        """Wait at the lock until it is free, or until nobody wants the write any more."""
         if sys.platform == "win32":  # no flock: SQLite's own back-off must do there
             yield
             return
         if self._gate is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._gate = os.open(f"{self._path}-lock", flags, 0o600)
-        fcntl.flock(self._gate, fcntl.LOCK_EX)
+        while True:
+            if given_up() or self._closing:
+                raise StoreUnavailable("The write was given up before its turn came.")
+            try:
+                fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_GLANCE)
         try:
             yield
         finally:
@@ -108,6 +118,14 @@ class SqliteConnections:
     def _close_reader(self) -> None:
         if self._reader is not None:
             self._reader.close()
+
+
+def _begun(executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
+    """Work begun in its thread, which takes none once the desk is closed or the process is at its end."""
+    try:
+        return asyncio.get_running_loop().run_in_executor(executor, _translated(work))
+    except RuntimeError:
+        raise DeskClosed from None
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -396,7 +396,7 @@ class AnsweringContract(ContractFixtures):
         ops = Responder("bob", groups=frozenset({"dev", "ops"}))
         assert (await desk.answer(question.id, "x", by=ops)).outcome is not None
 
-    @pytest.mark.parametrize("name", ["", " ", "group:ops", "a\x00", "\ud800", "x" * 201])
+    @pytest.mark.parametrize("name", ["", " ", "*", "group:ops", "a\x00", "\ud800", "x" * 201])
     async def test_a_name_that_is_no_person_cannot_answer(self, desk: LocalDesk, name: str) -> None:
         question = await desk.post("Which?", recipients=["group:ops"])
         with pytest.raises(NotEntitled):

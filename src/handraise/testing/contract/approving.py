@@ -56,6 +56,16 @@ class ApprovingContract(ContractFixtures):
         assert (await desk.consume(question.id)).arguments == {"amount": 7, "to": "ana"}
 
     @promise("P11")
+    @pytest.mark.parametrize("number", [1e16, 1.0, 1e300, 0.1])
+    async def test_an_edit_leaves_the_other_arguments_as_they_were(
+        self, desk: LocalDesk, number: float
+    ) -> None:
+        form = Approval.of("pay", {"amount": number, "to": "ana"}, editable=["to"])
+        question = await desk.post("Pay?", form=form)
+        await desk.answer(question.id, {"decision": "approve", "arguments": {"to": "bob"}}, by="ana")
+        assert (await desk.consume(question.id)).arguments == {"amount": number, "to": "bob"}
+
+    @promise("P11")
     @pytest.mark.parametrize("ending", ["pending", "deny", "decline", "withdraw", "expire"])
     async def test_nothing_else_gives_out_an_action(
         self, desk: LocalDesk, clock: ManualClock, ending: str
@@ -109,7 +119,7 @@ class ApprovingContract(ContractFixtures):
         (grant,) = await desk.grants()
         assert (grant.asker, grant.tool, grant.scope, grant.granted_by) == ("agent", "pay", "always", "ana")
         assert (grant.question_id, grant.expires_at) == (first.id, clock.now() + timedelta(days=30))
-        again = await desk.post("Pay once more?", form=Approval.of("pay", _ARGUMENTS), conversation="c2")
+        again = await desk.post("Pay once more?", form=wide(), conversation="c2")
         answered = await desk.apply_grant(again.id)
         assert answered is not None
         assert isinstance(answered.outcome, Answered)
@@ -136,7 +146,8 @@ class ApprovingContract(ContractFixtures):
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
         other = desk.at(asker=asker)
-        again = await other.post("Pay?", form=Approval.of(tool, arguments), conversation="c")
+        form = Approval.of(tool, arguments, scopes=("once", "session", "always"))
+        again = await other.post("Pay?", form=form, conversation="c")
         assert await other.apply_grant(again.id) is None
         assert (await other.get(again.id)).status == "pending"
 
@@ -145,7 +156,7 @@ class ApprovingContract(ContractFixtures):
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
         elsewhere = desk.at(f"{workspace}-2")
-        again = await elsewhere.post("Pay?", form=_PAY, conversation="c")
+        again = await elsewhere.post("Pay?", form=wide(), conversation="c")
         assert await elsewhere.apply_grant(again.id) is None
         assert await elsewhere.grants() == []
         (grant,) = await desk.grants()
@@ -156,13 +167,28 @@ class ApprovingContract(ContractFixtures):
         first = await desk.post("Pay?", form=wide(), conversation="c1")
         await desk.answer(first.id, {"decision": "approve", "scope": "session"}, by="ana")
         same, other, none = [
-            await desk.post("Pay?", form=_PAY, conversation="c1"),
-            await desk.post("Pay?", form=_PAY, conversation="c2"),
-            await desk.post("Pay?", form=_PAY),
+            await desk.post("Pay?", form=wide(), conversation="c1"),
+            await desk.post("Pay?", form=wide(), conversation="c2"),
+            await desk.post("Pay?", form=Approval.of("pay", _ARGUMENTS, scopes=("once", "always"))),
         ]
         assert await desk.apply_grant(other.id) is None
         assert await desk.apply_grant(none.id) is None
         assert await desk.apply_grant(same.id) is not None
+
+    @promise("P11")
+    async def test_a_grant_does_not_answer_for_people_who_did_not_give_it(self, desk: LocalDesk) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="intern")
+        for recipients in (["cfo"], ["intern", "cfo"]):
+            strict = await desk.post("Pay?", form=wide(), conversation="c", recipients=recipients)
+            assert await desk.apply_grant(strict.id) is None
+
+    @promise("P11")
+    async def test_a_grant_does_not_answer_what_must_be_approved_each_time(self, desk: LocalDesk) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
+        strict = await desk.post("Pay?", form=Approval.of("pay", _ARGUMENTS), conversation="c")
+        assert await desk.apply_grant(strict.id) is None
 
     async def test_a_grant_may_look_at_some_arguments_only(self, desk: LocalDesk) -> None:
         first = await desk.post("Pay?", form=wide(remember_by=["to"]), conversation="c")
@@ -182,8 +208,21 @@ class ApprovingContract(ContractFixtures):
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always", "until": until}, by="ana")
         clock.advance(timedelta(hours=1))
-        again = await desk.post("Pay?", form=_PAY)
+        again = await desk.post("Pay?", form=wide(), conversation="c")
         assert await desk.apply_grant(again.id) is None
+
+    @pytest.mark.parametrize("until", ["2030-01-01T00:00:00+23:00", "0001-01-01T00:00:00+14:00"])
+    async def test_an_odd_end_fails_nobody_else(self, desk: LocalDesk, until: str) -> None:
+        odd = await desk.post("Pay?", form=wide(), conversation="c")
+        others = [await desk.post(f"Which {n}?") for n in range(3)]
+        answer = {"decision": "approve", "scope": "always", "until": until}
+        results = await asyncio.gather(
+            desk.answer(odd.id, answer, by="ana"),
+            *(desk.answer(other.id, "a", by="ana") for other in others),
+            return_exceptions=True,
+        )
+        assert not any(isinstance(result, BaseException) for result in results[1:])
+        assert isinstance(results[0], InvalidAnswer) or await desk.grants()
 
     async def test_nobody_can_stretch_a_grant_beyond_what_the_asker_remembers(
         self, desk: LocalDesk, clock: ManualClock
@@ -203,7 +242,7 @@ class ApprovingContract(ContractFixtures):
         assert (revoked.revoked_by, revoked.revoked_at) == ("bob", clock.now())
         assert await desk.revoke(grant.id, by="cy") == revoked
         assert await desk.grants() == [revoked]
-        again = await desk.post("Pay?", form=_PAY)
+        again = await desk.post("Pay?", form=wide(), conversation="c")
         assert await desk.apply_grant(again.id) is None
         kinds = [event.kind for event in await desk.history(first.id)]
         assert kinds == ["asked", "answered", "revoked"]

@@ -86,6 +86,7 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
     "context that is too large": ("Which?", {"context": "x" * 70_000}),
     "context that is not JSON": ("Which?", {"context": {"when": timedelta(1)}}),
     "a NaN in the state": ("Which?", {"state": float("nan")}),
+    "anyone as a name": ("Which?", {"recipients": ["*"]}),
     "nobody to answer": ("Which?", {"recipients": ["agent"]}),
     "fewer people than are needed": ("Which?", {"recipients": ["ana"], "need": 2}),
     "need of nobody": ("Which?", {"need": 0}),

@@ -185,6 +185,16 @@ class LookingContract(ContractFixtures):
         assert await elsewhere.find_by_key("k") == same_key
 
     @promise("P8")
+    @pytest.mark.parametrize("name", [" ", "a\x00b", "\ud800", "x" * 201])
+    async def test_a_name_that_cannot_be_kept_is_no_workspace_and_no_asker(
+        self, desk: LocalDesk, name: str
+    ) -> None:
+        with pytest.raises(ValueError, match="cannot be the name of a workspace"):
+            desk.at(name)
+        with pytest.raises(ValueError, match="cannot be the name of a asker"):
+            desk.at(asker=name)
+
+    @promise("P8")
     async def test_two_workspaces_may_use_the_same_ids(self, backend: Backend, workspace: str) -> None:
         async with backend.open(workspace=workspace, new_id=lambda: "q-1") as desk:
             mine, yours = await desk.post("Mine?"), await desk.at(f"{workspace}-2").post("Yours?")

@@ -121,6 +121,14 @@ class WaitingContract(ContractFixtures):
         await desk.answer(question.id, "a", by="ana")
         assert isinstance(await desk.wait(question.id, timeout=SOON), Answered)
 
+    @promise("P4")
+    async def test_a_wait_without_patience_still_finds_what_is_settled(self, desk: LocalDesk) -> None:
+        question = await desk.post("Which?")
+        with pytest.raises(StillPending):
+            await desk.wait(question.id, timeout=0)
+        answered = await desk.answer(question.id, "a", by="ana")
+        assert await desk.wait(question.id, timeout=0) == answered.outcome
+
     @promise("P10")
     async def test_ask_times_out_and_the_question_stays(self, desk: LocalDesk) -> None:
         with pytest.raises(StillPending):

@@ -27,7 +27,7 @@ create table handraise.questions (
     state         json,
     steps         jsonb,
     votes         jsonb,
-    outcome       jsonb,
+    outcome       json,
     primary key (workspace, id),
     check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')),
     check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null))
