@@ -139,7 +139,8 @@ class Approval(_Part):
 
     `scopes` are how far an approval may reach: this action once, or again in the same conversation
     (session) or anywhere (always) for at most `remember_for` seconds. A remembered approval holds for an
-    action of the same tool with the same arguments, or the same values of those in `remember_by`.
+    action of the same tool with the same arguments, or the same values of those in `remember_by`, asked of the
+    same recipients.
     """
 
     kind: Literal["approval"] = "approval"

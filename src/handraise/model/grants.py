@@ -10,7 +10,7 @@ from handraise.model.forms import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """An approval that holds again: for the same asker, tool and arguments, until its end.
+    """An approval that holds again: for the same asker, tool, arguments and recipients, until its end.
 
     `digest` is what the actions it holds for have in common; `question_id` is where it was given.
     """
