@@ -22,7 +22,7 @@ from handraise.ports import Bus, Store
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 10_000
-_SPARE = 4  # a poll that took a second leaves the store alone for four
+_SPARE = 4  # a poll that takes a second comes again after four
 
 
 class WaitingRoom:
@@ -95,7 +95,7 @@ class WaitingRoom:
                         self.stir(None)
                         await self._read_unread()
                         took = time.monotonic() - began
-                        next_poll = time.monotonic() + max(self._poll_interval, _SPARE * took)
+                        next_poll = began + max(self._poll_interval, _SPARE * took)
                 except DeskClosed:
                     raise
                 except StoreUnavailable as error:
