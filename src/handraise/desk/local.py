@@ -69,10 +69,10 @@ class LocalDesk:
     def __init__(
         self, engine: Engine, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits
     ) -> None:
-        for what, name in (("workspace", workspace), ("asker", asker)):
+        for what, name in (("a workspace", workspace), ("an asker", asker)):
             # Calls of all workspaces go to the store together: a name it cannot keep would fail the others.
             if not name.strip() or len(name) > limits.name or text_problem(name):
-                raise ValueError(f"{name[: limits.name]!r} cannot be the name of a {what}")
+                raise ValueError(f"{name[: limits.name]!r} cannot be the name of {what}")
         self._engine = engine
         self._workspace = workspace
         self._asker = asker

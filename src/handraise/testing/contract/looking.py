@@ -191,7 +191,7 @@ class LookingContract(ContractFixtures):
     ) -> None:
         with pytest.raises(ValueError, match="cannot be the name of a workspace"):
             desk.at(name)
-        with pytest.raises(ValueError, match="cannot be the name of a asker"):
+        with pytest.raises(ValueError, match="cannot be the name of an asker"):
             desk.at(asker=name)
 
     @promise("P8")
