@@ -29,7 +29,8 @@ from handraise.model.errors import (
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
-from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
+from handraise.model.json_values import Json, text_problem
+from handraise.model.keeping import check_kept, keepable
 from handraise.model.lifecycle import (
     Move,
     answering,
@@ -211,12 +212,11 @@ class LocalDesk:
         channel wants kept with the answer; they are in the question's history.
         """
         question, responder = await self._answerable(question_id, by)
-        self._check_texts(channel=channel, evidence=evidence)
-        self._check_details(details)
+        check_kept(self._limits, channel=channel, evidence=evidence, details=details)
         try:
             canonical = check_answer(question.form, value)
         except InvalidAnswer as misfit:
-            kept = self._keepable(value)
+            kept = keepable(self._limits, value)
             tried = await self._move(attempting(question, responder, kept, misfit.problems, channel=channel))
             raise InvalidAnswer(misfit.problems, outcome=tried.outcome) from None
         return await self._move(
@@ -247,11 +247,13 @@ class LocalDesk:
         if not problems:
             raise ValueError("attempt needs at least one problem: say why the answer does not fit")
         question, responder = await self._answerable(question_id, by)
-        self._check_texts(
-            channel=channel, **{f"problems[{place}]": str(each) for place, each in enumerate(problems)}
+        check_kept(
+            self._limits,
+            channel=channel,
+            **{f"problems[{place}]": str(each) for place, each in enumerate(problems)},
         )
         return await self._move(
-            attempting(question, responder, self._keepable(value), problems, channel=channel)
+            attempting(question, responder, keepable(self._limits, value), problems, channel=channel)
         )
 
     async def decline(
@@ -266,8 +268,7 @@ class LocalDesk:
     ) -> Question:
         """Say that one will not answer, and get the question as it then stands."""
         question, responder = await self._answerable(question_id, by)
-        self._check_texts(reason=reason, channel=channel, evidence=evidence)
-        self._check_details(details)
+        check_kept(self._limits, reason=reason, channel=channel, evidence=evidence, details=details)
         return await self._move(
             declining(question, responder, reason=reason, channel=channel, evidence=evidence, details=details)
         )
@@ -277,7 +278,7 @@ class LocalDesk:
         question = await self._pending(question_id)
         if question.asker != self._asker:
             raise NotEntitled(self._asker, "only whoever asked can withdraw")
-        self._check_texts(reason=reason)
+        check_kept(self._limits, reason=reason)
         return await self._move(withdrawing(question, self._asker, reason=reason))
 
     async def approve(
@@ -493,28 +494,3 @@ class LocalDesk:
             pause = min(0.2, pause * 2 + 0.005)
             await self.sweep()
         return found
-
-    def _check_texts(self, **texts: str | None) -> None:
-        """Refuse what the store could not keep: in a batch it would fail its neighbours."""
-        given = {name: text for name, text in texts.items() if text is not None}
-        problems = [Problem(name, why) for name, text in given.items() if (why := text_problem(text))]
-        problems += [
-            Problem(name, f"has more than {self._limits.prompt} characters")
-            for name, text in given.items()
-            if len(text) > self._limits.prompt
-        ]
-        if problems:
-            raise InvalidAnswer(problems)
-
-    def _check_details(self, details: Json) -> None:
-        problems = list(json_problems(details, "details", depth=self._limits.json_depth))
-        if not problems and len(canonical_json(details)) > 2 * self._limits.json_bytes:
-            problems = [Problem("details", f"are larger than {2 * self._limits.json_bytes} characters")]
-        if problems:
-            raise InvalidAnswer(problems)
-
-    def _keepable(self, value: Json) -> Json:
-        """An answer that did not fit, as far as it can be kept."""
-        if any(json_problems(value, "", depth=self._limits.json_depth)):
-            return None
-        return value if len(canonical_json(value)) <= self._limits.json_bytes else None

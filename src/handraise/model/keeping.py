@@ -1,0 +1,30 @@
+"""What comes along with an answer and is kept: refused where no store could, for it goes there in a batch."""
+
+from __future__ import annotations
+
+from handraise.model.composing import Limits
+from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
+
+
+def check_kept(limits: Limits, *, details: Json = None, **texts: str | None) -> None:
+    """Raise `InvalidAnswer` unless all of these can be kept; texts are named as their caller gave them."""
+    given = {name: text for name, text in texts.items() if text is not None}
+    problems = [Problem(name, why) for name, text in given.items() if (why := text_problem(text))]
+    problems += [
+        Problem(name, f"has more than {limits.prompt} characters")
+        for name, text in given.items()
+        if len(text) > limits.prompt
+    ]
+    unfit = list(json_problems(details, "details", depth=limits.json_depth))
+    if not unfit and details is not None and len(canonical_json(details)) > 2 * limits.json_bytes:
+        unfit = [Problem("details", f"are larger than {2 * limits.json_bytes} characters")]
+    if problems or unfit:
+        raise InvalidAnswer([*problems, *unfit])
+
+
+def keepable(limits: Limits, value: Json) -> Json:
+    """An answer that did not fit, as far as it can be kept."""
+    if any(json_problems(value, "", depth=limits.json_depth)):
+        return None
+    return value if len(canonical_json(value)) <= limits.json_bytes else None
