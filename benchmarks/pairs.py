@@ -25,7 +25,7 @@ import asyncpg
 
 from benchmarks import bare
 from benchmarks.database import own_database
-from handraise import LocalDesk, open_desk
+from handraise import Desk, open_desk
 
 CHOICES = ["Blue-green", "Canary", "Rolling"]
 _RARE = 0.005
@@ -115,7 +115,7 @@ async def lone_ask(address: str, count: int) -> tuple[float, float]:
     return statistics.median(desk_times), statistics.median(bare_times)
 
 
-async def _woken(desk: LocalDesk, question_id: str) -> tuple[str, float]:
+async def _woken(desk: Desk, question_id: str) -> tuple[str, float]:
     await desk.wait(question_id)
     return question_id, time.time()
 

@@ -21,7 +21,7 @@ POSTGRES = os.environ.get("HANDRAISE_TEST_POSTGRES", "postgresql://127.0.0.1:543
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of a new database that is dropped at the end. A missing server is a failure."""
-    with _database() as address:
+    with own_database() as address:
         yield address
 
 
@@ -29,7 +29,7 @@ def postgres() -> Iterator[str]:
 def empty_address(address: str) -> Iterator[str]:
     """Like `address`, but no test has used the database before."""
     if address.startswith("postgresql:"):
-        with _database() as own:
+        with own_database() as own:
             yield own
     else:
         yield address
@@ -61,7 +61,8 @@ def workspace() -> str:
 
 
 @contextmanager
-def _database() -> Iterator[str]:
+def own_database() -> Iterator[str]:
+    """The address of a new database that is dropped at the end."""
     name = f"handraise_test_{uuid.uuid4().hex[:12]}"
     asyncio.run(_execute(f'create database "{name}"'))
     try:

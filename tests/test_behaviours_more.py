@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Answered, InvalidAnswer, LocalDesk, Open, StillPending, open_desk
+from handraise import Answered, Desk, InvalidAnswer, LocalDesk, Open, StillPending, open_desk
 from handraise.conversations import Agent, AgentRegistry, AgentReply, IncomingMessage, MemoryChannel
 from handraise.testing import ManualClock
 from handraise.tools import (
@@ -31,7 +31,7 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def desk(clock: ManualClock) -> AsyncIterator[LocalDesk]:
+async def desk(clock: ManualClock) -> AsyncIterator[Desk]:
     async with open_desk("memory:", clock=clock) as desk:
         yield desk
 
@@ -43,12 +43,12 @@ async def started(tool: AskingTool | ApprovedTool, arguments: Any, call_id: str)
     return interrupt.question_ids[0]
 
 
-async def choose(desk: LocalDesk, question_id: str, choice: str) -> Any:
+async def choose(desk: Desk, question_id: str, choice: str) -> Any:
     submission = {"agent": "agent", "tool_call_id": f"hitl_{question_id}", "decision": "approve"}
     return await submit_tool_result(desk, {**submission, "choice": choice}, by="ana")
 
 
-async def test_an_answer_of_the_wrong_kind_leaves_the_question_among_the_pending(desk: LocalDesk) -> None:
+async def test_an_answer_of_the_wrong_kind_leaves_the_question_among_the_pending(desk: Desk) -> None:
     choice, number = await desk.post("Which?", choices=["a", "b"]), await desk.post("How?", form=Open())
     for question, wrong in ((choice, "in my own words"), (number, ["a"])):
         with pytest.raises(InvalidAnswer):
@@ -56,13 +56,13 @@ async def test_an_answer_of_the_wrong_kind_leaves_the_question_among_the_pending
     assert [each.id for each in (await desk.pending()).questions] == [choice.id, number.id]
 
 
-async def test_a_desk_without_a_factory_makes_ids_that_nobody_can_guess(desk: LocalDesk) -> None:
+async def test_a_desk_without_a_factory_makes_ids_that_nobody_can_guess(desk: Desk) -> None:
     made = [(await desk.post(f"Which {n}?")).id for n in range(5)]
     assert {uuid.UUID(each).version for each in made} == {7}
     assert made == sorted(set(made))
 
 
-async def test_nothing_is_kept_in_memory_for_waits_that_ended(desk: LocalDesk) -> None:
+async def test_nothing_is_kept_in_memory_for_waits_that_ended(desk: Desk) -> None:
     settled, pending = await desk.post("One?"), await desk.post("Two?")
     answered = asyncio.create_task(desk.wait(settled.id, timeout=SOON))
     cancelled = asyncio.create_task(desk.wait(pending.id))
@@ -74,12 +74,13 @@ async def test_nothing_is_kept_in_memory_for_waits_that_ended(desk: LocalDesk) -
     assert isinstance(await answered, Answered)
     await asyncio.wait([cancelled], timeout=SOON)
     await asyncio.sleep(0)
+    assert isinstance(desk, LocalDesk)
     assert desk._engine.room._waits == {}  # noqa: SLF001 -- what is kept cannot be seen from outside
     assert await desk.get(pending.id) == pending
 
 
 def test_the_schema_of_an_intervention_needs_a_prompt_and_an_option_and_takes_any_context(
-    desk: LocalDesk,
+    desk: Desk,
 ) -> None:
     schema = human_intervention_request(desk, conversation="c").spec.parameters
     assert schema["required"] == ["prompt", "options"]
@@ -88,7 +89,7 @@ def test_the_schema_of_an_intervention_needs_a_prompt_and_an_option_and_takes_an
     assert schema["properties"]["context"]["additionalProperties"] is True
 
 
-def test_the_schema_of_a_clarifying_question_needs_the_question_and_not_the_context(desk: LocalDesk) -> None:
+def test_the_schema_of_a_clarifying_question_needs_the_question_and_not_the_context(desk: Desk) -> None:
     schema = ask_clarifying_question(desk, conversation="c").spec.parameters
     assert set(schema["properties"]) == {"question", "context"}
     assert schema["required"] == ["question"]
@@ -97,20 +98,20 @@ def test_the_schema_of_a_clarifying_question_needs_the_question_and_not_the_cont
 @pytest.mark.parametrize(
     "arguments", [{"options": ["a"]}, {"prompt": None, "options": ["a"]}, {"prompt": " ", "options": ["a"]}]
 )
-async def test_an_intervention_without_a_prompt_is_refused(desk: LocalDesk, arguments: Any) -> None:
+async def test_an_intervention_without_a_prompt_is_refused(desk: Desk, arguments: Any) -> None:
     result = await human_intervention_request(desk, conversation="c").execute(arguments)
     assert (result.status, [each.path for each in result.problems]) == ("invalid", ["prompt"])
     assert (await desk.pending()).questions == []
 
 
 @pytest.mark.parametrize("arguments", [{}, {"question": ""}, {"question": " "}, {"context": "Why not?"}])
-async def test_a_clarifying_question_without_a_question_is_refused(desk: LocalDesk, arguments: Any) -> None:
+async def test_a_clarifying_question_without_a_question_is_refused(desk: Desk, arguments: Any) -> None:
     result = await ask_clarifying_question(desk, conversation="c").execute(arguments)
     assert (result.status, [each.path for each in result.problems]) == ("invalid", ["question"])
     assert (await desk.pending()).questions == []
 
 
-async def test_a_call_waits_until_a_person_has_answered(desk: LocalDesk) -> None:
+async def test_a_call_waits_until_a_person_has_answered(desk: Desk) -> None:
     tool = ask_clarifying_question(desk, conversation="c")
     calling = asyncio.create_task(tool.execute({"question": "Which file?"}))
     async with asyncio.timeout(SOON):
@@ -122,7 +123,7 @@ async def test_a_call_waits_until_a_person_has_answered(desk: LocalDesk) -> None
     assert (result.status, result.text) == ("answered", "the second")
 
 
-async def test_an_intervention_expires_only_where_it_is_told_to(desk: LocalDesk, clock: ManualClock) -> None:
+async def test_an_intervention_expires_only_where_it_is_told_to(desk: Desk, clock: ManualClock) -> None:
     arguments = {"prompt": "Which?", "options": ["a", "b"]}
     patient = human_intervention_request(desk, conversation="c")
     brief = human_intervention_request(desk, conversation="d", expires_in=60)
@@ -132,7 +133,7 @@ async def test_an_intervention_expires_only_where_it_is_told_to(desk: LocalDesk,
     assert (await brief.resume([ends])).status == "expired"
 
 
-async def test_an_option_called_cancel_is_an_option_like_any_other(desk: LocalDesk) -> None:
+async def test_an_option_called_cancel_is_an_option_like_any_other(desk: Desk) -> None:
     tool = human_intervention_request(desk, conversation="c")
     question_id = await started(tool, {"prompt": "Which?", "options": ["Canary", "Cancel"]}, "call_1")
     message = await choose(desk, question_id, "Cancel")
@@ -140,7 +141,7 @@ async def test_an_option_called_cancel_is_an_option_like_any_other(desk: LocalDe
     assert (await desk.get(question_id)).status == "answered"
 
 
-async def test_interventions_and_approvals_at_once_each_get_their_own_answer(desk: LocalDesk) -> None:
+async def test_interventions_and_approvals_at_once_each_get_their_own_answer(desk: Desk) -> None:
     def pay(amount: int) -> str:
         return f"paid {amount}"
 
@@ -177,9 +178,7 @@ class Ordering(Agent):
         return None if value.startswith("A") else "it starts with an A"
 
 
-async def test_an_ask_in_a_chat_never_expires_unless_it_is_told_to(
-    desk: LocalDesk, clock: ManualClock
-) -> None:
+async def test_an_ask_in_a_chat_never_expires_unless_it_is_told_to(desk: Desk, clock: ManualClock) -> None:
     async with AgentRegistry(desk, agents=[Ordering()], channels=[MemoryChannel()]) as registry:
         hello, reply = (
             IncomingMessage(conversation="c", text=text, by="ana", channel="chat")
@@ -192,7 +191,7 @@ async def test_an_ask_in_a_chat_never_expires_unless_it_is_told_to(
         assert (await registry.receive(reply)).text == "Got A-17."
 
 
-async def test_a_clarification_goes_to_the_channel_that_the_reply_came_from(desk: LocalDesk) -> None:
+async def test_a_clarification_goes_to_the_channel_that_the_reply_came_from(desk: Desk) -> None:
     web, slack = MemoryChannel("web"), MemoryChannel("slack")
     async with AgentRegistry(desk, agents=[Ordering()], channels=[web, slack]) as registry:
         for channel, text in (("slack", "hello"), ("web", "17")):

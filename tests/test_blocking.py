@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 import handraise.blocking
-from handraise import Answered, Confirm, InvalidAnswer, LocalDesk, Problem, Recovered, StillPending
+from handraise import Answered, Confirm, Desk, InvalidAnswer, Problem, Recovered, StillPending
 from handraise.testing import promise
 
 
@@ -50,7 +50,7 @@ def test_it_has_every_verb_of_the_desk() -> None:
         members = inspect.getmembers(desk, inspect.isfunction)
         return {name: inspect.signature(member) for name, member in members if not name.startswith("_")}
 
-    local, blocking = public(LocalDesk), public(handraise.blocking.BlockingDesk)
+    local, blocking = public(Desk), public(handraise.blocking.BlockingDesk)
     assert {name: list(verb.parameters) for name, verb in blocking.items()} == {
         name: list(verb.parameters) for name, verb in local.items()
     }

@@ -7,18 +7,25 @@ import contextlib
 import importlib
 import inspect
 import io
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 
 import handraise
 from handraise import (
+    Desk,
     EventKind,
     HandraiseError,
     Limits,
@@ -30,7 +37,10 @@ from handraise import (
 )
 from handraise.blocking import BlockingDesk
 from handraise.conversations import Agent
+from handraise.server import app, callers, health
 from handraise.testing import PROMISES
+from handraise.wire.problems import STATUSES
+from tests.test_behaviours import named_in
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -44,6 +54,9 @@ NOT_RUN = {
     ("docs/tutorial/first-question.md", "# agent.py"): "waits for a person; the walk below runs it",
     ("docs/tutorial/first-question.md", "# person.py"): "reads its command line; the walk below runs it",
     ("docs/how-to/test-your-agent.md", "# tests/test_my_store.py"): "stands for a backend that is not ours",
+    ("docs/how-to/ask-over-http.md", "# agent.py"): "waits for a person; the walk below runs it",
+    ("docs/how-to/ask-over-http.md", "# person.py"): "needs a server; the walk below runs it",
+    ("docs/how-to/ask-over-http.md", "# threads.py"): "needs a server; the walk below runs it",
 }
 
 
@@ -111,6 +124,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HANDRAISE_URL", "memory:")  # so that what a page sets is undone too
     monkeypatch.delenv("HANDRAISE_URL")
+    monkeypatch.delenv("HANDRAISE_KEY", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return tmp_path
@@ -164,9 +178,7 @@ def test_every_reason_for_not_running_is_still_needed() -> None:
 def test_the_tutorial_can_be_walked_from_its_first_step_to_its_last(elsewhere: Path) -> None:
     page = DOCS / "tutorial" / "first-question.md"
     blocks = blocks_of(page)
-    for block in blocks:
-        if block.language == "python" and block.first_line.startswith("# "):
-            (elsewhere / block.first_line.removeprefix("# ")).write_text(block.text, encoding="utf-8")
+    write_programs(blocks, elsewhere)
     console = "\n".join(block.text for block in blocks if block.language == "console")
     shown = shown_by(re.sub(r"process \d+", "process …", console))
 
@@ -188,13 +200,140 @@ def test_the_tutorial_can_be_walked_from_its_first_step_to_its_last(elsewhere: P
     assert not [line for line, rest in shown.items() if line.startswith("python ") and list(rest)]
 
 
+def write_programs(blocks: list[Block], folder: Path) -> None:
+    """Write down the programs of a page: each begins with its name."""
+    for block in blocks:
+        if block.language == "python" and block.first_line.startswith("# "):
+            (folder / block.first_line.removeprefix("# ")).write_text(block.text, encoding="utf-8")
+
+
 def shown_by(console: str) -> dict[str, Iterator[str]]:
     """What a page shows below each of its commands, in the order in which they are given."""
     outputs: dict[str, list[str]] = {}
+    for command, output in commands_of(console):
+        outputs.setdefault(command, []).append(output)
+    return {command: iter(shown) for command, shown in outputs.items()}
+
+
+def commands_of(console: str) -> Iterator[tuple[str, str]]:
+    """The commands of a console, each with what is shown below it."""
     for part in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
         command, _, output = part.partition("\n")
-        outputs.setdefault(command.strip(), []).append(output)
-    return {command: iter(shown) for command, shown in outputs.items()}
+        yield command.strip(), output
+
+
+SAID = {
+    "the-key": r'"key": "(hra_[\w-]+)"',
+    "the-link": r"token=(hrl_[\w-]+)",
+    "the-session": r'"token":"(hrs_[\w-]+)"',
+    "the-id": r'"id":"([\w-]+)"',
+}
+"""What stands in a page for something that was printed before, and how to find that."""
+
+
+def test_asking_over_http_can_be_walked_from_its_first_step_to_its_last(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, port = DOCS / "how-to" / "ask-over-http.md", free_port()
+    blocks = blocks_of(page)
+    write_programs(blocks, elsewhere)
+    install_commands(elsewhere / "bin")
+    monkeypatch.setenv("PATH", f"{elsewhere / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("HANDRAISE_PORT", str(port))
+    console = "\n".join(block.text for block in blocks if block.language == "console")
+    agents_terminal: dict[str, str] = {}
+    others: dict[str, subprocess.Popen[str]] = {}
+    said = ""
+    with contextlib.ExitStack() as running:
+        for command, shown in commands_of(console.replace("8765", str(port))):
+            match command.split(maxsplit=1):
+                case ["export", setting]:
+                    name, _, value = setting.partition("=")
+                    value = re.findall(SAID[value], said)[-1] if value in SAID else value
+                    if name.startswith("HANDRAISE_"):
+                        agents_terminal[name] = value
+                    else:
+                        monkeypatch.setenv(name, value)
+                case ["pip", _]:
+                    pass
+                case ["handraise", "serve"]:
+                    others["server"] = running.enter_context(serving(port))
+                case ["python", "agent.py"]:
+                    others["agent"] = running.enter_context(started(command, agents_terminal))
+                    until_asked(**agents_terminal)
+                    others["server"].send_signal(signal.SIGINT)
+                    assert others["server"].wait(timeout=SOON) == 0
+                    running.enter_context(serving(port))
+                case _:
+                    mine = agents_terminal if command == "python threads.py" else {}
+                    real = printed_by(command, mine)
+                    assert matches(shown, real), f"{command} prints\n{real}\nbut the page shows\n{shown}"
+                    said += real
+        goes_on = next(block.text for block in blocks if block.language == "text")
+        assert matches(goes_on, others["agent"].communicate(timeout=SOON)[0])
+
+
+def install_commands(folder: Path) -> None:
+    """What `pip install` would put on the path."""
+    folder.mkdir()
+    for name, line in (("python", ""), ("handraise", "-m handraise ")):
+        (folder / name).write_text(f'#!/bin/sh\nexec {sys.executable} {line}"$@"\n', encoding="utf-8")
+        (folder / name).chmod(0o755)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def started(command: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A command that goes on while others are given."""
+    process = subprocess.Popen(
+        command.split(), env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=SOON)
+
+
+@contextlib.contextmanager
+def serving(port: int) -> Iterator[subprocess.Popen[str]]:
+    with started("handraise serve", {}) as server:
+        until = time.monotonic() + SOON
+        while time.monotonic() < until and server.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.05)
+        yield server
+
+
+def printed_by(command: str, environment: dict[str, str]) -> str:
+    """What a shell prints for a command; whether it failed is for the page to show."""
+    done = subprocess.run(
+        ["bash", "-c", command],  # noqa: S607 -- a page is written for whatever bash there is
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=False,
+    )
+    return done.stdout or done.stderr
+
+
+def until_asked(**environment: str) -> None:
+    """Return once the agent has posted its question at the server."""
+    address, key = environment["HANDRAISE_URL"], environment["HANDRAISE_KEY"]
+
+    async def look() -> None:
+        async with asyncio.timeout(SOON), open_desk(address, credentials=key) as desk:
+            while not (await desk.pending()).questions:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(look())
 
 
 def until_pending(folder: Path) -> None:
@@ -217,7 +356,9 @@ def python(*line: str) -> str:
 API = DOCS / "reference" / "python-api.md"
 DOORS = [
     "handraise.blocking",
+    "handraise.client",
     "handraise.conversations",
+    "handraise.server",
     "handraise.testing",
     "handraise.testing.contract",
     "handraise.tools",
@@ -247,11 +388,19 @@ def test_the_api_page_lists_every_name_of_the_smaller_doors(module: str) -> None
 
 def test_the_api_page_has_every_verb_of_a_desk_with_its_signature() -> None:
     text = " ".join(API.read_text(encoding="utf-8").split())
-    verbs = {name for name, _ in inspect.getmembers(LocalDesk, inspect.isfunction) if name[0] != "_"}
-    missing = [line for name in sorted(verbs) if (line := signature(LocalDesk, name)) not in text]
+    verbs = {name for name, _ in inspect.getmembers(Desk, inspect.isfunction) if name[0] != "_"}
+    missing = [line for name in sorted(verbs) if (line := signature(Desk, name)) not in text]
     assert not missing, "\n".join(missing)
     blocking = {name for name, _ in inspect.getmembers(BlockingDesk, inspect.isfunction) if name[0] != "_"}
     assert blocking == verbs
+
+
+def test_the_api_page_has_what_only_a_local_desk_has() -> None:
+    text = " ".join(API.read_text(encoding="utf-8").split())
+    verbs = {name for name, _ in inspect.getmembers(LocalDesk, inspect.isfunction) if name[0] != "_"}
+    own = [name for name in sorted(verbs) if name in {"at", *verbs - set(dir(Desk))}]
+    missing = [line for name in own if (line := signature(LocalDesk, name)) not in text]
+    assert not missing, "\n".join(missing)
 
 
 def test_the_api_page_has_every_verb_of_an_agent_with_its_signature() -> None:
@@ -267,6 +416,10 @@ def signature(owner: type, verb: str) -> str:
     return f"{verb}{real}".replace("(self, ", "(").replace("(self)", "()")
 
 
+INSIDE = {"ConflictingQuestion"}
+"""Errors that never reach anybody: a `RemoteDesk` makes a `KeyConflict` of this one."""
+
+
 def errors() -> list[type[HandraiseError]]:
     for door in DOORS:
         importlib.import_module(door)
@@ -274,16 +427,56 @@ def errors() -> list[type[HandraiseError]]:
     while unseen:
         below = unseen.pop().__subclasses__()
         unseen += below
-        found += [each for each in below if not each.__name__.startswith("_")]
+        found += [each for each in below if each.__name__[0] != "_" and each.__name__ not in INSIDE]
     return found
 
 
-def test_the_errors_page_has_every_error_with_its_code_and_no_other() -> None:
+def test_the_errors_page_has_every_error_with_its_code_and_status_and_no_other() -> None:
     page = DOCS / "reference" / "errors.md"
-    listed = {tuple(cell.strip("`") for cell in cells[:2]) for cells in rows_of(page) if "`" in cells[0]}
-    assert listed == {(error.__name__, error.code) for error in errors()}
+    listed = {tuple(cell.strip("`") for cell in cells[:3]) for cells in rows_of(page) if "`" in cells[0]}
+    assert listed == {(error.__name__, error.code, str(STATUSES.get(error, ""))) for error in errors()}
     tree = next(block.text for block in blocks_of(page) if block.language == "text")
     assert [error.__name__ for error in errors() if not re.search(rf"\b{error.__name__}\b", tree)] == []
+
+
+WHO = {
+    callers.admin_of: "administrator",
+    callers.person_of: "person",
+    callers.agent_of: "agent",
+    callers.caller_of: "agent, person",
+}
+
+
+def test_the_http_page_has_every_operation_and_who_may_call_it() -> None:
+    page = DOCS / "reference" / "http-api.md"
+    table = [
+        f"| {method.upper()} | `{path}` | {who(method.upper(), path)} | {first_sentence(operation['description'])} |"
+        for path, methods in app.document()["paths"].items()
+        for method, operation in methods.items()
+    ]
+    lines = prose_of(page).splitlines()
+    shown = [line for line in lines if re.match(r"\| [A-Z]+ \|", line)]
+    assert shown == table, "\n".join(["The table should be:", *table])
+
+
+def first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s", text)[0]
+
+
+def who(method: str, path: str) -> str:
+    """Whom an operation asks for, by what its route depends on."""
+    routes = (route for router in (*app.API, health.router) for route in router.routes)
+    for route in routes:
+        if isinstance(route, APIRoute) and route.path == path and method in (route.methods or ()):
+            asked = [WHO[call] for call in needed(route.dependant) if call in WHO]
+            return asked[0] if asked else "anybody"
+    raise AssertionError(f"no route is {method} {path}")
+
+
+def needed(dependant: Dependant) -> Iterator[Callable[..., Any] | None]:
+    for each in dependant.dependencies:
+        yield each.call
+        yield from needed(each)
 
 
 def test_the_events_page_has_every_kind_and_no_other() -> None:
@@ -305,6 +498,12 @@ def test_the_promises_are_those_that_the_tests_keep(page: Path) -> None:
 def test_the_glossary_and_the_five_endings_agree() -> None:
     text = (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8")
     assert [status for status in Status if f"`{status}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name_of)
+def test_every_test_that_a_page_names_exists(page: Path) -> None:
+    named = re.findall(r"`((?:tests|src)/[\w/]+\.py)::(\w+)`", prose_of(page))
+    assert [f"{path}::{name}" for path, name in named if name not in named_in(path)] == []
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=name_of)
@@ -333,7 +532,10 @@ def test_every_page_can_be_reached_from_the_map() -> None:
 
 def test_no_file_knows_the_machine_it_was_written_on() -> None:
     places = {"/" + "work", str(Path.home()), *([str(ROOT)] if len(ROOT.parts) > 2 else [])}
-    here = re.compile("|".join(rf"(?<![\w.~-]){re.escape(place)}(?![\w-])" for place in sorted(places)))
+    # What follows `://` is somebody's name, not a folder.
+    here = re.compile(
+        "|".join(rf"(?<![\w.~-])(?<!:/){re.escape(place)}(?![\w-])" for place in sorted(places))
+    )
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in files()

@@ -1,7 +1,7 @@
 """Handraise: a program asks a person something, stops durably, and carries on with a validated answer."""
 
 from handraise.desk.ids import counted_ids, uuid7_ids
-from handraise.desk.local import LocalDesk, Page
+from handraise.desk.local import LocalDesk
 from handraise.model.checking import Decision
 from handraise.model.coercing import coerce_choices
 from handraise.model.composing import Limits, QuestionOptions
@@ -13,16 +13,21 @@ from handraise.model.errors import (
     HandraiseError,
     InvalidAnswer,
     InvalidQuestion,
+    InvalidRequest,
     KeyConflict,
     MissingExtra,
     NotAnswered,
     NotApproved,
     NotEntitled,
+    NotFound,
+    NotSignedIn,
     Problem,
     QuestionNotFound,
+    RequestConflict,
     SchemaMismatch,
     StillPending,
     StoreUnavailable,
+    TooManyRequests,
     UnknownAddress,
     UnsafeStore,
     UnusableAnswer,
@@ -39,6 +44,7 @@ from handraise.model.forms import (
     MultiChoice,
     Open,
     Option,
+    Risk,
     Scope,
 )
 from handraise.model.grants import Grant
@@ -58,6 +64,8 @@ from handraise.model.schemas import form_from_schema, form_to_schema
 from handraise.model.timelines import Escalation, Timeline
 from handraise.opening import DeskOptions, open_desk, open_desk_on
 from handraise.ports import Durability, Recovered
+from handraise.ports.desk import Desk, Page
+from handraise.wire.credentials import Credentials
 
 __version__ = "0.1.0"
 
@@ -70,8 +78,10 @@ __all__ = [
     "Approval",
     "Choice",
     "Confirm",
+    "Credentials",
     "Decision",
     "Declined",
+    "Desk",
     "DeskClosed",
     "DeskOptions",
     "Draft",
@@ -88,6 +98,7 @@ __all__ = [
     "HandraiseError",
     "InvalidAnswer",
     "InvalidQuestion",
+    "InvalidRequest",
     "KeyConflict",
     "Limits",
     "LocalDesk",
@@ -97,6 +108,8 @@ __all__ = [
     "NotAnswered",
     "NotApproved",
     "NotEntitled",
+    "NotFound",
+    "NotSignedIn",
     "Open",
     "Option",
     "Outcome",
@@ -108,13 +121,16 @@ __all__ = [
     "Recovered",
     "Ref",
     "Reply",
+    "RequestConflict",
     "Responder",
+    "Risk",
     "SchemaMismatch",
     "Scope",
     "Status",
     "StillPending",
     "StoreUnavailable",
     "Timeline",
+    "TooManyRequests",
     "Understood",
     "UnknownAddress",
     "UnsafeStore",

@@ -11,6 +11,7 @@ from handraise.model.errors import DeskClosed
 from handraise.opening import DeskOptions
 from handraise.opening import open_desk as open_async_desk
 from handraise.ports import Bus, Clock
+from handraise.wire.credentials import Credentials
 
 __all__ = ["BlockingDesk", "open_desk"]
 
@@ -22,12 +23,15 @@ def open_desk(
     clock: Clock | None = None,
     bus: Bus | None = None,
     connections: int = 4,
+    credentials: str | Credentials | None = None,
     **options: Unpack[DeskOptions],
 ) -> Iterator[BlockingDesk]:
     """A desk for threads at an address; takes what `handraise.open_desk` takes."""
     loop = LoopThread()
     try:
-        opened = open_async_desk(url, clock=clock, bus=bus, connections=connections, **options)
+        opened = open_async_desk(
+            url, clock=clock, bus=bus, connections=connections, credentials=credentials, **options
+        )
         desk = loop.run(opened.__aenter__())
         try:
             yield BlockingDesk(desk, loop)

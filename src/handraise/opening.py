@@ -14,14 +14,16 @@ from handraise.desk.ids import uuid7_ids
 from handraise.desk.local import LocalDesk
 from handraise.model.composing import Limits, Span
 from handraise.model.errors import UnknownAddress
-from handraise.ports import Bus, Clock, IdFactory, Store
+from handraise.ports import Backend, Bus, Clock, IdFactory, Store
+from handraise.ports.desk import Desk
+from handraise.wire.credentials import Credentials
 
 
 class DeskOptions(TypedDict, total=False):
-    """How a desk works, whatever store it is on; `open_desk` and `open_desk_on` take it as keywords.
+    """How a desk works, wherever its store is; `open_desk` and `open_desk_on` take it as keywords.
 
-    `workspace` and `asker` are "default" and "agent" unless said otherwise. `poll_interval` is how long a
-    lost wake-up may go unnoticed.
+    `workspace` and `asker` are "default" and "agent" unless said otherwise, or those of the key that a desk
+    at a server comes with. `poll_interval` is how long a lost wake-up may go unnoticed.
     """
 
     workspace: str
@@ -38,19 +40,31 @@ async def open_desk(
     clock: Clock | None = None,
     bus: Bus | None = None,
     connections: int = 4,
+    credentials: str | Credentials | None = None,
     **options: Unpack[DeskOptions],
-) -> AsyncIterator[LocalDesk]:
+) -> AsyncIterator[Desk]:
     """A desk at an address, for as long as this context lasts.
 
     The address is `url`, else `HANDRAISE_URL`, else one SQLite file in the user's data folder: `memory:`,
-    `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user@host/database`. `connections` is
-    the most that PostgreSQL gets from this desk, its listener included. A `bus` of one's own replaces the
-    one that fits the store.
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, or the `http(s)://…`
+    of a server. `connections` is the most that PostgreSQL gets from this desk, its listener included. A `bus`
+    of one's own replaces the one that fits. `credentials` are for a server: the key of an agent or the
+    session of a person, else `HANDRAISE_KEY`.
     """
     address = url or os.environ.get("HANDRAISE_URL") or default_address()
+    if address.startswith(("http://", "https://")):
+        if clock is not None:
+            raise ValueError("A desk at a server has no clock of its own: the server's store has.")
+        from handraise.client import open_remote  # noqa: PLC0415 -- httpx2 is an extra
+
+        known = credentials or os.environ.get("HANDRAISE_KEY")
+        options.setdefault("new_id", uuid7_ids())
+        async with open_remote(address, credentials=known, bus=bus, **options) as remote:
+            yield remote
+        return
     async with (
-        _backend(address, clock, connections) as (store, fitting),
-        open_desk_on(store, bus or fitting, **options) as desk,
+        open_backend(address, clock=clock, connections=connections) as backend,
+        open_desk_on(backend.store, bus or backend.bus, **options) as desk,
     ):
         yield desk
 
@@ -83,10 +97,21 @@ def default_address() -> str:
     return f"sqlite:///{folder / 'handraise' / 'handraise.db'}"
 
 
-def _backend(
-    address: str, clock: Clock | None, connections: int
-) -> AbstractAsyncContextManager[tuple[Store, Bus]]:
-    """Import only what the address needs: drivers are extras."""
+def open_backend(
+    address: str,
+    *,
+    clock: Clock | None = None,
+    connections: int = 4,
+    listen: str | None = None,
+    confined: bool | None = None,
+) -> AbstractAsyncContextManager[Backend]:
+    """The store, bus and directory at an address that is not a server's.
+
+    For PostgreSQL, `listen`, else `HANDRAISE_LISTEN_URL`, is its address without the pooler in between, and
+    `confined` says whether the database itself must keep workspaces apart; None leaves that to the role one
+    logs in as.
+    """
+    # Import only what the address needs: drivers are extras.
     scheme, _, rest = address.partition(":")
     if scheme == "memory" and not rest:
         from handraise.backends.memory import open_memory  # noqa: PLC0415 -- only what is needed
@@ -99,5 +124,6 @@ def _backend(
     if scheme in ("postgresql", "postgres"):
         from handraise.backends.postgres import open_postgres  # noqa: PLC0415 -- asyncpg is an extra
 
-        return open_postgres(address, clock=clock, connections=connections)
+        listen = listen or os.environ.get("HANDRAISE_LISTEN_URL")
+        return open_postgres(address, clock=clock, connections=connections, listen=listen, confined=confined)
     raise UnknownAddress(address)

@@ -20,7 +20,10 @@ from handraise import (
     open_desk,
 )
 from handraise.backends.hints import LONGEST, decoded, encoded
+from handraise.backends.postgres import schema
 from handraise.backends.postgres.durability import durability_of
+from handraise.backends.postgres.schema import MIGRATIONS
+from handraise.backends.statements import Migration
 from handraise.desk import local
 from handraise.model.questions import Ref
 from handraise.testing import ManualClock, promise
@@ -90,7 +93,64 @@ async def test_processes_that_start_together_migrate_once(
             pass
 
     await asyncio.gather(*(start() for _ in range(5)))
-    assert await plain.fetchval("select count(*) from handraise.migrations") == 1
+    assert await plain.fetchval("select count(*) from handraise.migrations") == len(MIGRATIONS)
+
+
+async def test_a_migration_gives_way_to_whoever_keeps_a_table(
+    plain: asyncpg.Connection[asyncpg.Record], postgres: str, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dump may read a table for hours: nobody else may have to wait for it behind a migration."""
+    locking = "alter table handraise.questions add column later integer"
+    later = Migration(MIGRATIONS[-1].number + 1, "later", locking)
+    monkeypatch.setattr(schema, "_BRIEFLY", "set local lock_timeout = '50ms'")
+    async with open_desk(postgres, workspace=workspace) as desk, asyncio.timeout(SOON):
+        async with plain.transaction():
+            await plain.execute("lock table handraise.questions in access share mode")
+            monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, later))
+            migrating = asyncio.create_task(migrated(postgres))
+            for n in range(20):
+                await desk.post(f"Which {n}?")
+                await asyncio.sleep(0.02)
+            assert not migrating.done()
+        assert await migrating == 1
+    await plain.execute("alter table handraise.questions drop column later")
+    await plain.execute("delete from handraise.migrations where number = $1", later.number)
+
+
+async def migrated(address: str) -> int:
+    connection = await asyncpg.connect(address)
+    try:
+        return await schema.migrate(connection)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("address", ["postgres"], indirect=True)
+async def test_a_database_of_schema_2_keeps_its_questions_and_takes_new_ones(
+    empty_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "MIGRATIONS", MIGRATIONS[:2])
+    assert await migrated(empty_address) == 2
+    monkeypatch.setattr(schema, "MIGRATIONS", MIGRATIONS)
+    connection = await asyncpg.connect(empty_address)
+    await connection.execute(
+        """
+        insert into handraise.questions (asked_at, need, veto, workspace, id, asker, recipients, prompt, form)
+        values (now(), 1, false, 'default', 'q-1', 'agent', '[]', 'Which?', '{"kind": "confirm"}');
+        insert into handraise.inbox (main, open, workspace, question_id, recipient, asker)
+        values (true, true, 'default', 'q-1', '*', 'agent');
+        """
+    )
+    files = "select pg_relation_filenode('handraise.questions')"
+    before = await connection.fetchval(files)
+    async with open_desk(empty_address) as desk:
+        (read,) = (await desk.pending()).questions
+        assert (read.id, read.undo_for) == ("q-1", 0.0)
+        answered = await desk.answer("q-1", True, by="ana")
+        assert (await desk.settled()).questions == [answered]
+        assert (await desk.get((await desk.post("Which?", undo_for=5)).id)).undo_for == 5.0
+    assert await connection.fetchval(files) == before, "the migration wrote the whole table anew"
+    await connection.close()
 
 
 async def test_a_schema_from_the_future_is_refused(
@@ -193,7 +253,8 @@ async def test_settling_is_a_hot_update(
                 break
             await asyncio.sleep(0.1)
     hot = after["n_tup_hot_upd"] - before["n_tup_hot_upd"]
-    assert hot >= 0.9 * 300, f"only {hot} of 300 settlements were HOT updates"
+    # Not all: where others keep old rows alive, a page may be full. With an index in the way it would be none.
+    assert hot >= 0.5 * 300, f"only {hot} of 300 settlements were HOT updates"
 
 
 @promise("P4")

@@ -8,18 +8,37 @@ import json
 import os
 import socket
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from handraise import Answered, SchemaMismatch, StillPending, StoreUnavailable, UnsafeStore, open_desk
+from handraise import (
+    Answered,
+    Approval,
+    SchemaMismatch,
+    StillPending,
+    StoreUnavailable,
+    UnsafeStore,
+    open_desk,
+)
 from handraise.backends.sqlite import connecting, durability
+from handraise.backends.sqlite.opening import MIGRATIONS
 from handraise.backends.statements import load_statements
+from handraise.model.forms import form_to_json
 from handraise.testing import promise
 
 SOON = 10.0
 STATEMENTS = load_statements("handraise.backends.sqlite")
+
+OLD_APPROVAL = (
+    '{"kind":"approval","action":{"tool":"pay","arguments":{"amount":1}},'
+    '"digest":"c235b41b3d33c131d6a96bae55005b8af892d009c4f7ff9716f1b00396d1a121",'
+    '"editable":[],"scopes":["once"],"remember_for":2592000.0}'
+)
+"""As it was stored before approvals had a risk."""
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
@@ -188,14 +207,19 @@ PARAMETERS: dict[str, Any] = {
     "places": '[["w", "1"]]',
     "question_id": "1",
     "number": 0,
+    "before": 100,
+    "edge": 0,
+    "looked": 50,
+    "since": 0,
 }
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *("read", "read_by_key", "outcomes", "due", "history", "feed"),
+        *("read", "read_by_key", "outcomes", "due", "history", "feed", "feed_end"),
         *("pending_all", "pending_by_asker", "pending_by_conversation", "pending_by_recipient"),
+        *("looked_through", "settled", "endings", "pulse_of_workspace"),
     ],
 )
 async def test_a_hot_statement_searches_and_never_scans(address: str, file: Path, name: str) -> None:
@@ -204,9 +228,50 @@ async def test_a_hot_statement_searches_and_never_scans(address: str, file: Path
     connection = sqlite3.connect(file)
     plan = connection.execute(f"explain query plan {STATEMENTS[name].named}", PARAMETERS).fetchall()
     connection.close()
-    tables = ("questions", "inbox", "events", " q", " i", " mine")
+    tables = ("questions", "inbox", "events", " q", " i", " e", " mine")
     scans = [row[3] for row in plan if row[3].startswith("SCAN") and row[3].endswith(tables)]
     assert scans == [], plan
+
+
+@pytest.mark.parametrize("name", ["looked_through", "settled", "endings"])
+async def test_a_walk_back_goes_along_the_feed_and_sorts_nothing(address: str, file: Path, name: str) -> None:
+    async with open_desk(address):
+        pass
+    connection = sqlite3.connect(file)
+    plan = connection.execute(f"explain query plan {STATEMENTS[name].named}", PARAMETERS).fetchall()
+    connection.close()
+    assert "INDEX events_by_workspace (workspace=? AND number" in plan[0][3]
+    assert [row[3] for row in plan if "TEMP B-TREE" in row[3]] == []
+
+
+async def test_a_file_of_schema_2_keeps_its_questions_and_takes_new_ones(address: str, file: Path) -> None:
+    old = sqlite3.connect(file)
+    for migration in MIGRATIONS[:2]:
+        old.executescript(migration.sql)
+    old.execute(
+        """
+        insert into questions (workspace, id, asker, recipients, need, veto, asked_at, prompt, form)
+        values ('default', 'q-1', 'agent', '[]', 1, 0, 0, 'Pay?', ?)
+        """,
+        [OLD_APPROVAL],
+    )
+    old.execute(
+        """
+        insert into inbox (workspace, question_id, recipient, asker, main, open)
+        values ('default', 'q-1', '*', 'agent', 1, 1)
+        """
+    )
+    old.execute("pragma user_version = 2")
+    old.commit()
+    old.close()
+    async with open_desk(address) as desk:
+        (read,) = (await desk.pending()).questions
+        assert isinstance(read.form, Approval)
+        assert (read.id, read.undo_for, read.form.risk) == ("q-1", 0.0, "medium")
+        assert form_to_json(read.form) == OLD_APPROVAL
+        answered = await desk.answer("q-1", "approve", by="ana")
+        assert (await desk.settled()).questions == [answered]
+        assert (await desk.get((await desk.post("Which?", undo_for=5)).id)).undo_for == 5.0
 
 
 async def count(file: Path, table: str) -> int:
@@ -214,3 +279,23 @@ async def count(file: Path, table: str) -> int:
     (number,) = connection.execute(f"select count(*) from {table}").fetchone()  # noqa: S608 -- our own names
     connection.close()
     return int(number)
+
+
+async def test_the_file_is_its_owners_and_opening_it_again_leaves_its_locks_alone(tmp_path: Path) -> None:
+    path = tmp_path / "questions.db"
+    async with open_desk(f"sqlite:///{path}") as one:
+        assert path.stat().st_mode & 0o777 == 0o600
+        question = await one.post("Which?")
+        async with open_desk(f"sqlite:///{path}") as two:
+            await two.answer(question.id, "a", by="ana")
+        look = "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute('select status from questions'))"
+        for _ in range(2):
+            done = await asyncio.to_thread(
+                subprocess.run,
+                [sys.executable, "-c", look, str(path)],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert done.stdout.strip() == "('answered',)"
+        assert (await one.get(question.id)).status == "answered"

@@ -17,13 +17,13 @@ from handraise import (
     Choice,
     Confirm,
     Decision,
+    Desk,
     Exhausted,
     Expired,
     Field,
     Form,
     InvalidAnswer,
     InvalidQuestion,
-    LocalDesk,
     MultiChoice,
     NotAnAnswer,
     NotEntitled,
@@ -113,7 +113,7 @@ class BrokenChannel(MemoryChannel):
 class Chat:
     """A desk, a channel and a registry, and a way to write into it."""
 
-    def __init__(self, desk: LocalDesk, registry: AgentRegistry, channel: MemoryChannel) -> None:
+    def __init__(self, desk: Desk, registry: AgentRegistry, channel: MemoryChannel) -> None:
         self.desk, self.registry, self.channel = desk, registry, channel
 
     async def write(self, text: str, by: str | Responder = "ana", conversation: str = "c1") -> AgentReply:
@@ -145,7 +145,7 @@ def waited_for(reply: AgentReply) -> str:
     return reply.waiting_for
 
 
-async def use_up(desk: LocalDesk, question_id: str) -> None:
+async def use_up(desk: Desk, question_id: str) -> None:
     for _ in range(3):
         await desk.attempt(question_id, "x", [Problem("", "not that")], by="ana")
 
@@ -548,7 +548,7 @@ async def test_a_question_that_expires_while_it_is_judged_is_not_answered() -> N
 )
 @promise("P2")
 async def test_a_reply_that_comes_too_late_is_not_used_and_its_writer_is_told(
-    settle: Callable[[LocalDesk, str], Awaitable[Any]], told: str
+    settle: Callable[[Desk, str], Awaitable[Any]], told: str
 ) -> None:
     async def late(agent: Scripted, message: IncomingMessage) -> AgentReply:
         pending = await agent.get_pending_ask()

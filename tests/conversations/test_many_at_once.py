@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from handraise import Answered, LocalDesk, open_desk
+from handraise import Answered, Desk, open_desk
 from handraise.conversations import (
     Agent,
     AgentRegistry,
@@ -53,7 +53,7 @@ class Meeting(Agent):
         await asyncio.wait_for(self._meeting.wait(), SOON)
 
 
-async def answered_in(desk: LocalDesk, question_id: str) -> tuple[str, str | None, str]:
+async def answered_in(desk: Desk, question_id: str) -> tuple[str, str | None, str]:
     question = await desk.get(question_id)
     assert isinstance(question.outcome, Answered)
     return question.asker, question.conversation, question.outcome.value

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Answered, EventKind, Exhausted, Expired, LocalDesk
+from handraise import Answered, Desk, EventKind, Exhausted, Expired
 from handraise.conversations import (
     Agent,
     AgentRegistry,
@@ -84,7 +84,7 @@ def lives(backend: Backend, workspace: str) -> Lives:
     return Lives(backend, workspace)
 
 
-async def kinds(desk: LocalDesk, question_id: str) -> list[EventKind]:
+async def kinds(desk: Desk, question_id: str) -> list[EventKind]:
     return [event.kind for event in await desk.history(question_id)]
 
 

@@ -103,8 +103,8 @@ class StumblingStore(MemoryStore):
 
 class BrokenBus(MemoryBus):
     @asynccontextmanager
-    async def listen(self, heard: Heard) -> AsyncIterator[None]:
-        del heard
+    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
+        del heard, feeds
         raise KeyError("no such bus")
         yield
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 import pytest
@@ -70,6 +70,37 @@ def test_an_action_is_stored_and_read_back_with_the_same_digest(arguments: dict[
     assert isinstance(read, Approval)
     assert alike(read.action.arguments, approval.action.arguments)
     assert read.action.digest == read.digest == approval.digest
+
+
+def test_what_was_stored_before_there_was_a_risk_is_the_same_text_and_reads_as_medium() -> None:
+    before = (
+        '{"kind":"approval","action":{"tool":"pay","arguments":{"amount":1}},'
+        '"digest":"c235b41b3d33c131d6a96bae55005b8af892d009c4f7ff9716f1b00396d1a121",'
+        '"editable":[],"scopes":["once"],"remember_for":2592000.0}'
+    )
+    approval = Approval.of("pay", {"amount": 1})
+    assert form_to_json(approval) == form_to_json(Approval.of("pay", {"amount": 1}, risk="medium")) == before
+    assert form_from_json(before) == approval
+    assert approval.risk == "medium"
+
+
+@pytest.mark.parametrize("risk", ["low", "medium", "high"])
+def test_a_risk_is_stored_and_read_back_and_is_no_part_of_the_action(
+    risk: Literal["low", "medium", "high"],
+) -> None:
+    approval = Approval.of("pay", {"amount": 1}, risk=risk)
+    read = form_from_json(form_to_json(approval))
+    assert read == approval
+    assert isinstance(read, Approval)
+    assert (read.risk, read.digest) == (risk, Approval.of("pay", {"amount": 1}).digest)
+
+
+def test_an_action_of_high_risk_cannot_be_remembered() -> None:
+    for scopes in (("once", "session"), ("once", "always"), ("always",)):
+        with pytest.raises(InvalidQuestion, match="each time anew") as refused:
+            Approval.of("pay", risk="high", scopes=scopes)
+        assert [problem.path for problem in refused.value.problems] == ["scopes"]
+    assert Approval.of("pay", risk="high", scopes=("once",)).risk == "high"
 
 
 def test_an_action_does_not_follow_what_happens_to_its_arguments_later() -> None:

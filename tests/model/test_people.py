@@ -1,11 +1,32 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handraise import NotEntitled, Open, Question, Responder
-from handraise.model.people import check_may_respond, may_respond, responder_of
+from handraise import (
+    Answered,
+    Approval,
+    Confirm,
+    Expired,
+    NotEntitled,
+    Open,
+    Outcome,
+    Question,
+    Responder,
+    Vote,
+    Withdrawn,
+)
+from handraise.model.people import (
+    CLIENT_ASSERTED,
+    EMAIL_SENDER,
+    check_evidence,
+    check_may_respond,
+    may_respond,
+    may_see,
+    responder_of,
+)
 from handraise.model.timelines import Step
 
 OPS = Responder("ana", groups=frozenset({"ops", "dev"}))
@@ -64,3 +85,40 @@ def test_a_name_that_no_store_could_keep_or_that_is_no_person_is_refused(by: str
         responder_of(by)
     assert responder_of("ana") == Responder("ana")
     assert responder_of(OPS) is OPS
+
+
+AT = datetime(2026, 11, 15, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "votes", "seen"),
+    [
+        (None, (), False),
+        (Answered(value="a", at=AT, by="ana"), (), True),
+        (Answered(value="a", at=AT, by="bob"), (), False),
+        (Answered(value="a", at=AT, by="bob"), (Vote("ana", "1"),), True),
+        (Answered(value="a", at=AT, source="default"), (Vote("bob", "1"),), False),
+        (Withdrawn(at=AT, by="agent"), (), False),
+        (Expired(at=AT), (), False),
+    ],
+)
+def test_whoever_took_part_may_look_though_they_may_answer_no_more(
+    outcome: Outcome | None,
+    votes: tuple[Vote, ...],
+    seen: bool,  # noqa: FBT001 -- a case
+) -> None:
+    ended = replace(question("bob"), outcome=outcome, votes=votes)
+    assert may_see(ended, Responder("ana")) is seen
+    assert may_see(ended, Responder("bob"))
+    assert may_see(replace(ended, recipients=()), Responder("ana"))
+
+
+@pytest.mark.parametrize("weak", [CLIENT_ASSERTED, EMAIL_SENDER, "webhook-signature", "signed-link"])
+def test_the_word_of_a_program_is_too_little_for_an_action_of_high_risk_only(weak: str) -> None:
+    high = replace(question(), form=Approval.of("pay", risk="high"))
+    with pytest.raises(NotEntitled, match="of high risk"):
+        check_evidence(high, OPS, weak)
+    for evidence in (None, "session", "slack-signature"):
+        check_evidence(high, OPS, evidence)
+    for form in (Approval.of("pay"), Approval.of("pay", risk="low"), Confirm()):
+        check_evidence(replace(high, form=form), OPS, weak)

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from handraise import AlreadySettled, LocalDesk, Outcome, open_desk
+from handraise import AlreadySettled, Desk, Outcome, open_desk
 
 
 async def main(address: str, name: str) -> None:
@@ -24,7 +24,7 @@ async def main(address: str, name: str) -> None:
         print(json.dumps(await roles[work["role"]](desk, name, work)), flush=True)
 
 
-async def answer_everything(desk: LocalDesk, name: str, work: dict[str, Any]) -> dict[str, Any]:
+async def answer_everything(desk: Desk, name: str, work: dict[str, Any]) -> dict[str, Any]:
     """Try to answer each question; report for each who won, as far as this process was told."""
     told: dict[str, Any] = {}
     for question_id in work["ids"]:
@@ -37,7 +37,7 @@ async def answer_everything(desk: LocalDesk, name: str, work: dict[str, Any]) ->
     return told
 
 
-async def rush_to_the_end(desk: LocalDesk, name: str, work: dict[str, Any]) -> dict[str, Any]:
+async def rush_to_the_end(desk: Desk, name: str, work: dict[str, Any]) -> dict[str, Any]:
     """Answer or withdraw some questions at about the moment at which each expires."""
     chance = random.Random(name)
     told: dict[str, Any] = {}
@@ -57,7 +57,7 @@ async def rush_to_the_end(desk: LocalDesk, name: str, work: dict[str, Any]) -> d
     return told
 
 
-async def sweep_until_done(desk: LocalDesk, name: str, work: dict[str, Any]) -> dict[str, Any]:
+async def sweep_until_done(desk: Desk, name: str, work: dict[str, Any]) -> dict[str, Any]:
     """Sweep again and again until every question must have ended."""
     del name
     last = max(expires_at for _, expires_at in work["ends"])

@@ -45,8 +45,8 @@ async def test_ten_thousand_waits_are_all_woken(postgres: str, bell: str) -> Non
         f"{listening} listener, {connected} connections",
         end="",
     )
-    # Twice the interval and the time to read ten thousand rows: machines are noisy.
-    assert late < 2 * POLL + 3
+    # Twice the interval and the time to read ten thousand rows, which is long where the machine does much else.
+    assert late < 2 * POLL + 10
 
 
 async def connections(address: str) -> tuple[int, int]:

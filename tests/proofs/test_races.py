@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Answered, LocalDesk, Outcome, Question, open_desk
+from handraise import Answered, Desk, Outcome, Question, open_desk
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 
@@ -107,7 +107,7 @@ async def ended(racer: asyncio.subprocess.Process) -> None:
     assert await racer.wait() == 0
 
 
-async def outcomes(desk: LocalDesk, questions: list[Question]) -> dict[str, Outcome]:
+async def outcomes(desk: Desk, questions: list[Question]) -> dict[str, Outcome]:
     now = await asyncio.gather(*(desk.get(question.id) for question in questions))
     return {question.id: question.outcome for question in now if question.outcome is not None}
 

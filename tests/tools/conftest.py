@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from handraise import LocalDesk
+from handraise import Desk
 from handraise.testing import ManualClock
 from handraise.testing.contract import MemoryBackend
 
@@ -17,6 +17,6 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def desk(clock: ManualClock) -> AsyncIterator[LocalDesk]:
+async def desk(clock: ManualClock) -> AsyncIterator[Desk]:
     async with MemoryBackend().open(clock=clock, poll_interval=0.01) as desk:
         yield desk

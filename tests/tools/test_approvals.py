@@ -14,9 +14,12 @@ import pytest
 import handraise.blocking
 from handraise import (
     AlreadyConsumed,
+    Approval,
+    Desk,
     InvalidQuestion,
     LocalDesk,
     NotApproved,
+    NotEntitled,
     Question,
     StillPending,
     StoreUnavailable,
@@ -34,7 +37,7 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def desk(clock: ManualClock) -> AsyncIterator[LocalDesk]:
+async def desk(clock: ManualClock) -> AsyncIterator[Desk]:
     async with open_desk("memory:", clock=clock, poll_interval=0.02) as desk:
         yield desk
 
@@ -50,7 +53,7 @@ class Ledger:
         return f"paid {amount} to {to}"
 
 
-async def asked(desk: LocalDesk) -> Question:
+async def asked(desk: Desk) -> Question:
     """The one question that is pending, as soon as there is one."""
     async with asyncio.timeout(SOON):
         while not (page := (await desk.pending()).questions):
@@ -60,7 +63,7 @@ async def asked(desk: LocalDesk) -> Question:
 
 
 @promise("P11")
-async def test_an_async_function_runs_after_it_was_approved(desk: LocalDesk) -> None:
+async def test_an_async_function_runs_after_it_was_approved(desk: Desk) -> None:
     ledger = Ledger()
 
     @requires_approval(desk, prompt="May I pay?")
@@ -80,7 +83,7 @@ async def test_an_async_function_runs_after_it_was_approved(desk: LocalDesk) -> 
     assert (pay.__name__, pay.__doc__) == ("pay", "Pay somebody.")
 
 
-async def test_a_plain_function_is_awaited_and_does_not_block_the_loop(desk: LocalDesk) -> None:
+async def test_a_plain_function_is_awaited_and_does_not_block_the_loop(desk: Desk) -> None:
     @requires_approval(desk)
     def where() -> str:
         return threading.current_thread().name
@@ -120,7 +123,7 @@ def test_an_async_function_on_a_blocking_desk_is_refused() -> None:
 
 @promise("P11")
 @pytest.mark.parametrize("ending", ["deny", "decline", "withdraw", "expire"])
-async def test_nothing_but_an_approval_runs_it(desk: LocalDesk, clock: ManualClock, ending: str) -> None:
+async def test_nothing_but_an_approval_runs_it(desk: Desk, clock: ManualClock, ending: str) -> None:
     ledger = Ledger()
     pay = requires_approval(desk, expires_in=timedelta(hours=1))(ledger.pay)
     calling = asyncio.create_task(pay(1, "ana"))
@@ -142,7 +145,7 @@ async def test_nothing_but_an_approval_runs_it(desk: LocalDesk, clock: ManualClo
 
 
 @promise("P11")
-async def test_the_edited_call_runs(desk: LocalDesk) -> None:
+async def test_the_edited_call_runs(desk: Desk) -> None:
     ledger = Ledger()
     pay = requires_approval(desk, editable=["amount"])(ledger.pay)
     calling = asyncio.create_task(pay(10, "ana"))
@@ -151,7 +154,7 @@ async def test_the_edited_call_runs(desk: LocalDesk) -> None:
     assert await calling == "paid 7.5 to ana"
 
 
-async def test_an_edit_must_fit_the_parameters_type(desk: LocalDesk) -> None:
+async def test_an_edit_must_fit_the_parameters_type(desk: Desk) -> None:
     @requires_approval(desk, editable=["count"])
     async def repeat(count: int, what: str) -> str:
         return what * count
@@ -165,7 +168,7 @@ async def test_an_edit_must_fit_the_parameters_type(desk: LocalDesk) -> None:
 
 
 @promise("P11")
-async def test_the_caller_cannot_change_the_call_while_it_is_decided(desk: LocalDesk) -> None:
+async def test_the_caller_cannot_change_the_call_while_it_is_decided(desk: Desk) -> None:
     done: list[Any] = []
 
     @requires_approval(desk)
@@ -204,7 +207,7 @@ async def test_a_call_with_a_key_finds_the_approval_given_meanwhile_and_runs_onc
 
 
 @promise("P13")
-async def test_a_remembered_approval_runs_the_same_call_again_without_asking(desk: LocalDesk) -> None:
+async def test_a_remembered_approval_runs_the_same_call_again_without_asking(desk: Desk) -> None:
     ledger = Ledger()
     pay = requires_approval(desk, scopes=("once", "session"), conversation="c")(ledger.pay)
     calling = asyncio.create_task(pay(1, "ana"))
@@ -221,6 +224,21 @@ async def test_a_remembered_approval_runs_the_same_call_again_without_asking(des
 
 
 @promise("P11")
+async def test_a_call_of_high_risk_is_asked_as_such_and_never_remembered(desk: Desk) -> None:
+    ledger = Ledger()
+    pay = requires_approval(desk, risk="high")(ledger.pay)
+    calling = asyncio.create_task(pay(10, "ana"))
+    question = await asked(desk)
+    assert isinstance(question.form, Approval)
+    assert question.form.risk == "high"
+    with pytest.raises(NotEntitled, match="of high risk"):
+        await desk.answer(question.id, "approve", by="ana", evidence="client-asserted")
+    await desk.answer(question.id, "approve", by="ana", evidence="session")
+    assert await calling == "paid 10.0 to ana"
+    with pytest.raises(InvalidQuestion, match="each time anew"):
+        await requires_approval(desk, risk="high", scopes=("once", "always"))(ledger.pay)(10, "ana")
+
+
 async def test_a_lost_database_never_means_approved() -> None:
     ledger = Ledger()
     async with open_desk("memory:") as desk:
@@ -229,6 +247,7 @@ async def test_a_lost_database_never_means_approved() -> None:
         async def lost(*_: Any, **__: Any) -> bool:
             raise StoreUnavailable("gone")
 
+        assert isinstance(desk, LocalDesk)
         desk._engine.store.consume = lost  # type: ignore[method-assign]  # noqa: SLF001 -- the fault to inject
         calling = asyncio.create_task(pay(1, "ana"))
         await desk.answer((await asked(desk)).id, "approve", by="bob")
@@ -237,7 +256,7 @@ async def test_a_lost_database_never_means_approved() -> None:
     assert ledger.paid == []
 
 
-async def test_a_wait_of_its_own_may_time_out(desk: LocalDesk) -> None:
+async def test_a_wait_of_its_own_may_time_out(desk: Desk) -> None:
     with pytest.raises(StillPending):
         await desk.approve(handraise.Approval.of("pay", {"amount": 1}), key="k", timeout=0.01)
     question = await asked(desk)
@@ -247,7 +266,7 @@ async def test_a_wait_of_its_own_may_time_out(desk: LocalDesk) -> None:
     assert action.arguments == {"amount": 1}
 
 
-async def test_arguments_that_are_not_json_cannot_be_frozen(desk: LocalDesk) -> None:
+async def test_arguments_that_are_not_json_cannot_be_frozen(desk: Desk) -> None:
     pay = requires_approval(desk)(Ledger().pay)
     with pytest.raises(InvalidQuestion, match="amount"):
         await pay(timedelta(1), "ana")  # type: ignore[arg-type]  # on purpose
@@ -260,7 +279,7 @@ async def test_arguments_that_are_not_json_cannot_be_frozen(desk: LocalDesk) -> 
     assert (await desk.pending()).questions == []
 
 
-async def test_arguments_have_the_functions_own_types_when_it_runs(desk: LocalDesk) -> None:
+async def test_arguments_have_the_functions_own_types_when_it_runs(desk: Desk) -> None:
     got: list[Any] = []
 
     @requires_approval(desk, editable=["when"])
@@ -292,7 +311,7 @@ def test_a_function_without_a_name_is_refused() -> None:
         requires_approval(desk)(lambda: None)
 
 
-async def test_positional_only_parameters_work(desk: LocalDesk) -> None:
+async def test_positional_only_parameters_work(desk: Desk) -> None:
     @requires_approval(desk)
     async def power(base: int, exponent: int, /, *, scale: int = 1) -> int:
         return scale * int(base**exponent)

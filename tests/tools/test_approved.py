@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from handraise import LocalDesk, Question, QuestionNotFound, open_desk
+from handraise import Desk, Question, QuestionNotFound, open_desk
 from handraise.testing import promise
 from handraise.tools import (
     ApprovedTool,
@@ -39,7 +39,7 @@ class Shop:
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[LocalDesk]:
+async def desk() -> AsyncIterator[Desk]:
     async with open_desk("memory:") as desk:
         yield desk
 
@@ -49,18 +49,18 @@ def shop() -> Shop:
     return Shop()
 
 
-def tool_for(desk: LocalDesk, shop: Shop, **options: Any) -> ApprovedTool:
+def tool_for(desk: Desk, shop: Shop, **options: Any) -> ApprovedTool:
     return ApprovedTool(shop.refund, desk=desk, conversation="c", **options)
 
 
-async def asked(desk: LocalDesk) -> Question:
+async def asked(desk: Desk) -> Question:
     async with asyncio.timeout(SOON):
         while not (page := (await desk.pending()).questions):
             await asyncio.sleep(0)
     return page[0]
 
 
-def test_its_schema_comes_from_the_function(desk: LocalDesk, shop: Shop) -> None:
+def test_its_schema_comes_from_the_function(desk: Desk, shop: Shop) -> None:
     spec = tool_for(desk, shop).spec
     assert spec.name == "refund"
     assert spec.description == "Pay an order's money back.\nA person must approve it first."
@@ -69,7 +69,7 @@ def test_its_schema_comes_from_the_function(desk: LocalDesk, shop: Shop) -> None
 
 
 @promise("P11")
-async def test_it_runs_when_approved_and_tells_the_model_what_came_of_it(desk: LocalDesk, shop: Shop) -> None:
+async def test_it_runs_when_approved_and_tells_the_model_what_came_of_it(desk: Desk, shop: Shop) -> None:
     tool = tool_for(desk, shop)
     calling = asyncio.create_task(tool.execute('{"order": "A-17", "amount": 40}', call_id="call_1"))
     question = await asked(desk)
@@ -91,9 +91,7 @@ async def test_it_runs_when_approved_and_tells_the_model_what_came_of_it(desk: L
 
 
 @promise("P11")
-async def test_a_denial_reaches_the_model_with_its_reason_and_nothing_runs(
-    desk: LocalDesk, shop: Shop
-) -> None:
+async def test_a_denial_reaches_the_model_with_its_reason_and_nothing_runs(desk: Desk, shop: Shop) -> None:
     calling = asyncio.create_task(tool_for(desk, shop).execute({"order": "A-17"}))
     question = await asked(desk)
     submission = {
@@ -113,7 +111,7 @@ async def test_a_denial_reaches_the_model_with_its_reason_and_nothing_runs(
 
 
 @promise("P11")
-async def test_edited_arguments_run_instead(desk: LocalDesk, shop: Shop) -> None:
+async def test_edited_arguments_run_instead(desk: Desk, shop: Shop) -> None:
     tool = tool_for(desk, shop, editable=["amount"])
     calling = asyncio.create_task(tool.execute({"order": "A-17", "amount": 40}))
     question = await asked(desk)
@@ -127,7 +125,7 @@ async def test_edited_arguments_run_instead(desk: LocalDesk, shop: Shop) -> None
     assert (await calling).value["output"] == "refunded 10.0"
 
 
-async def test_a_function_that_fails_tells_the_model_why(desk: LocalDesk, shop: Shop) -> None:
+async def test_a_function_that_fails_tells_the_model_why(desk: Desk, shop: Shop) -> None:
     calling = asyncio.create_task(tool_for(desk, shop).execute({"order": "A-17", "amount": 5000}))
     await desk.answer((await asked(desk)).id, "approve", by="ana")
     result = await calling
@@ -153,7 +151,7 @@ async def test_a_call_made_again_after_a_restart_does_not_run_twice(tmp_path: Pa
 
 
 @promise("P13")
-async def test_a_remembered_approval_runs_the_same_call_without_asking(desk: LocalDesk, shop: Shop) -> None:
+async def test_a_remembered_approval_runs_the_same_call_without_asking(desk: Desk, shop: Shop) -> None:
     shown: list[AskEvent] = []
     tool = tool_for(desk, shop, scopes=("once", "session"), emit=shown.append)
     calling = asyncio.create_task(tool.execute({"order": "A-17"}, call_id="call_1"))
@@ -173,7 +171,7 @@ async def test_a_remembered_approval_runs_the_same_call_without_asking(desk: Loc
     assert isinstance(await tool.start({"order": "B-18"}, call_id="call_3"), Interrupt)
 
 
-async def test_what_nobody_could_be_shown_is_undelivered_and_not_run(desk: LocalDesk, shop: Shop) -> None:
+async def test_what_nobody_could_be_shown_is_undelivered_and_not_run(desk: Desk, shop: Shop) -> None:
     def broken(_: AskEvent) -> None:
         raise ConnectionError("no chat surface")
 
@@ -187,7 +185,7 @@ async def test_what_nobody_could_be_shown_is_undelivered_and_not_run(desk: Local
     "arguments", ["not JSON", "[]", {}, {"order": 7}, {"order": "A", "x": 1}, {"order": None}]
 )
 async def test_arguments_that_do_not_fit_are_told_to_the_model(
-    desk: LocalDesk, shop: Shop, arguments: Any
+    desk: Desk, shop: Shop, arguments: Any
 ) -> None:
     result = await tool_for(desk, shop).execute(arguments, call_id="call_1")
     assert result.status == "invalid"
@@ -195,12 +193,12 @@ async def test_arguments_that_do_not_fit_are_told_to_the_model(
     assert (await desk.pending()).questions == []
 
 
-def test_it_belongs_to_a_conversation(desk: LocalDesk, shop: Shop) -> None:
+def test_it_belongs_to_a_conversation(desk: Desk, shop: Shop) -> None:
     with pytest.raises(TypeError, match="belongs to a conversation"):
         ApprovedTool(shop.refund, desk=desk)
 
 
-async def test_it_resumes_only_its_own_questions(desk: LocalDesk, shop: Shop) -> None:
+async def test_it_resumes_only_its_own_questions(desk: Desk, shop: Shop) -> None:
     parked = await tool_for(desk, shop).start({"order": "A-17"}, call_id="call_1")
     assert isinstance(parked, Interrupt)
     still = await tool_for(desk, shop).resume(parked.question_ids, timeout=0.01)
@@ -214,7 +212,7 @@ async def test_it_resumes_only_its_own_questions(desk: LocalDesk, shop: Shop) ->
 
 
 @promise("P11")
-async def test_an_approval_of_one_tool_does_not_run_another(desk: LocalDesk, shop: Shop) -> None:
+async def test_an_approval_of_one_tool_does_not_run_another(desk: Desk, shop: Shop) -> None:
     def look(order: str, amount: float = 1.0) -> str:
         return f"looked at {order} for {amount}"
 
@@ -229,7 +227,7 @@ async def test_an_approval_of_one_tool_does_not_run_another(desk: LocalDesk, sho
 
 
 @promise("P11")
-async def test_resuming_without_patience_runs_what_was_approved(desk: LocalDesk, shop: Shop) -> None:
+async def test_resuming_without_patience_runs_what_was_approved(desk: Desk, shop: Shop) -> None:
     tool = tool_for(desk, shop)
     parked = await tool.start({"order": "A-17"}, call_id="call_1")
     assert isinstance(parked, Interrupt)
@@ -238,7 +236,7 @@ async def test_resuming_without_patience_runs_what_was_approved(desk: LocalDesk,
     assert (await tool.resume(parked.question_ids, timeout=0)).value["output"] == "refunded 1.0"
 
 
-async def test_a_call_id_used_again_for_something_else_is_refused(desk: LocalDesk, shop: Shop) -> None:
+async def test_a_call_id_used_again_for_something_else_is_refused(desk: Desk, shop: Shop) -> None:
     await tool_for(desk, shop).start({"order": "A-17"}, call_id="call_1")
     other = await tool_for(desk, shop).start({"order": "B-18"}, call_id="call_1")
     assert isinstance(other, ToolResult)
@@ -246,7 +244,7 @@ async def test_a_call_id_used_again_for_something_else_is_refused(desk: LocalDes
 
 
 async def test_a_call_made_again_by_a_tool_set_up_otherwise_finds_its_question(
-    desk: LocalDesk, shop: Shop
+    desk: Desk, shop: Shop
 ) -> None:
     first = await tool_for(desk, shop).start({"order": "A-17"}, call_id="call_1")
     again = await tool_for(desk, shop, expires_in=60).start({"order": "A-17"}, call_id="call_1")

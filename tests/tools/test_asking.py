@@ -13,8 +13,8 @@ import pytest
 
 from handraise import (
     Choice,
+    Desk,
     InvalidQuestion,
-    LocalDesk,
     MultiChoice,
     Open,
     Page,
@@ -39,7 +39,7 @@ SOON = 10.0
 DEPLOY = {"prompt": "Which strategy?", "options": ["Blue-green", "Canary"]}
 
 
-async def pending(desk: LocalDesk, count: int = 1) -> list[Question]:
+async def pending(desk: Desk, count: int = 1) -> list[Question]:
     """The pending questions, once there are as many."""
     async with asyncio.timeout(SOON):
         while len(found := (await desk.pending()).questions) != count:
@@ -54,7 +54,7 @@ async def after(call: Awaitable[ToolResult], then: Awaitable[Any]) -> ToolResult
     return result
 
 
-async def answer(desk: LocalDesk, *values: Any) -> None:
+async def answer(desk: Desk, *values: Any) -> None:
     for question, value in zip(await pending(desk, len(values)), values, strict=True):
         await desk.answer(question.id, value, by="ana")
 
@@ -65,24 +65,22 @@ async def started(tool: AskingTool, arguments: Any, call_id: str | None = None) 
     return interrupt
 
 
-async def question_of(desk: LocalDesk, tool: AskingTool, arguments: Any) -> Question:
+async def question_of(desk: Desk, tool: AskingTool, arguments: Any) -> Question:
     return await desk.get((await started(tool, arguments)).question_ids[0])
 
 
 @pytest.fixture
-def hir(desk: LocalDesk) -> AskingTool:
+def hir(desk: Desk) -> AskingTool:
     return human_intervention_request(desk, conversation="c")
 
 
 @pytest.fixture
-def clarifying(desk: LocalDesk) -> AskingTool:
+def clarifying(desk: Desk) -> AskingTool:
     return clarify(desk, conversation="c")
 
 
 class TestWhatIsAsked:
-    async def test_an_intervention_is_a_choice_between_its_options(
-        self, desk: LocalDesk, hir: AskingTool
-    ) -> None:
+    async def test_an_intervention_is_a_choice_between_its_options(self, desk: Desk, hir: AskingTool) -> None:
         question = await question_of(desk, hir, {**DEPLOY, "context": {"from": "v1"}})
         assert question.prompt == "Which strategy?"
         assert question.form == Choice.of("Blue-green", "Canary")
@@ -91,42 +89,40 @@ class TestWhatIsAsked:
         assert question.asker == "agent"
 
     async def test_arguments_may_be_the_json_text_that_the_model_sent(
-        self, desk: LocalDesk, hir: AskingTool
+        self, desk: Desk, hir: AskingTool
     ) -> None:
         assert (await question_of(desk, hir, json.dumps(DEPLOY))).form == Choice.of("Blue-green", "Canary")
 
-    async def test_a_clarification_without_choices_is_open(
-        self, desk: LocalDesk, clarifying: AskingTool
-    ) -> None:
+    async def test_a_clarification_without_choices_is_open(self, desk: Desk, clarifying: AskingTool) -> None:
         empty: Any = {"question": "Why?", "choices": [], "questions": None, "multi_select": False}
         for arguments in ({"question": "Why?"}, empty):
             assert (await question_of(desk, clarifying, arguments)).form == Open()
 
     async def test_a_clarification_with_choices_also_takes_an_answer_of_ones_own(
-        self, desk: LocalDesk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskingTool
     ) -> None:
         question = await question_of(desk, clarifying, {"question": "Which?", "choices": ["a", "b"]})
         assert question.form == Choice.of("a", "b", allow_other=True)
 
     async def test_several_choices_may_be_selected_where_the_model_says_so(
-        self, desk: LocalDesk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskingTool
     ) -> None:
         arguments = {"question": "Which?", "choices": ["a", "b"], "multi_select": True}
         assert (await question_of(desk, clarifying, arguments)).form == MultiChoice.of(
             "a", "b", allow_other=True
         )
 
-    async def test_choices_are_coerced_first(self, desk: LocalDesk, clarifying: AskingTool) -> None:
+    async def test_choices_are_coerced_first(self, desk: Desk, clarifying: AskingTool) -> None:
         raw = json.dumps([{"description": "Red"}, " Blue ", {"name": "x"}, "blue"])
         question = await question_of(desk, clarifying, {"question": "Which?", "choices": raw})
         assert question.form == Choice.of("Red", "Blue", allow_other=True)
 
-    async def test_a_clarifying_question_is_open_and_says_why(self, desk: LocalDesk) -> None:
+    async def test_a_clarifying_question_is_open_and_says_why(self, desk: Desk) -> None:
         tool = ask_clarifying_question(desk, conversation="c")
         question = await question_of(desk, tool, {"question": "Which file?", "context": "There are two."})
         assert (question.prompt, question.form, question.context) == ("Which file?", Open(), "There are two.")
 
-    async def test_only_clarify_expires_by_itself(self, desk: LocalDesk) -> None:
+    async def test_only_clarify_expires_by_itself(self, desk: Desk) -> None:
         for tool, arguments, wanted in zip(
             asking_tools(desk, conversation="c"),
             ({"question": "a?"}, {"question": "b?"}, DEPLOY),
@@ -136,15 +132,15 @@ class TestWhatIsAsked:
             question = await question_of(desk, tool, arguments)
             assert (question.timeline and question.timeline.expire) == wanted
 
-    async def test_clarify_waits_for_ever_where_it_is_told_to(self, desk: LocalDesk) -> None:
+    async def test_clarify_waits_for_ever_where_it_is_told_to(self, desk: Desk) -> None:
         tool = clarify(desk, conversation="c", expires_in=None)
         assert (await question_of(desk, tool, {"question": "Why?"})).expires_at is None
 
-    async def test_recipients_are_passed_on(self, desk: LocalDesk) -> None:
+    async def test_recipients_are_passed_on(self, desk: Desk) -> None:
         tool = human_intervention_request(desk, conversation="c", recipients=["ana"])
         assert (await question_of(desk, tool, DEPLOY)).recipients == ("ana",)
 
-    async def test_the_record_keeps_the_call_that_asked(self, desk: LocalDesk, hir: AskingTool) -> None:
+    async def test_the_record_keeps_the_call_that_asked(self, desk: Desk, hir: AskingTool) -> None:
         question = await desk.get((await started(hir, DEPLOY, "call_1")).question_ids[0])
         assert question.tool_call == "call_1"
         assert question.state["tool"] == "human_intervention_request"
@@ -217,7 +213,7 @@ class TestWhatCannotBeAsked:
         ],
     )
     async def test_junk_is_a_result_that_says_where_and_what(
-        self, desk: LocalDesk, clarifying: AskingTool, arguments: Any, path: str, message: str
+        self, desk: Desk, clarifying: AskingTool, arguments: Any, path: str, message: str
     ) -> None:
         for result in (await clarifying.execute(arguments), await clarifying.start(arguments, call_id="c1")):
             assert isinstance(result, ToolResult)
@@ -256,15 +252,13 @@ class TestWhatCannotBeAsked:
             assert (result.status, result.problems[0].path) == ("invalid", "call_id")
 
     async def test_a_batch_with_one_bad_question_leaves_none_pending(
-        self, desk: LocalDesk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskingTool
     ) -> None:
         result = await clarifying.execute({"questions": ["fine?", "a" * 10_001]})
         assert result.status == "invalid"
         assert (await desk.pending()).questions == []
 
-    async def test_the_programs_own_mistake_is_raised_and_not_blamed_on_the_model(
-        self, desk: LocalDesk
-    ) -> None:
+    async def test_the_programs_own_mistake_is_raised_and_not_blamed_on_the_model(self, desk: Desk) -> None:
         tool = human_intervention_request(desk, conversation="c", recipients=["agent"])
         with pytest.raises(InvalidQuestion, match="whoever asks cannot answer"):
             await tool.execute(DEPLOY)
@@ -272,7 +266,7 @@ class TestWhatCannotBeAsked:
 
 class TestWhatComesBack:
     async def test_an_answer_with_its_value_its_text_and_its_source(
-        self, desk: LocalDesk, hir: AskingTool
+        self, desk: Desk, hir: AskingTool
     ) -> None:
         options = [{"id": "bg", "label": "Blue-green"}, "Canary"]
         result = await after(
@@ -282,7 +276,7 @@ class TestWhatComesBack:
         assert (result.source, result.by) == ("person", "ana")
 
     async def test_an_answer_that_does_not_fit_keeps_the_call_waiting(
-        self, desk: LocalDesk, hir: AskingTool
+        self, desk: Desk, hir: AskingTool
     ) -> None:
         async def person() -> None:
             [question] = await pending(desk)
@@ -292,7 +286,7 @@ class TestWhatComesBack:
 
         assert (await after(hir.execute(DEPLOY), person())).text == "Canary"
 
-    async def test_a_refusal_is_declined(self, desk: LocalDesk, hir: AskingTool) -> None:
+    async def test_a_refusal_is_declined(self, desk: Desk, hir: AskingTool) -> None:
         async def person() -> None:
             await desk.decline((await pending(desk))[0].id, by="ana", reason="not mine")
 
@@ -301,7 +295,7 @@ class TestWhatComesBack:
 
     @promise("P10", "P13")
     async def test_a_clarification_expires_instead_of_hanging(
-        self, desk: LocalDesk, clarifying: AskingTool, clock: ManualClock
+        self, desk: Desk, clarifying: AskingTool, clock: ManualClock
     ) -> None:
         async def time_passes() -> None:
             await pending(desk)
@@ -310,16 +304,14 @@ class TestWhatComesBack:
         result = await after(clarifying.execute({"question": "Why?"}), time_passes())
         assert (result.status, result.value, result.source) == ("expired", None, None)
 
-    async def test_a_withdrawn_question_says_so(self, desk: LocalDesk, hir: AskingTool) -> None:
+    async def test_a_withdrawn_question_says_so(self, desk: Desk, hir: AskingTool) -> None:
         async def asker() -> None:
             await desk.withdraw((await pending(desk))[0].id, reason="changed my mind")
 
         result = await after(hir.execute(DEPLOY), asker())
         assert (result.status, result.reason) == ("withdrawn", "changed my mind")
 
-    async def test_a_cancelled_call_leaves_its_question_pending(
-        self, desk: LocalDesk, hir: AskingTool
-    ) -> None:
+    async def test_a_cancelled_call_leaves_its_question_pending(self, desk: Desk, hir: AskingTool) -> None:
         call = asyncio.create_task(hir.execute(DEPLOY, call_id="call_1"))
         [question] = await pending(desk)
         call.cancel()
@@ -331,7 +323,7 @@ class TestWhatComesBack:
 
 class TestBatches:
     async def test_answers_come_back_for_each_question_by_our_own_ids(
-        self, desk: LocalDesk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskingTool
     ) -> None:
         batch = {
             "questions": [
@@ -352,7 +344,7 @@ class TestBatches:
         assert len({each.question_id for each in result.responses}) == 3
 
     async def test_one_that_expires_does_not_lose_the_answers_of_the_others(
-        self, desk: LocalDesk, clarifying: AskingTool, clock: ManualClock
+        self, desk: Desk, clarifying: AskingTool, clock: ManualClock
     ) -> None:
         async def person() -> None:
             first, _ = await pending(desk, 2)
@@ -366,16 +358,16 @@ class TestBatches:
             ("expired", None),
         ]
 
-    async def test_a_batch_may_come_as_its_json_text(self, desk: LocalDesk, clarifying: AskingTool) -> None:
+    async def test_a_batch_may_come_as_its_json_text(self, desk: Desk, clarifying: AskingTool) -> None:
         result = await after(clarifying.execute({"questions": '["Why?", "When?"]'}), answer(desk, "a", "b"))
         assert [each.question for each in result.responses] == ["Why?", "When?"]
 
-    async def test_a_batch_of_one_is_a_batch(self, desk: LocalDesk, clarifying: AskingTool) -> None:
+    async def test_a_batch_of_one_is_a_batch(self, desk: Desk, clarifying: AskingTool) -> None:
         result = await after(clarifying.execute({"questions": ["Why?"]}), answer(desk, "because"))
         assert [each.value for each in result.responses] == ["because"]
 
     async def test_a_batch_executed_again_asks_nothing_twice(
-        self, desk: LocalDesk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskingTool
     ) -> None:
         batch = {"questions": [{"question": "Why?", "id": 7}, "When?"]}
         interrupt = await started(clarifying, batch, "call_1")
@@ -385,7 +377,7 @@ class TestBatches:
         assert await clarifying.resume(interrupt.question_ids) == result
 
     async def test_the_same_question_twice_in_a_batch_is_asked_once(
-        self, desk: LocalDesk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskingTool
     ) -> None:
         result = await after(
             clarifying.execute({"questions": ["Why?", "Why?"]}, call_id="call_1"), answer(desk, "because")
@@ -394,7 +386,7 @@ class TestBatches:
 
 
 class TestInterrupts:
-    async def test_it_carries_what_to_show_and_the_way_back(self, desk: LocalDesk, hir: AskingTool) -> None:
+    async def test_it_carries_what_to_show_and_the_way_back(self, desk: Desk, hir: AskingTool) -> None:
         interrupt = await started(hir, {**DEPLOY, "context": {"from": "v1"}}, "call_1")
         [question] = await pending(desk)
         assert (interrupt.tool, interrupt.conversation, interrupt.call_id) == (
@@ -437,14 +429,12 @@ class TestInterrupts:
             tool = human_intervention_request(desk, conversation="c")
             assert (await tool.resume(interrupt.question_ids)).text == "Canary"
 
-    async def test_resuming_too_early_changes_nothing(self, desk: LocalDesk, hir: AskingTool) -> None:
+    async def test_resuming_too_early_changes_nothing(self, desk: Desk, hir: AskingTool) -> None:
         interrupt = await started(hir, DEPLOY)
         assert (await hir.resume(interrupt.question_ids, timeout=0.01)).status == "still_pending"
         assert (await desk.get(interrupt.question_ids[0])).status is Status.PENDING
 
-    async def test_a_batch_says_which_are_still_pending(
-        self, desk: LocalDesk, clarifying: AskingTool
-    ) -> None:
+    async def test_a_batch_says_which_are_still_pending(self, desk: Desk, clarifying: AskingTool) -> None:
         interrupt = await started(clarifying, {"questions": ["Why?", "When?"]})
         await desk.answer(interrupt.question_ids[1], "now", by="ana")
         result = await clarifying.resume(interrupt.question_ids, timeout=0.01)
@@ -452,7 +442,7 @@ class TestInterrupts:
         assert result.status == "still_pending"
 
     async def test_a_question_of_another_conversation_cannot_be_resumed(
-        self, desk: LocalDesk, hir: AskingTool
+        self, desk: Desk, hir: AskingTool
     ) -> None:
         interrupt = await started(hir, DEPLOY)
         for other in (desk, desk.at(asker="other"), desk.at("elsewhere")):
@@ -463,7 +453,7 @@ class TestInterrupts:
 
 class TestEmitting:
     @promise("P5")
-    async def test_people_are_shown_what_is_stored(self, desk: LocalDesk) -> None:
+    async def test_people_are_shown_what_is_stored(self, desk: Desk) -> None:
         shown: list[tuple[AskEvent, Question]] = []
 
         async def emit(event: AskEvent) -> None:
@@ -473,14 +463,14 @@ class TestEmitting:
         assert [event for event, _ in shown] == list(interrupt.events)
         assert [stored.status for _, stored in shown] == ["pending"]
 
-    async def test_a_plain_function_can_show_it_too(self, desk: LocalDesk) -> None:
+    async def test_a_plain_function_can_show_it_too(self, desk: Desk) -> None:
         shown: list[AskEvent] = []
         await started(clarify(desk, conversation="c", emit=shown.append), {"questions": ["a?", "b?"]})
         assert [event.prompt for event in shown] == ["a?", "b?"]
 
     @promise("P13")
     async def test_what_cannot_be_shown_is_withdrawn_and_reported_as_undelivered(
-        self, desk: LocalDesk, caplog: pytest.LogCaptureFixture
+        self, desk: Desk, caplog: pytest.LogCaptureFixture
     ) -> None:
         def emit(_: AskEvent) -> None:
             raise ConnectionResetError("the stream is gone")
@@ -497,7 +487,7 @@ class TestEmitting:
             assert (await desk.get(result.question_id)).status is Status.WITHDRAWN
         assert "could not show its question" in caplog.text
 
-    async def test_a_batch_that_is_shown_in_part_is_taken_back_whole(self, desk: LocalDesk) -> None:
+    async def test_a_batch_that_is_shown_in_part_is_taken_back_whole(self, desk: Desk) -> None:
         shown: list[AskEvent] = []
 
         async def emit(event: AskEvent) -> None:
@@ -514,7 +504,7 @@ class TestEmitting:
         ]
         assert (await desk.pending()).questions == []
 
-    async def test_an_answer_that_came_before_the_showing_failed_counts(self, desk: LocalDesk) -> None:
+    async def test_an_answer_that_came_before_the_showing_failed_counts(self, desk: Desk) -> None:
         async def emit(event: AskEvent) -> None:
             await desk.answer(event.question_id, "Canary", by="ana")
             raise RuntimeError
@@ -522,7 +512,7 @@ class TestEmitting:
         result = await human_intervention_request(desk, conversation="c", emit=emit).execute(DEPLOY)
         assert (result.status, result.text) == ("answered", "Canary")
 
-    async def test_a_call_that_joined_anothers_question_does_not_take_it_away(self, desk: LocalDesk) -> None:
+    async def test_a_call_that_joined_anothers_question_does_not_take_it_away(self, desk: Desk) -> None:
         interrupt = await started(human_intervention_request(desk, conversation="c"), DEPLOY, "call_1")
 
         def emit(_: AskEvent) -> None:
@@ -534,7 +524,7 @@ class TestEmitting:
             assert (result.status, result.question_id) == ("undelivered", interrupt.question_ids[0])
         assert (await desk.get(interrupt.question_ids[0])).status is Status.PENDING
 
-    async def test_a_call_made_again_shows_the_same_question_again(self, desk: LocalDesk) -> None:
+    async def test_a_call_made_again_shows_the_same_question_again(self, desk: Desk) -> None:
         shown: list[AskEvent] = []
         tool = human_intervention_request(desk, conversation="c", emit=shown.append)
         first = await started(tool, DEPLOY, "call_1")
@@ -542,7 +532,7 @@ class TestEmitting:
         assert first.question_ids == again.question_ids == tuple({each.question_id for each in shown})
         assert len(shown) == 2
 
-    async def test_a_settled_question_is_not_shown_again(self, desk: LocalDesk) -> None:
+    async def test_a_settled_question_is_not_shown_again(self, desk: Desk) -> None:
         shown: list[AskEvent] = []
         tool = human_intervention_request(desk, conversation="c", emit=shown.append)
         await started(tool, DEPLOY, "call_1")
@@ -551,7 +541,7 @@ class TestEmitting:
         assert len(shown) == 1
 
 
-def blind(desk: LocalDesk, monkeypatch: pytest.MonkeyPatch) -> LocalDesk:
+def blind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A desk as of a process that looked before any of the others had posted."""
     early = desk.at()
 
@@ -591,7 +581,7 @@ class TestAskingAgain:
         assert (ids, result.text) == ({result.question_id}, "Canary")
 
     async def test_a_restarted_loop_that_is_set_up_otherwise_keeps_the_question_as_it_was_asked(
-        self, desk: LocalDesk
+        self, desk: Desk
     ) -> None:
         first = await started(clarify(desk, conversation="c"), {"question": "Why?"}, "call_1")
         patient = clarify(desk, conversation="c", expires_in=None)
@@ -610,7 +600,7 @@ class TestAskingAgain:
         assert len({call.question_ids for call in calls}) == 1
         assert {each.text for each in results} == {"Canary"}
 
-    async def test_two_calls_of_one_question_wait_together(self, desk: LocalDesk) -> None:
+    async def test_two_calls_of_one_question_wait_together(self, desk: Desk) -> None:
         shown: list[AskEvent] = []
         tool = human_intervention_request(desk, conversation="c", emit=shown.append)
 
@@ -637,9 +627,7 @@ class TestAskingAgain:
                 await answer(desk, "Canary")
         assert len(set(ids)) == 5
 
-    async def test_calls_with_and_without_an_id_join_each_other(
-        self, desk: LocalDesk, hir: AskingTool
-    ) -> None:
+    async def test_calls_with_and_without_an_id_join_each_other(self, desk: Desk, hir: AskingTool) -> None:
         with_id = await started(hir, DEPLOY, "call_1")
         without = await started(hir, DEPLOY)
         assert with_id.question_ids == without.question_ids
@@ -647,7 +635,7 @@ class TestAskingAgain:
         without = await started(hir, DEPLOY)
         assert (await started(hir, DEPLOY, "call_2")).question_ids == without.question_ids
 
-    async def test_an_equal_question_is_found_among_many(self, desk: LocalDesk, hir: AskingTool) -> None:
+    async def test_an_equal_question_is_found_among_many(self, desk: Desk, hir: AskingTool) -> None:
         for number in range(60):
             await desk.post(f"{number}?", conversation="c")
         first = await started(hir, DEPLOY, "call_1")
@@ -672,7 +660,7 @@ class TestAskingAgain:
     @CALL_IDS
     @promise("P8")
     async def test_never_across_tools_conversations_askers_or_workspaces(
-        self, desk: LocalDesk, call_id: CallId
+        self, desk: Desk, call_id: CallId
     ) -> None:
         ask = {"question": "Why?"}
         tools = [
@@ -708,14 +696,14 @@ class TestAskingAgain:
 
     @CALL_IDS
     async def test_a_process_that_looked_too_early_gets_the_same_question(
-        self, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch, call_id: CallId
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch, call_id: CallId
     ) -> None:
         first = await started(clarify(desk, conversation="c"), {"question": "Why?"}, call_id(1))
         patient = clarify(blind(desk, monkeypatch), conversation="c", expires_in=None)
         assert (await started(patient, {"question": "Why?"}, call_id(1))).question_ids == first.question_ids
 
     async def test_a_key_that_somebody_takes_meanwhile_does_not_stop_a_call(
-        self, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         elsewhere = human_intervention_request(desk.at("elsewhere"), conversation="c")
         key = (await question_of(desk.at("elsewhere"), elsewhere, DEPLOY)).key
@@ -724,7 +712,7 @@ class TestAskingAgain:
         tool = human_intervention_request(blind(desk, monkeypatch), conversation="c")
         assert (await question_of(desk, tool, DEPLOY)).key == key.removesuffix(":1") + ":2"
 
-    async def test_long_names_make_keys_that_fit(self, desk: LocalDesk) -> None:
+    async def test_long_names_make_keys_that_fit(self, desk: Desk) -> None:
         tool = human_intervention_request(desk, conversation="c" * 200)
         question = await desk.get((await started(tool, DEPLOY, "i" * 200)).question_ids[0])
         assert question.key is not None

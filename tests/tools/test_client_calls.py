@@ -13,9 +13,9 @@ from handraise import (
     AlreadySettled,
     Approval,
     Confirm,
+    Desk,
     EventKind,
     InvalidAnswer,
-    LocalDesk,
     MultiChoice,
     NotEntitled,
     QuestionNotFound,
@@ -41,14 +41,14 @@ DEPLOY = {
 }
 
 
-async def ask(desk: LocalDesk, arguments: Any = DEPLOY, call_id: str | None = "call_1") -> str:
+async def ask(desk: Desk, arguments: Any = DEPLOY, call_id: str | None = "call_1") -> str:
     """The id of the question behind a model's call."""
     interrupt = await human_intervention_request(desk, conversation="c").start(arguments, call_id=call_id)
     assert isinstance(interrupt, Interrupt)
     return interrupt.question_ids[0]
 
 
-async def approval(desk: LocalDesk, **options: Any) -> str:
+async def approval(desk: Desk, **options: Any) -> str:
     form = Approval.of("pay", {"amount": 40, "to": "A-17"}, editable=["amount"], **options)
     return (await desk.post("Pay?", form=form, conversation="c", tool_call="call_1")).id
 
@@ -63,7 +63,7 @@ def arguments_in(message: dict[str, Any]) -> dict[str, Any]:
 
 
 class TestDrawing:
-    async def test_a_question_is_a_clients_call_that_carries_the_models(self, desk: LocalDesk) -> None:
+    async def test_a_question_is_a_clients_call_that_carries_the_models(self, desk: Desk) -> None:
         question = await desk.get(await ask(desk))
         message = client_message(question)
         hitl = f"hitl_{question.id}"
@@ -86,7 +86,7 @@ class TestDrawing:
             "toolCallStatus": {hitl: {"complete": False}},
         }
 
-    async def test_a_settled_question_is_complete_and_shows_the_choice(self, desk: LocalDesk) -> None:
+    async def test_a_settled_question_is_complete_and_shows_the_choice(self, desk: Desk) -> None:
         question = await desk.answer(await ask(desk), "Canary", by="ana")
         assert question.outcome is not None
         assert client_message(question)["toolCallStatus"] == {
@@ -96,13 +96,11 @@ class TestDrawing:
             }
         }
 
-    async def test_a_question_that_ended_otherwise_is_complete_without_a_result(
-        self, desk: LocalDesk
-    ) -> None:
+    async def test_a_question_that_ended_otherwise_is_complete_without_a_result(self, desk: Desk) -> None:
         question = await desk.decline(await ask(desk), by="ana")
         assert client_message(question)["toolCallStatus"] == {f"hitl_{question.id}": {"complete": True}}
 
-    async def test_an_approval_has_its_own_call_and_options(self, desk: LocalDesk) -> None:
+    async def test_an_approval_has_its_own_call_and_options(self, desk: Desk) -> None:
         question = await desk.get(await approval(desk, scopes=["once", "session", "always"]))
         message = client_message(question)
         assert message["tool_calls"][0]["id"] == f"approval_{question.id}"
@@ -119,7 +117,7 @@ class TestDrawing:
             "rememberFor": 30 * 86_400,
         }
 
-    async def test_an_approval_for_once_offers_only_that(self, desk: LocalDesk) -> None:
+    async def test_an_approval_for_once_offers_only_that(self, desk: Desk) -> None:
         message = client_message(await desk.get(await approval(desk)))
         assert arguments_in(message)["options"] == ["deny", "once"]
 
@@ -132,20 +130,20 @@ class TestDrawing:
         ],
     )
     async def test_a_question_that_no_model_asked_can_be_drawn_too(
-        self, desk: LocalDesk, form: Any, shown: dict[str, Any]
+        self, desk: Desk, form: Any, shown: dict[str, Any]
     ) -> None:
         drawn = arguments_in(client_message(await desk.post("Well?", form=form, conversation="c")))
         assert drawn["originalToolCall"] is None
         assert drawn | shown == drawn
 
-    async def test_a_clarification_carries_its_own_arguments(self, desk: LocalDesk) -> None:
+    async def test_a_clarification_carries_its_own_arguments(self, desk: Desk) -> None:
         asked = {"question": "Which?", "choices": ["a", "b"], "multi_select": True}
         interrupt = await clarify(desk, conversation="c").start(asked, call_id="call_1")
         assert isinstance(interrupt, Interrupt)
         drawn = arguments_in(client_message(await desk.get(interrupt.question_ids[0])))
         assert drawn["originalToolCall"] == {"id": "call_1", "name": "clarify", "args": asked}
 
-    async def test_the_askers_state_is_not_drawn(self, desk: LocalDesk) -> None:
+    async def test_the_askers_state_is_not_drawn(self, desk: Desk) -> None:
         question = await desk.post("Well?", state={"token": "secret"}, conversation="c")
         assert "secret" not in json.dumps(client_message(question))
 
@@ -163,7 +161,7 @@ class TestDrawing:
             drawn = await pending_client_messages(desk, "c")
             assert drawn == [client_message(await desk.get(each)) for each in (first, second)]
 
-    async def test_everything_pending_is_drawn_however_much_it_is(self, desk: LocalDesk) -> None:
+    async def test_everything_pending_is_drawn_however_much_it_is(self, desk: Desk) -> None:
         for number in range(120):
             await desk.post(f"{number}?", conversation="c")
         assert len(await pending_client_messages(desk, "c")) == 120
@@ -184,7 +182,7 @@ class TestSubmitting:
             assert (await desk.get(question_id)).status is Status.ANSWERED
 
     async def test_a_client_may_write_names_in_camel_case_and_send_more_than_is_read(
-        self, desk: LocalDesk
+        self, desk: Desk
     ) -> None:
         given = {
             "agentId": "agent",
@@ -199,7 +197,7 @@ class TestSubmitting:
         message = await submit_tool_result(desk, given, by="ana")
         assert message == {"role": "tool", "tool_call_id": "call_1", "content": "Canary"}
 
-    async def test_options_that_the_client_sent_along_do_not_count(self, desk: LocalDesk) -> None:
+    async def test_options_that_the_client_sent_along_do_not_count(self, desk: Desk) -> None:
         question_id = await ask(desk)
         forged = submission(
             f"hitl_{question_id}", choice="Yolo", options=["Yolo"], toolArgs={"options": ["Yolo"]}
@@ -228,7 +226,7 @@ class TestSubmitting:
         ],
     )
     async def test_what_contradicts_the_question_is_refused_with_its_place(
-        self, desk: LocalDesk, changed: dict[str, Any], path: str
+        self, desk: Desk, changed: dict[str, Any], path: str
     ) -> None:
         question_id = await ask(desk)
         with pytest.raises(InvalidAnswer) as refusal:
@@ -236,7 +234,16 @@ class TestSubmitting:
         assert [each.path for each in refusal.value.problems] == [path]
         assert (await desk.get(question_id)).status is Status.PENDING
 
-    async def test_a_submission_that_is_none_is_refused(self, desk: LocalDesk) -> None:
+    @promise("P11")
+    @pytest.mark.parametrize("decision", ["approve", "deny"])
+    async def test_a_client_decides_nothing_of_high_risk(self, desk: Desk, decision: str) -> None:
+        question = await desk.post("Pay?", form=Approval.of("pay", risk="high"), conversation="c")
+        given = {"agent": "agent", "tool_call_id": f"approval_{question.id}", "decision": decision}
+        with pytest.raises(NotEntitled, match="of high risk"):
+            await submit_tool_result(desk, given, by="ana")
+        assert await desk.get(question.id) == question
+
+    async def test_a_submission_that_is_none_is_refused(self, desk: Desk) -> None:
         junk: Any
         for junk in ({}, [], None, "hitl_1", {"agent": "agent"}):
             with pytest.raises(InvalidAnswer):
@@ -264,17 +271,17 @@ class TestSubmitting:
                 await submit_tool_result(desk.at(f"{workspace}-2"), fine, by="ana")
             assert await submit_tool_result(desk, fine, by="ana") is not None
 
-    async def test_a_settled_call_is_refused_and_the_first_answer_kept(self, desk: LocalDesk) -> None:
+    async def test_a_settled_call_is_refused_and_the_first_answer_kept(self, desk: Desk) -> None:
         question_id = await ask(desk)
         await submit_tool_result(desk, submission(f"hitl_{question_id}", choice="Canary"), by="ana")
         with pytest.raises(AlreadySettled):
             await submit_tool_result(desk, submission(f"hitl_{question_id}", choice="Blue-green"), by="bob")
 
-    async def test_whoever_asks_cannot_answer_this_way_either(self, desk: LocalDesk) -> None:
+    async def test_whoever_asks_cannot_answer_this_way_either(self, desk: Desk) -> None:
         with pytest.raises(NotEntitled):
             await submit_tool_result(desk, submission(f"hitl_{await ask(desk)}", choice="Canary"), by="agent")
 
-    async def test_a_person_may_refuse_to_answer(self, desk: LocalDesk) -> None:
+    async def test_a_person_may_refuse_to_answer(self, desk: Desk) -> None:
         question_id = await ask(desk)
         given = submission(f"hitl_{question_id}", decision="deny", reason="not mine")
         message = await submit_tool_result(desk, given, by="ana")
@@ -286,7 +293,7 @@ class TestSubmitting:
             "reason": "not mine",
         }
 
-    async def test_the_history_has_the_whole_record(self, desk: LocalDesk) -> None:
+    async def test_the_history_has_the_whole_record(self, desk: Desk) -> None:
         question_id = await ask(desk)
         await submit_tool_result(desk, submission(f"hitl_{question_id}", choice="canary"), by="ana")
         event = (await desk.history(question_id))[-1]
@@ -302,20 +309,20 @@ class TestSubmitting:
             "arguments": DEPLOY,
         }
 
-    async def test_the_history_has_long_arguments_too(self, desk: LocalDesk) -> None:
+    async def test_the_history_has_long_arguments_too(self, desk: Desk) -> None:
         arguments = {**DEPLOY, "context": {"log": "x" * 60_000}}
         question_id = await ask(desk, arguments)
         await submit_tool_result(desk, submission(f"hitl_{question_id}", choice="Canary"), by="ana")
         assert (await desk.history(question_id))[-1].data["details"]["arguments"] == arguments
 
-    async def test_nothing_goes_to_the_model_while_more_people_must_agree(self, desk: LocalDesk) -> None:
+    async def test_nothing_goes_to_the_model_while_more_people_must_agree(self, desk: Desk) -> None:
         question = await desk.post("Sure?", form=Confirm(), need=2, tool_call="call_1")
         given = ToolResultSubmission.model_validate(submission(f"hitl_{question.id}", choice="yes"))
         assert await submit_tool_result(desk, given, by="ana") is None
         message = await submit_tool_result(desk, given, by="bob")
         assert message == {"role": "tool", "tool_call_id": "call_1", "content": "yes"}
 
-    async def test_one_question_of_a_batch_is_not_the_calls_result(self, desk: LocalDesk) -> None:
+    async def test_one_question_of_a_batch_is_not_the_calls_result(self, desk: Desk) -> None:
         tool = clarify(desk, conversation="c")
         interrupt = await tool.start({"questions": ["Why?", "When?"]}, call_id="call_1")
         assert isinstance(interrupt, Interrupt)
@@ -325,9 +332,7 @@ class TestSubmitting:
         result = await tool.resume(interrupt.question_ids)
         assert [each.text for each in result.responses] == ["well", "well"]
 
-    async def test_a_question_that_no_model_asked_has_nobody_to_send_a_result_to(
-        self, desk: LocalDesk
-    ) -> None:
+    async def test_a_question_that_no_model_asked_has_nobody_to_send_a_result_to(self, desk: Desk) -> None:
         question = await desk.post("Well?")
         given = submission(f"hitl_{question.id}", choice="fine")
         assert await submit_tool_result(desk, given, by="ana") is None
@@ -356,7 +361,7 @@ class TestApproving:
         ],
     )
     async def test_a_decision_is_recorded_and_its_executor_speaks_to_the_model(
-        self, desk: LocalDesk, given: dict[str, Any], decided: dict[str, Any]
+        self, desk: Desk, given: dict[str, Any], decided: dict[str, Any]
     ) -> None:
         question_id = await approval(desk, scopes=["once", "session", "always"])
         given = submission(f"approval_{question_id}", tool_name="client.requestApproval", **given)
@@ -381,14 +386,14 @@ class TestApproving:
     )
     @promise("P11")
     async def test_a_decision_that_is_not_plain_is_no_approval(
-        self, desk: LocalDesk, given: dict[str, Any]
+        self, desk: Desk, given: dict[str, Any]
     ) -> None:
         question_id = await approval(desk)
         with pytest.raises(InvalidAnswer):
             await submit_tool_result(desk, submission(f"approval_{question_id}", **given), by="ana")
         assert (await desk.get(question_id)).status is Status.PENDING
 
-    async def test_an_approval_cannot_be_had_under_the_other_prefix(self, desk: LocalDesk) -> None:
+    async def test_an_approval_cannot_be_had_under_the_other_prefix(self, desk: Desk) -> None:
         question_id = await approval(desk)
         with pytest.raises(QuestionNotFound):
             await submit_tool_result(desk, submission(f"hitl_{question_id}", choice="approve"), by="ana")

@@ -10,14 +10,14 @@ from openai.types.chat import ChatCompletionFunctionToolParam
 from openai.types.responses import FunctionToolParam
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from handraise import LocalDesk
+from handraise import Desk
 from handraise.tools import ToolSpec, asking_tools, find_tool
 
 SPEC = ToolSpec("look_up", "Looks something up.", {"type": "object", "properties": {"q": {"type": "string"}}})
 
 
 @pytest.fixture
-def specs(desk: LocalDesk) -> list[ToolSpec]:
+def specs(desk: Desk) -> list[ToolSpec]:
     return [tool.spec for tool in asking_tools(desk, conversation="c")]
 
 
@@ -76,7 +76,7 @@ def test_what_is_given_out_can_be_changed_without_changing_the_spec() -> None:
     assert SPEC.parameters == {"type": "object", "properties": {"q": {"type": "string"}}}
 
 
-def test_the_dotted_name_is_understood_when_it_comes_in(desk: LocalDesk) -> None:
+def test_the_dotted_name_is_understood_when_it_comes_in(desk: Desk) -> None:
     tools = asking_tools(desk, conversation="c")
     dotted = find_tool(tools, "human_intervention.request")
     assert dotted is not None

@@ -13,9 +13,9 @@ import pydantic
 from handraise import (
     Answered,
     Declined,
+    Desk,
     Exhausted,
     Expired,
-    LocalDesk,
     Outcome,
     Question,
     Withdrawn,
@@ -40,7 +40,7 @@ class Shipping:
     days: int
 
 
-async def answered(desk: LocalDesk, value: object, into: type[T]) -> T:
+async def answered(desk: Desk, value: object, into: type[T]) -> T:
     """What `ask` gives when `value` is the answer."""
     asking = asyncio.create_task(desk.ask("What?", into=into, timeout=SOON))
     while not (page := await desk.pending()).questions:
@@ -62,7 +62,7 @@ async def test_ask_gives_the_type_that_it_was_asked_for() -> None:
         assert assert_type(await answered(desk, {"days": 2}, Shipping), Shipping) == Shipping(2)
 
 
-async def what_a_type_checker_knows_of_ask(desk: LocalDesk) -> None:
+async def what_a_type_checker_knows_of_ask(desk: Desk) -> None:
     assert_type(await desk.ask("How many?", into=int), int)
     assert_type(await desk.ask("How many?", into=int, timeout=5, key="k", recipients=["ana"]), int)
     assert_type(await desk.ask("Which?", into=Strategy), Strategy)

@@ -1,4 +1,4 @@
-"""Hints as short texts: a JSON array of a workspace and the ids of some questions in it."""
+"""Hints as short texts: a JSON array of a workspace and ids of questions in it; an empty id is its feed."""
 
 from __future__ import annotations
 

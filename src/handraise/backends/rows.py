@@ -7,20 +7,22 @@ JSON columns are texts in both engines; only instants differ, so the functions t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
+from handraise.model.endings import Ending
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import form_from_json, form_to_json
 from handraise.model.grants import Grant
+from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Role, Session
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Granting, Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.questions import Draft, Question, Vote
 from handraise.model.timelines import steps_from_json, steps_to_json
-from handraise.ports import Filter
+from handraise.ports import LOOKED_THROUGH, Claim, Filter
 
 Instant = Callable[[Any], datetime]
 
@@ -42,6 +44,7 @@ def draft_values(draft: Draft) -> dict[str, Any]:
         "key": draft.key,
         "conversation": draft.conversation,
         "tool_call": draft.tool_call,
+        "trace": draft.trace,
         "recipients": json.dumps(draft.recipients) if draft.recipients else "[]",
         "need": draft.need,
         "veto": draft.veto,
@@ -51,6 +54,7 @@ def draft_values(draft: Draft) -> dict[str, Any]:
         "context": to_json(draft.context),
         "state": to_json(draft.state),
         "steps": json.dumps(steps_to_json(draft.steps)) if draft.steps else None,
+        "undo_for": draft.undo_for or None,
         "expire_after": draft.steps[-1].after.total_seconds()
         if draft.steps and draft.steps[-1].ends
         else None,
@@ -95,6 +99,19 @@ def page_query(narrow: Filter, *, after: str | None, limit: int) -> tuple[str, d
     }
 
 
+def settled_query(narrow: Filter, *, limit: int) -> dict[str, Any]:
+    """The parameters of a page of settled questions besides its place: one more says that there are more."""
+    return {
+        "workspace": narrow.workspace,
+        "conversation": narrow.conversation,
+        "asker": narrow.asker,
+        "person": narrow.recipient.id if narrow.recipient else None,
+        "principals": list(narrow.recipient.principals) if narrow.recipient else [],
+        "looked": LOOKED_THROUGH,
+        "limit": limit + 1,
+    }
+
+
 def posted_question(draft: Draft, asked_at: datetime) -> Question:
     """The question that a draft has just become."""
     values = {name: getattr(draft, name) for name in Draft.__dataclass_fields__}
@@ -126,6 +143,8 @@ def stored_question(row: Row, instant: Instant) -> Question:
         key=row["key"],
         conversation=row["conversation"],
         tool_call=row["tool_call"],
+        trace=row["trace"],
+        undo_for=row["undo_for"] or 0.0,
         recipients=() if row["recipients"] == "[]" else tuple(json.loads(row["recipients"])),
         need=row["need"],
         veto=bool(row["veto"]),
@@ -138,6 +157,7 @@ def stored_question(row: Row, instant: Instant) -> Question:
         steps_taken=row["steps_taken"],
         outcome=stored_outcome(row, instant),
         consumed_at=None if row["consumed_at"] is None else instant(row["consumed_at"]),
+        unreached_at=None if row["unreached_at"] is None else instant(row["unreached_at"]),
         overdue=bool(row["overdue"]),
     )
 
@@ -161,6 +181,22 @@ def stored_event(row: Row, cursor: str, instant: Instant) -> Event:
     )
 
 
+def stored_ending(row: Row, instant: Instant) -> Ending:
+    """How a question ended, in few words."""
+    return Ending(
+        asker=row["asker"],
+        kind=row["form_kind"],
+        status=Status(row["status"]),
+        asked_at=instant(row["asked_at"]),
+        settled_at=instant(row["settled_at"]),
+        by=row["settled_by"],
+        source=row["source"],
+        channel=row["channel"],
+        approved=None if row["approved"] is None else bool(row["approved"]),
+        risk=row["risk"],
+    )
+
+
 def stored_grant(row: Row, instant: Instant) -> Grant:
     """A remembered approval."""
     return Grant(
@@ -178,6 +214,94 @@ def stored_grant(row: Row, instant: Instant) -> Grant:
         revoked_at=None if row["revoked_at"] is None else instant(row["revoked_at"]),
         revoked_by=row["revoked_by"],
     )
+
+
+def stored_key(row: Row, instant: Instant) -> AgentKey:
+    """A key of an agent."""
+    return AgentKey(
+        workspace=row["workspace"],
+        id=row["id"],
+        agent=row["agent"],
+        created_at=instant(row["created_at"]),
+        created_by=row["created_by"],
+        last_used_at=None if row["last_used_at"] is None else instant(row["last_used_at"]),
+        revoked_at=None if row["revoked_at"] is None else instant(row["revoked_at"]),
+        revoked_by=row["revoked_by"],
+    )
+
+
+def stored_person(row: Row, instant: Instant) -> Person:
+    """A person; `groups` is a JSON array."""
+    return Person(
+        workspace=row["workspace"],
+        id=row["id"],
+        name=row["name"],
+        created_at=instant(row["created_at"]),
+        email=row["email"],
+        role=Role(row["role"]),
+        groups=frozenset(json.loads(row["groups"])),
+        signed_in_at=None if row["signed_in_at"] is None else instant(row["signed_in_at"]),
+    )
+
+
+def stored_groups(rows: Iterable[Row]) -> dict[str, Sequence[str]]:
+    """Groups and their people, from a row for each place in one."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        groups.setdefault(row["group_name"], []).append(row["person"])
+    return dict(groups)
+
+
+def stored_session(row: Row, instant: Instant) -> Session:
+    """A session; its id and beginning are named so that its person's fit into the same row."""
+    return Session(
+        workspace=row["workspace"],
+        id=row["session_id"],
+        person=row["person"],
+        how=row["how"],
+        created_at=instant(row["opened_at"]),
+        expires_at=instant(row["expires_at"]),
+    )
+
+
+def stored_link(row: Row, instant: Instant) -> Link:
+    """A link that works once."""
+    return Link(
+        workspace=row["workspace"],
+        id=row["id"],
+        person=row["person"],
+        purpose=row["purpose"],
+        created_at=instant(row["created_at"]),
+        expires_at=instant(row["expires_at"]),
+    )
+
+
+def stored_question_link(row: Row, instant: Instant) -> QuestionLink:
+    """A link to one question; its id and beginning are named so that its person's fit into the same row."""
+    return QuestionLink(
+        workspace=row["workspace"],
+        id=row["link_id"],
+        question_id=row["question_id"],
+        person=row["person"],
+        channel=row["channel"],
+        created_at=instant(row["made_at"]),
+        created_by=row["created_by"],
+        expires_at=instant(row["expires_at"]),
+    )
+
+
+def taken_claim(row: Row) -> Claim:
+    """A claim that is ours, for the first time or once more."""
+    return Claim(state="new" if row["turns"] == 1 else "again", made=row["made"], turn=row["turns"])
+
+
+def refused_claim(row: Row, fingerprint: str) -> Claim:
+    """A claim that is not ours, from what is there instead."""
+    if row["fingerprint"] != fingerprint:
+        return Claim(state="different", made=row["made"])
+    if row["status"] is None:
+        return Claim(state="busy", made=row["made"])
+    return Claim(state="done", made=row["made"], status=row["status"], body=row["body"])
 
 
 def to_json(value: Json) -> str | None:

@@ -39,9 +39,9 @@ class Migration:
 
 
 @functools.cache
-def load_statements(package: str) -> dict[str, Statement]:
-    """The named statements of a backend, from its `statements.sql`."""
-    text = (resources.files(package) / "statements.sql").read_text()
+def load_statements(package: str, file: str = "statements.sql") -> dict[str, Statement]:
+    """The named statements in a file of a backend."""
+    text = (resources.files(package) / file).read_text()
     _, *parts = _NAME.split(text)
     return {name: _statement(name, sql) for name, sql in zip(parts[::2], parts[1::2], strict=True)}
 

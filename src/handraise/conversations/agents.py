@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from handraise import (
     AlreadySettled,
     Answered,
+    Desk,
     InvalidAnswer,
     InvalidQuestion,
-    LocalDesk,
     NotAnAnswer,
     NotEntitled,
     Option,
@@ -27,9 +27,10 @@ from handraise.conversations.asks import PendingAsk, find_ask, oldest_asks, put,
 from handraise.conversations.errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
 from handraise.conversations.messages import AgentReply, IncomingMessage
 from handraise.conversations.turns import Turn, current_turn
-from handraise.conversations.wording import asking_again, giving_up, too_late
+from handraise.conversations.wording import asking_again, giving_up
 from handraise.model.composing import Span
 from handraise.model.json_values import Json
+from handraise.model.plain_text import too_late
 from handraise.model.typed import FormSource, python_value
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Agent(ABC):
             raise NothingTriggered(self.name)
         return turn
 
-    def _desk(self, turn: Turn) -> LocalDesk:
+    def _desk(self, turn: Turn) -> Desk:
         return turn.desk.at(asker=self.name)
 
     def _own(self, turn: Turn, record: Question) -> PendingAsk:

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from handraise import AlreadySettled, LocalDesk, Outcome, Question, Responder, Status
+from handraise import AlreadySettled, Desk, Outcome, Question, Responder, Status
 from handraise.conversations.channels import Channel
 from handraise.conversations.errors import Undelivered
-from handraise.conversations.wording import asking
 from handraise.model.json_values import Json
+from handraise.model.plain_text import plain_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def find_ask(record: Question) -> PendingAsk | None:
 
 
 async def oldest_asks(
-    desk: LocalDesk, conversation: str, agents: Collection[str], *, recipient: Responder | None = None
+    desk: Desk, conversation: str, agents: Collection[str], *, recipient: Responder | None = None
 ) -> Sequence[PendingAsk]:
     """The oldest pending ask of each of these agents in a conversation, oldest first.
 
@@ -121,10 +121,10 @@ async def oldest_asks(
             return list(oldest.values())
 
 
-async def put(desk: LocalDesk, channel: Channel, ask: PendingAsk) -> None:
+async def put(desk: Desk, channel: Channel, ask: PendingAsk) -> None:
     """Send a question, once. Where that fails it is withdrawn, because nobody saw it."""
     try:
-        await channel.send(ask.conversation, asking(ask.record))
+        await channel.send(ask.conversation, plain_text(ask.record))
     except BaseException as failure:
         with suppress(AlreadySettled):
             await desk.at(asker=ask.agent).withdraw(ask.id, reason=f"undelivered on {channel.name}")
@@ -133,7 +133,7 @@ async def put(desk: LocalDesk, channel: Channel, ask: PendingAsk) -> None:
         raise
 
 
-async def was_put(desk: LocalDesk, ask: PendingAsk) -> bool:
+async def was_put(desk: Desk, ask: PendingAsk) -> bool:
     """Whether the question was sent: at once, or meanwhile in its turn."""
     if ask.behind is None:
         return True
@@ -141,7 +141,7 @@ async def was_put(desk: LocalDesk, ask: PendingAsk) -> bool:
     return note is not None and note.outcome is not None
 
 
-async def put_in_turn(desk: LocalDesk, channel: Channel, ask: PendingAsk) -> None:
+async def put_in_turn(desk: Desk, channel: Channel, ask: PendingAsk) -> None:
     """Send a question that had to wait, unless it was sent before.
 
     A note on the desk decides who sends it: of all processes, one withdraws the note, and that one sends.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
-from handraise import LocalDesk, Responder
+from handraise import Desk, Responder
 from handraise.conversations.agents import Agent
 from handraise.conversations.asks import oldest_asks, put_in_turn, was_put
 from handraise.conversations.channels import Channel
@@ -34,7 +34,7 @@ class AgentRegistry:
     was stopped. The desk stays open when it stops.
     """
 
-    def __init__(self, desk: LocalDesk, *, agents: Sequence[Agent], channels: Sequence[Channel]) -> None:
+    def __init__(self, desk: Desk, *, agents: Sequence[Agent], channels: Sequence[Channel]) -> None:
         self._desk = desk
         self._agents = _by_name("agent", agents)
         self._channels = _by_name("channel", channels)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from handraise import LocalDesk, Responder
+from handraise import Desk, Responder
 from handraise.conversations.channels import Channel
 from handraise.conversations.errors import MessageSpent, Undelivered
 from handraise.conversations.messages import IncomingMessage
@@ -20,7 +20,7 @@ class Turn:
     message: IncomingMessage
     channel: Channel
     responder: Responder
-    desk: LocalDesk = field(repr=False)
+    desk: Desk = field(repr=False)
     spent_on: str | None = None
     """The question that the message was the reply to, once it was taken as one."""
 

@@ -6,11 +6,11 @@ import asyncio
 import concurrent.futures
 import sys
 import threading
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack, overload
 
-from handraise.desk.local import PAGE, LocalDesk, Page
 from handraise.model.composing import QuestionOptions, Span
 from handraise.model.errors import DeskClosed, Problem
 from handraise.model.events import Event
@@ -21,6 +21,7 @@ from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
 from handraise.model.questions import Question
 from handraise.ports import Durability, Recovered
+from handraise.ports.desk import PAGE, Desk, Page
 
 T = TypeVar("T")
 
@@ -40,6 +41,10 @@ class LoopThread:
         # At the end of the process daemon threads have stopped, perhaps with the lock in their hands.
         if self._closed or sys.is_finalizing():
             work.close()
+            raise DeskClosed
+        if threading.current_thread() is self._thread:
+            # A generator that is collected in this very thread: it must not wait for itself.
+            self._loop.create_task(work)
             raise DeskClosed
         with self._lock:
             if self._closed:
@@ -75,9 +80,9 @@ async def _cancel_the_rest() -> None:
 
 
 class BlockingDesk:
-    """A desk for threads; every verb is `LocalDesk`'s, and blocks. Safe to share between threads."""
+    """A desk for threads; every verb is `Desk`'s, and blocks. Safe to share between threads."""
 
-    def __init__(self, desk: LocalDesk, loop: LoopThread) -> None:
+    def __init__(self, desk: Desk, loop: LoopThread) -> None:
         self._desk = desk
         self._loop = loop
 
@@ -92,11 +97,11 @@ class BlockingDesk:
         return self._desk.asker
 
     def at(self, workspace: str | None = None, *, asker: str | None = None) -> BlockingDesk:
-        """See `LocalDesk.at`."""
+        """See `Desk.at`."""
         return BlockingDesk(self._desk.at(workspace, asker=asker), self._loop)
 
     def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
-        """See `LocalDesk.post`."""
+        """See `Desk.post`."""
         return self._loop.run(self._desk.post(prompt, **options))
 
     @overload
@@ -115,15 +120,15 @@ class BlockingDesk:
         timeout: Span | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Any:
-        """See `LocalDesk.ask`."""
+        """See `Desk.ask`."""
         return self._loop.run(self._desk.ask(prompt, into=into, timeout=timeout, **options))
 
     def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
-        """See `LocalDesk.wait`."""
+        """See `Desk.wait`."""
         return self._loop.run(self._desk.wait(question_id, timeout=timeout))
 
     def wait_any(self, question_ids: Iterable[str], *, timeout: Span | None = None) -> tuple[str, Outcome]:
-        """See `LocalDesk.wait_any`."""
+        """See `Desk.wait_any`."""
         return self._loop.run(self._desk.wait_any(question_ids, timeout=timeout))
 
     def answer(
@@ -136,7 +141,7 @@ class BlockingDesk:
         evidence: str | None = None,
         details: Json = None,
     ) -> Question:
-        """See `LocalDesk.answer`."""
+        """See `Desk.answer`."""
         return self._loop.run(
             self._desk.answer(question_id, value, by=by, channel=channel, evidence=evidence, details=details)
         )
@@ -150,7 +155,7 @@ class BlockingDesk:
         by: str | Responder,
         channel: str | None = None,
     ) -> Question:
-        """See `LocalDesk.attempt`."""
+        """See `Desk.attempt`."""
         return self._loop.run(self._desk.attempt(question_id, value, problems, by=by, channel=channel))
 
     def decline(
@@ -163,7 +168,7 @@ class BlockingDesk:
         evidence: str | None = None,
         details: Json = None,
     ) -> Question:
-        """See `LocalDesk.decline`."""
+        """See `Desk.decline`."""
         return self._loop.run(
             self._desk.decline(
                 question_id, by=by, reason=reason, channel=channel, evidence=evidence, details=details
@@ -171,7 +176,7 @@ class BlockingDesk:
         )
 
     def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
-        """See `LocalDesk.withdraw`."""
+        """See `Desk.withdraw`."""
         return self._loop.run(self._desk.withdraw(question_id, reason=reason))
 
     def approve(
@@ -182,31 +187,31 @@ class BlockingDesk:
         timeout: Span | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Action:
-        """See `LocalDesk.approve`."""
+        """See `Desk.approve`."""
         return self._loop.run(self._desk.approve(approval, prompt=prompt, timeout=timeout, **options))
 
     def apply_grant(self, question_id: str) -> Question | None:
-        """See `LocalDesk.apply_grant`."""
+        """See `Desk.apply_grant`."""
         return self._loop.run(self._desk.apply_grant(question_id))
 
     def consume(self, question_id: str) -> Action:
-        """See `LocalDesk.consume`."""
+        """See `Desk.consume`."""
         return self._loop.run(self._desk.consume(question_id))
 
     def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
-        """See `LocalDesk.grants`."""
+        """See `Desk.grants`."""
         return self._loop.run(self._desk.grants(after=after, limit=limit))
 
     def revoke(self, grant_id: str, *, by: str) -> Grant:
-        """See `LocalDesk.revoke`."""
+        """See `Desk.revoke`."""
         return self._loop.run(self._desk.revoke(grant_id, by=by))
 
     def get(self, question_id: str) -> Question:
-        """See `LocalDesk.get`."""
+        """See `Desk.get`."""
         return self._loop.run(self._desk.get(question_id))
 
     def find_by_key(self, key: str) -> Question | None:
-        """See `LocalDesk.find_by_key`."""
+        """See `Desk.find_by_key`."""
         return self._loop.run(self._desk.find_by_key(key))
 
     def pending(
@@ -218,29 +223,59 @@ class BlockingDesk:
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page:
-        """See `LocalDesk.pending`."""
+        """See `Desk.pending`."""
         return self._loop.run(
             self._desk.pending(
                 conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
             )
         )
 
+    def settled(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """See `Desk.settled`."""
+        return self._loop.run(
+            self._desk.settled(
+                conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
+            )
+        )
+
     def history(self, question_id: str) -> Sequence[Event]:
-        """See `LocalDesk.history`."""
+        """See `Desk.history`."""
         return self._loop.run(self._desk.history(question_id))
 
     def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
-        """See `LocalDesk.feed`."""
+        """See `Desk.feed`."""
         return self._loop.run(self._desk.feed(after=after, limit=limit))
 
+    def follow(self, *, after: str | None = None) -> Iterator[Event]:
+        """See `Desk.follow`."""
+        events = self._desk.follow(after=after)
+
+        async def next_event() -> Event:
+            return await anext(events)
+
+        try:
+            while True:
+                yield self._loop.run(next_event())
+        finally:
+            with suppress(DeskClosed):
+                self._loop.run(events.aclose())
+
     def sweep(self) -> int:
-        """See `LocalDesk.sweep`."""
+        """See `Desk.sweep`."""
         return self._loop.run(self._desk.sweep())
 
     def recover(self, max_age: timedelta) -> Recovered:
-        """See `LocalDesk.recover`."""
+        """See `Desk.recover`."""
         return self._loop.run(self._desk.recover(max_age))
 
     def durability(self) -> Durability:
-        """See `LocalDesk.durability`."""
+        """See `Desk.durability`."""
         return self._loop.run(self._desk.durability())

@@ -100,13 +100,20 @@ def pattern_problem(pattern: str) -> str | None:
     plain = re.sub(r"\\(?:[pPuUx]\{[^}]*\}|.)", "_", pattern, flags=re.DOTALL)
     if re.search(r"\(\?[A-Za-z-]*x", plain):
         return "is not a usable pattern (write it without white space and comments)"
-    if _repeats(plain) > _MAX_REPEATS:
-        return f"is not a usable pattern (it repeats its parts more than {_MAX_REPEATS} times)"
+    if _repeats(plain) * _class_cost(pattern) > _MAX_REPEATS:
+        return "is not a usable pattern (it repeats its parts too often)"
     try:
         _pattern(pattern)
     except SchemaError as error:
         return f"is not a usable pattern ({str(error).splitlines()[-1].strip()})"
     return None
+
+
+def _class_cost(pattern: str) -> int:
+    """How many times as much a step costs for what is in a pattern: classes of Unicode are made of many ranges."""
+    if re.search(r"\\[pPwWbB]|\[\^|\(\?[A-Za-z-]*i", pattern):
+        return 50
+    return 5 if re.search(r"\\[dDsS]", pattern) else 1
 
 
 def _repeats(pattern: str) -> int:
@@ -124,7 +131,7 @@ def _repeats(pattern: str) -> int:
     return max(alone, 1) * factor
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=64)
 def _pattern(pattern: str) -> SchemaValidator:
     # pydantic-core carries Rust's regex engine: linear time, no look-around, bounded size.
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))

@@ -26,6 +26,7 @@ from handraise.model.forms import (
     Option,
     form_to_json,
     options_of,
+    scope_problems,
 )
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
 from handraise.model.people import ANYONE, GROUP
@@ -53,9 +54,11 @@ class Limits:
     steps: int = 20
 
 
+_DEEPEST = 64
 _LONGEST_MEMORY = 3650 * 86_400
 _LONGEST = timedelta(days=36_525)
 _MOST_ATTEMPTS = 1_000_000
+_LONGEST_UNDO = 60
 _TIMELINE: pydantic.TypeAdapter[Timeline] = pydantic.TypeAdapter(Timeline)
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "choices": ("a list of options", (Sequence,)),
@@ -64,6 +67,7 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "veto": ("True or False", (bool,)),
     "max_attempts": ("a whole number", (int, type(None))),
     "expires_in": ("a timedelta or seconds", (timedelta, int, float)),
+    "undo_for": ("a timedelta or seconds", (timedelta, int, float)),
     "timeline": ("a Timeline", (Timeline, type(None))),
 }
 
@@ -74,7 +78,8 @@ class QuestionOptions(TypedDict, total=False):
     Say what a valid answer is with `choices` or `form`; with neither, it is free text. `recipients` are the
     names of people and `group:` names, none for anyone in the workspace. `need` distinct people must agree;
     with `veto`, one refusal is enough to end it. `state` is the asker's own: it comes back with the question
-    and no page shows it.
+    and no page shows it. `trace` is the asker's span as a W3C `traceparent`. `undo_for` is how long, up to a
+    minute, a person may take an answer back before it is sent; what shows them the question holds it back that long.
     """
 
     choices: Sequence[str | Option]
@@ -90,6 +95,8 @@ class QuestionOptions(TypedDict, total=False):
     max_attempts: int
     expires_in: Span
     timeline: Timeline
+    trace: str
+    undo_for: Span
 
 
 def compose(
@@ -120,6 +127,8 @@ def compose(
         veto=options.get("veto", False),
         max_attempts=options.get("max_attempts"),
         steps=steps_of(timeline) if timeline else (),
+        trace=options.get("trace"),
+        undo_for=seconds_of(options.get("undo_for", 0)),
     )
     problems = [*_draft_problems(draft, limits), *_form_problems(form, "form", limits)]
     if isinstance(form, Approval):
@@ -143,12 +152,16 @@ def _form(options: QuestionOptions) -> AnyForm:
         if "choices" in options:
             return Choice(options=options_of(options["choices"]))
         form = form_from(options["form"]) if "form" in options else Open()
-        # An action is frozen here, whoever still holds the arguments it was made of.
-        return form.model_copy(deep=True) if isinstance(form, Approval) else form
     except pydantic.ValidationError as error:
         raise InvalidQuestion(
             [Problem(".".join(("form", *map(str, each["loc"]))), each["msg"]) for each in error.errors()]
         ) from error
+    if not isinstance(form, Approval):
+        return form
+    # An action is frozen here, whoever still holds the arguments it was made of; what is too deep to copy is told.
+    if problems := list(json_problems(form.action.arguments, "form.action.arguments", depth=_DEEPEST)):
+        raise InvalidQuestion(problems)
+    return form.model_copy(deep=True)
 
 
 def _timeline(options: QuestionOptions) -> Timeline | None:
@@ -180,13 +193,18 @@ def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
     span = options.get("expires_in")
     if isinstance(span, (int, float)) and not abs(span) <= _LONGEST.total_seconds():
         yield Problem("expires_in", f"expected at most {_LONGEST.days} days")
+    undo = options.get("undo_for")
+    if isinstance(undo, timedelta):
+        undo = undo.total_seconds()
+    if isinstance(undo, (int, float)) and not 0 <= undo <= _LONGEST_UNDO:
+        yield Problem("undo_for", f"expected between 0 and {_LONGEST_UNDO} seconds")
 
 
 def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
     yield from _text_problems("prompt", draft.prompt, limits.prompt)
     yield from _text_problems("asker", draft.asker, limits.name)
     yield from _text_problems("workspace", draft.workspace, limits.name)
-    for name in ("key", "conversation", "tool_call"):
+    for name in ("key", "conversation", "tool_call", "trace"):
         value = getattr(draft, name)
         if value is not None:
             yield from _text_problems(name, value, limits.name)
@@ -301,6 +319,7 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
     for name in form.remember_by or ():
         if name not in form.action.arguments:
             yield Problem(f"{path}.remember_by", f"the action has no argument {name!r}")
+    yield from scope_problems(form.scopes, form.risk, f"{path}.scopes")
     if "once" not in form.scopes:
         yield Problem(f"{path}.scopes", "a person must be able to approve just this once")
     if not 0 < form.remember_for <= _LONGEST_MEMORY:

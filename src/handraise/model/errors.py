@@ -13,6 +13,11 @@ HandraiseError
 ├── NotApproved       (PermissionError)  nobody approved this action; carries the outcome
 ├── AlreadyConsumed                      the approval has been used: an action is executed at most once
 ├── GrantNotFound     (LookupError)      no such grant in this workspace
+├── NotSignedIn       (PermissionError)  the server does not know this key or session
+├── InvalidRequest    (ValueError)       the server cannot read the request
+├── RequestConflict                      a request with the same idempotency key is under way
+├── TooManyRequests   (ConnectionError)  more than the server takes from one caller; come back later
+├── NotFound          (LookupError)      no such key, person, group or page
 ├── DeskClosed        (RuntimeError)     the desk was closed while or before this ran
 ├── StoreUnavailable  (ConnectionError)  the store cannot be reached or stays busy
 ├── UnsafeStore       (RuntimeError)     the store's settings would break a promise
@@ -52,10 +57,28 @@ class HandraiseError(Exception):
 
     code: ClassVar[str] = "error"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled as it stands, for whoever keeps errors or sends them to another process."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[HandraiseError], args: tuple[object, ...], kept: dict[str, object]
+) -> HandraiseError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(kept)
+    return error
+
+
+_MOST_PROBLEMS = 100
+
 
 class _Problems(HandraiseError, ValueError):
     def __init__(self, headline: str, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(problems[:_MOST_PROBLEMS])
+        if len(problems) > _MOST_PROBLEMS:
+            self.problems += (Problem("", f"and {len(problems) - _MOST_PROBLEMS} more problems"),)
         super().__init__(f"{headline} " + "; ".join(map(str, self.problems)))
 
 
@@ -200,6 +223,43 @@ class GrantNotFound(HandraiseError, LookupError):
         super().__init__(f"There is no grant {grant_id!r} in workspace {workspace!r}.")
 
 
+class NotSignedIn(HandraiseError, PermissionError):
+    """The server does not know this key or session, or it has ended."""
+
+    code = "not_signed_in"
+
+
+class InvalidRequest(_Problems):
+    """The server cannot read the request; `problems` says why."""
+
+    code = "invalid_request"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("This request cannot be read:", problems)
+
+
+class RequestConflict(HandraiseError):
+    """A request with the same idempotency key is under way; make it again shortly."""
+
+    code = "request_conflict"
+
+
+class TooManyRequests(HandraiseError, ConnectionError):
+    """More than the server takes from one caller; `retry_after` says in how many seconds to come back."""
+
+    code = "too_many_requests"
+
+    def __init__(self, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"Too many requests; come back in {retry_after:.0f} seconds.")
+
+
+class NotFound(HandraiseError, LookupError):
+    """There is no such key, person, group or page."""
+
+    code = "not_found"
+
+
 class DeskClosed(HandraiseError, RuntimeError):
     """The desk was closed."""
 
@@ -237,7 +297,7 @@ class UnknownAddress(HandraiseError, ValueError):
         self.address = re.sub(r"//[^@/]*@", "//…@", address)
         super().__init__(
             f"No backend understands {self.address!r}. "
-            "Use 'memory:', 'sqlite:///file.db' or 'postgresql://user@host/database'."
+            "Use 'memory:', 'sqlite:///file.db', 'postgresql://user@host/database' or 'https://server'."
         )
 
 

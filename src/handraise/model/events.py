@@ -24,6 +24,8 @@ class EventKind(StrEnum):
     EXHAUSTED = "exhausted"
     CONSUMED = "consumed"
     REVOKED = "revoked"
+    UNREACHED = "unreached"
+    """Nobody could be told of it. It is pending still, for whoever looks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ where every problem is reported at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -133,6 +133,9 @@ _DEEPEST = 64
 
 Scope = Literal["once", "session", "always"]
 
+Risk = Literal["low", "medium", "high"]
+"""How much harm an action could do, as the agent's author says."""
+
 
 class Approval(_Part):
     """Approve or deny a frozen action; the arguments named in `editable` may be changed while approving.
@@ -141,6 +144,9 @@ class Approval(_Part):
     (session) or anywhere (always) for at most `remember_for` seconds. A remembered approval holds for an
     action of the same tool with the same arguments, or the same values of those in `remember_by`, asked of the
     same recipients.
+
+    `risk` is how much harm the action could do, as the agent's author says. One of high risk is approved each time
+    anew, and not on the word of a program in between.
     """
 
     kind: Literal["approval"] = "approval"
@@ -150,6 +156,8 @@ class Approval(_Part):
     scopes: tuple[Scope, ...] = ("once",)
     remember_by: tuple[str, ...] | None = None
     remember_for: float = 30 * 86_400
+    # Left out where nobody has said anything: what was stored before there was a risk is still the same text.
+    risk: Risk = pydantic.Field(default="medium", exclude_if=lambda risk: risk == "medium")
 
     @classmethod
     def of(
@@ -161,9 +169,11 @@ class Approval(_Part):
         scopes: Sequence[Scope] = ("once",),
         remember_by: Sequence[str] | None = None,
         remember_for: timedelta = timedelta(days=30),
+        risk: Risk = "medium",
     ) -> Approval:
         """Freeze an action. An argument named in `editable` takes its form from its present value."""
         problems = list(json_problems(arguments or {}, "arguments", depth=_DEEPEST))
+        problems += scope_problems(scopes, risk, "scopes")
         if problems:
             raise InvalidQuestion(problems)
         # Through JSON and back: nobody keeps a hand on what is frozen.
@@ -179,6 +189,7 @@ class Approval(_Part):
             scopes=tuple(scopes),
             remember_by=None if remember_by is None else tuple(remember_by),
             remember_for=remember_for.total_seconds(),
+            risk=risk,
         )
 
     def grant_digest(self, action: Action, recipients: Sequence[str]) -> str:
@@ -211,6 +222,12 @@ def form_to_json(form: AnyForm) -> str:
 def form_from_json(text: str | bytes) -> AnyForm:
     """A form from its stored text."""
     return FORM.validate_json(text)
+
+
+def scope_problems(scopes: Sequence[Scope], risk: Risk, path: str) -> Iterator[Problem]:
+    """Why an action of this risk cannot be approved that far."""
+    if risk == "high" and set(scopes) - {"once"}:
+        yield Problem(path, "an action of high risk is approved each time anew, so only once is possible")
 
 
 def _field_like(name: str, value: Json) -> Field:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from handraise.model.composing import Limits
 from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
@@ -21,6 +23,14 @@ def check_kept(limits: Limits, *, details: Json = None, **texts: str | None) -> 
         unfit = [Problem("details", f"are larger than {2 * limits.json_bytes} characters")]
     if problems or unfit:
         raise InvalidAnswer([*problems, *unfit])
+
+
+def check_problems(limits: Limits, problems: Sequence[Problem], *, channel: str | None) -> None:
+    """Raise `InvalidAnswer` unless these reasons for an attempt can be kept, `ValueError` where there are none."""
+    if not problems:
+        raise ValueError("attempt needs at least one problem: say why the answer does not fit")
+    texts = {f"problems[{place}]": str(each) for place, each in enumerate(problems)}
+    check_kept(limits, channel=channel, **texts)
 
 
 def keepable(limits: Limits, value: Json) -> Json:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from handraise.model.checking import Decision, decision_of
 from handraise.model.errors import KeyConflict
-from handraise.model.forms import AnyForm, Approval, form_to_json
+from handraise.model.forms import AnyForm, Approval, Risk, form_to_json
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.timelines import Step, Timeline, timeline_of
@@ -48,6 +48,10 @@ class Draft:
     veto: bool = False
     max_attempts: int | None = None
     steps: tuple[Step, ...] = field(default=(), repr=False)
+    trace: str | None = field(default=None, repr=False, compare=False)
+    """The span in which it was asked, as a W3C `traceparent`."""
+    undo_for: float = 0.0
+    """For how many seconds a person may take an answer back before it is sent."""
 
     @property
     def ref(self) -> Ref:
@@ -60,11 +64,16 @@ class Draft:
         return timeline_of(self.steps)
 
     @property
+    def risk(self) -> Risk | None:
+        """How much harm the action could do that is to be approved; None for other questions."""
+        return self.form.risk if isinstance(self.form, Approval) else None
+
+    @property
     def definition(self) -> str:
         """What makes two questions with the same key the same question.
 
-        Context, state, the tool call and the attempts allowed are left out: a program that runs again may
-        describe or remember more, or be more patient.
+        Context, state, the tool call, the trace, the attempts allowed and the time to undo are left out: a program that
+        runs again may describe or remember more, or be more patient.
         """
         return canonical_json(
             {
@@ -93,6 +102,8 @@ class Question(Draft):
     steps_taken: int = 0
     outcome: Outcome | None = None
     consumed_at: datetime | None = None
+    unreached_at: datetime | None = None
+    """Since when it is known that nobody could be told of it."""
     overdue: bool = field(default=False, repr=False, compare=False)
     """Past its expiry, but the store has not done that deed yet; a desk never gives such a question out."""
 

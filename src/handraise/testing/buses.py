@@ -16,9 +16,9 @@ class SilentBus:
         """Send nothing."""
 
     @asynccontextmanager
-    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear nothing."""
-        del heard
+        del heard, feeds
         yield
 
 
@@ -34,8 +34,9 @@ class HandBus:
         self.sent.extend(topics)
 
     @asynccontextmanager
-    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear what is rung."""
+        del feeds  # whoever rings decides what is heard
         self._listening.append(heard)
         try:
             yield

@@ -18,6 +18,7 @@ from handraise.tools.client_calls import (
     submit_tool_result,
 )
 from handraise.tools.events import AskEvent, Emit, Interrupt
+from handraise.tools.reading import Intent
 from handraise.tools.results import ResultStatus, ToolResult, to_tool_result
 from handraise.tools.specs import ToolSpec
 
@@ -27,6 +28,7 @@ __all__ = [
     "AskEvent",
     "AskingTool",
     "Emit",
+    "Intent",
     "Interrupt",
     "ResultStatus",
     "ToolResult",

@@ -19,11 +19,12 @@ from pydantic_core import PydanticSerializationError
 
 from handraise import (
     Approval,
+    Desk,
     Field,
     InvalidQuestion,
-    LocalDesk,
     Problem,
     QuestionOptions,
+    Risk,
     Scope,
     UnusableAnswer,
 )
@@ -49,6 +50,7 @@ class ApprovalOptions(QuestionOptions, total=False):
     scopes: Sequence[Scope]
     remember_by: Sequence[str]
     remember_for: timedelta
+    risk: Risk
 
 
 class Awaited(Protocol):
@@ -72,14 +74,14 @@ class Blocked(Protocol):
 
 
 @overload
-def requires_approval(desk: LocalDesk, **options: Unpack[ApprovalOptions]) -> Awaited: ...
+def requires_approval(desk: Desk, **options: Unpack[ApprovalOptions]) -> Awaited: ...
 
 
 @overload
 def requires_approval(desk: BlockingDesk, **options: Unpack[ApprovalOptions]) -> Blocked: ...
 
 
-def requires_approval(desk: LocalDesk | BlockingDesk, **options: Unpack[ApprovalOptions]) -> Any:
+def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptions]) -> Any:
     """Let a function run only after a person has approved the call; anything else raises `NotApproved`.
 
     On a desk the decorated function is awaited, whether it was written with `async` or not; on a blocking
@@ -164,6 +166,7 @@ class FrozenCall:
             scopes=self._options.get("scopes", ("once",)),
             remember_by=self._options.get("remember_by"),
             remember_for=self._options.get("remember_for", timedelta(days=30)),
+            risk=self._options.get("risk", "medium"),
         )
 
     def about(self, arguments: Arguments) -> QuestionOptions:

@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 from handraise import (
     AlreadySettled,
+    Desk,
     InvalidQuestion,
-    LocalDesk,
     Problem,
     Question,
     QuestionNotFound,
@@ -55,7 +55,7 @@ class AskingTool:
         spec: ToolSpec,
         read: Read,
         *,
-        desk: LocalDesk,
+        desk: Desk,
         conversation: str,
         emit: Emit | None,
         expires_in: Span | None,
@@ -217,7 +217,7 @@ class AskingTool:
 
 
 def clarify(
-    desk: LocalDesk,
+    desk: Desk,
     *,
     conversation: str,
     emit: Emit | None = None,
@@ -240,7 +240,7 @@ def clarify(
 
 
 def ask_clarifying_question(
-    desk: LocalDesk,
+    desk: Desk,
     *,
     conversation: str,
     emit: Emit | None = None,
@@ -260,7 +260,7 @@ def ask_clarifying_question(
 
 
 def human_intervention_request(
-    desk: LocalDesk,
+    desk: Desk,
     *,
     conversation: str,
     emit: Emit | None = None,
@@ -281,7 +281,7 @@ def human_intervention_request(
 
 
 def asking_tools(
-    desk: LocalDesk, *, conversation: str, emit: Emit | None = None, recipients: Sequence[str] = ()
+    desk: Desk, *, conversation: str, emit: Emit | None = None, recipients: Sequence[str] = ()
 ) -> tuple[AskingTool, AskingTool, AskingTool]:
     """All three, each with its own idea of how long a question lives."""
     return (

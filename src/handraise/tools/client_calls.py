@@ -17,9 +17,9 @@ from handraise import (
     Approval,
     Choice,
     Confirm,
+    Desk,
     Form,
     InvalidAnswer,
-    LocalDesk,
     MultiChoice,
     Open,
     Problem,
@@ -29,6 +29,7 @@ from handraise import (
     form_to_schema,
 )
 from handraise.model.json_values import Json, canonical_json
+from handraise.model.people import CLIENT_ASSERTED
 from handraise.tools.posting import origin_of
 from handraise.tools.reading import arguments_of
 from handraise.tools.results import chosen_text, to_tool_result
@@ -36,9 +37,6 @@ from handraise.tools.results import chosen_text, to_tool_result
 CLIENT = "client."
 HITL = "hitl_"
 APPROVAL = "approval_"
-
-CLIENT_ASSERTED = "client-asserted"
-"""How sure we are of the person: a client says so. Whoever runs the client's server may know better."""
 
 Message = dict[str, Json]
 """A message of OpenAI chat completions."""
@@ -61,7 +59,7 @@ def client_message(question: Question) -> Message:
     }
 
 
-async def pending_client_messages(desk: LocalDesk, conversation: str) -> list[Message]:
+async def pending_client_messages(desk: Desk, conversation: str) -> list[Message]:
     """What a client has to draw for a conversation, oldest first; the same after any restart."""
     messages: list[Message] = []
     after = None
@@ -118,7 +116,7 @@ class ToolResultSubmission(pydantic.BaseModel):
 
 
 async def submit_tool_result(
-    desk: LocalDesk,
+    desk: Desk,
     submission: ToolResultSubmission | Mapping[str, Json],
     *,
     by: str | Responder,
@@ -262,7 +260,7 @@ def _read(submission: ToolResultSubmission | Mapping[str, Json]) -> ToolResultSu
         ) from None
 
 
-async def _called_for(desk: LocalDesk, given: ToolResultSubmission) -> Question:
+async def _called_for(desk: Desk, given: ToolResultSubmission) -> Question:
     """The question behind a client's call, where it is this agent's and of this conversation."""
     prefix = next((each for each in (HITL, APPROVAL) if given.tool_call_id.startswith(each)), None)
     if prefix is not None:
@@ -299,7 +297,7 @@ def _problems(given: ToolResultSubmission, question: Question) -> list[Problem]:
 
 
 async def _settle(
-    desk: LocalDesk, given: ToolResultSubmission, question: Question, by: str | Responder
+    desk: Desk, given: ToolResultSubmission, question: Question, by: str | Responder
 ) -> Question:
     how: dict[str, Any] = {
         "channel": "client",

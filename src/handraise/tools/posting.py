@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from handraise import KeyConflict, LocalDesk, Question, QuestionOptions
+from handraise import Desk, KeyConflict, Question, QuestionOptions
 from handraise.model.json_values import Json, digest
 from handraise.tools.reading import Intent
 
@@ -15,7 +15,7 @@ from handraise.tools.reading import Intent
 class Call:
     """A model's call of a tool: who calls, in which conversation, and by which id if the model API gave one."""
 
-    desk: LocalDesk
+    desk: Desk
     tool: str
     conversation: str
     id: str | None
@@ -109,7 +109,7 @@ async def _pending_equal(call: Call, intent: Intent) -> Question | None:
         after = page.after
 
 
-async def _last_number(desk: LocalDesk, series: str) -> int:
+async def _last_number(desk: Desk, series: str) -> int:
     """The highest number in use, found by doubling and halving; numbers are used without gaps."""
     used, free = 0, 1
     while await desk.find_by_key(f"{series}:{free}") is not None:

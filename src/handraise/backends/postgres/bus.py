@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
-from typing import Any
-
-import asyncpg
 
 from handraise.backends.hints import decoded, encoded
-from handraise.backends.postgres.connecting import Pool, connection, open_listener
+from handraise.backends.postgres.connecting import DRIVER_ERRORS, Connection, alone
+from handraise.backends.postgres.database import Database
 from handraise.backends.statements import load_statements
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref
@@ -29,32 +28,42 @@ _log = logging.getLogger(__name__)
 _HEARTBEAT = 10.0
 _RETRY = 0.2
 _RETRY_AT_MOST = 5.0
+_UNFOLLOWED = 1.0
 
 
 class PostgresBus:
     """Hints over PostgreSQL. See `handraise.ports.Bus` for what each method promises."""
 
-    def __init__(self, pool: Pool, address: str) -> None:
-        self._pool = pool
+    def __init__(self, database: Database, address: str) -> None:
+        self._database = database
         self._address = address
-        self._process = uuid.uuid4().hex
+        self._ears: set[str] = set()
+        self._unfollowed_until = 0.0
 
     async def wake(self, topics: Collection[Ref]) -> None:
         """Send hints; see the port."""
-        statement = STATEMENTS["notify"]
-        arguments = statement.arguments(payloads=list(encoded(topics)), process=self._process)
+        settled = [topic for topic in topics if topic.id]
+        feeds = [topic for topic in topics if not topic.id]
+        # Every post stirs a feed, and must not pay a round trip for feeds that nobody follows.
+        if not settled and (not feeds or time.monotonic() < self._unfollowed_until):
+            return
+        payloads = {"payloads": list(encoded(settled)), "feeds": list(encoded(feeds))}
         try:
-            async with connection(self._pool) as acquired:
-                await acquired.execute(statement.numbered, *arguments)
+            sent = await self._database.fetch(STATEMENTS["notify"], ears=list(self._ears), **payloads)
         except StoreUnavailable:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
+        else:
+            if feeds and not any(row["feed"] for row in sent):
+                self._unfollowed_until = time.monotonic() + _UNFOLLOWED
 
     @asynccontextmanager
-    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear hints; see the port."""
+        ear = _Ear(self._address, heard, feeds=feeds)
         listening = asyncio.Event()
-        task = asyncio.create_task(self._keep_listening(heard, listening), name="handraise listener")
+        task = asyncio.create_task(ear.keep_listening(listening), name="handraise listener")
         ready = asyncio.create_task(listening.wait())
+        self._ears.add(ear.name)
         try:
             await asyncio.wait((ready, task), timeout=_RETRY_AT_MOST, return_when=asyncio.FIRST_COMPLETED)
             yield
@@ -62,53 +71,59 @@ class PostgresBus:
             for each in (ready, task):
                 each.cancel()
             await asyncio.gather(ready, task, return_exceptions=True)
+            self._ears.discard(ear.name)
 
-    async def _keep_listening(self, heard: Heard, listening: asyncio.Event) -> None:
+
+class _Ear:
+    """One listener, by a name that writers find it under."""
+
+    def __init__(self, address: str, heard: Heard, *, feeds: bool) -> None:
+        self.name = uuid.uuid4().hex
+        self._address = address
+        self._heard = heard
+        self._feeds = feeds
+
+    async def keep_listening(self, listening: asyncio.Event) -> None:
         """Listen for ever, on a new connection whenever one is lost."""
         pause = _RETRY
         while True:
             try:
-                async with self._listener(heard) as lost:
-                    heard(None)
+                async with self._listener() as lost:
+                    self._heard(None)
                     listening.set()
                     pause = _RETRY
                     await lost.wait()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except DRIVER_ERRORS as error:
                 _log.warning("the listener lost its connection (%s); polling until it is back", error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_AT_MOST)
 
     @asynccontextmanager
-    async def _listener(self, heard: Heard) -> AsyncIterator[asyncio.Event]:
+    async def _listener(self) -> AsyncIterator[asyncio.Event]:
         """One listening connection, announced so that writers notify; the event is set when it is lost."""
         lost = asyncio.Event()
-        acquired = await open_listener(self._address)
-        beating: asyncio.Task[None] | None = None
-        try:
+        async with alone(self._address, "listener") as acquired:
             acquired.add_termination_listener(lambda *_: lost.set())
-            await acquired.add_listener(CHANNEL, lambda *args: heard(decoded(str(args[-1]))))
-            await self._announce(acquired)
+            await acquired.add_listener(CHANNEL, lambda *args: self._heard(decoded(str(args[-1]))))
+            await self._say(acquired, "hear")
             beating = asyncio.create_task(self._keep_announcing(acquired, lost))
-            yield lost
-        finally:
-            if beating is not None:
+            try:
+                yield lost
+            finally:
                 beating.cancel()
                 await asyncio.gather(beating, return_exceptions=True)
-            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                statement = STATEMENTS["unhear"]
-                await acquired.execute(statement.numbered, *statement.arguments(process=self._process))
-                await acquired.close(timeout=2)
-            acquired.terminate()
+                with suppress(*DRIVER_ERRORS):
+                    await self._say(acquired, "unhear")
 
-    async def _announce(self, acquired: Any) -> None:
-        statement = STATEMENTS["hear"]
-        await acquired.execute(statement.numbered, *statement.arguments(process=self._process))
-
-    async def _keep_announcing(self, acquired: Any, lost: asyncio.Event) -> None:
+    async def _keep_announcing(self, acquired: Connection, lost: asyncio.Event) -> None:
         """Say at intervals that this process listens, which also finds a connection that died in silence."""
         try:
             while True:
                 await asyncio.sleep(_HEARTBEAT)
-                await self._announce(acquired)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await self._say(acquired, "hear")
+        except DRIVER_ERRORS:
             lost.set()
+
+    async def _say(self, acquired: Connection, what: str) -> None:
+        statement = STATEMENTS[what]
+        await acquired.execute(statement.numbered, *statement.arguments(ear=self.name, feeds=self._feeds))

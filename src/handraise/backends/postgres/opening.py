@@ -1,4 +1,4 @@
-"""Opening PostgreSQL: check its promises, bring its schema up to date, then give out store and bus."""
+"""Opening PostgreSQL: bring its schema up to date, check its promises, then give out the ports."""
 
 from __future__ import annotations
 
@@ -6,24 +6,51 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from handraise.backends.postgres.bus import PostgresBus
-from handraise.backends.postgres.connecting import open_pool
+from handraise.backends.postgres.confining import checked_walls, walls_of
+from handraise.backends.postgres.connecting import (
+    alone,
+    driver_errors_translated,
+    open_pool,
+    open_pool_behind_pooler,
+)
+from handraise.backends.postgres.database import Database
+from handraise.backends.postgres.directory import PostgresDirectory
+from handraise.backends.postgres.outbox import PostgresOutbox
 from handraise.backends.postgres.schema import migrate
 from handraise.backends.postgres.store import PostgresStore
-from handraise.ports import Clock
+from handraise.ports import Backend, Clock
 
 
 @asynccontextmanager
 async def open_postgres(
-    address: str, *, clock: Clock | None = None, connections: int = 4
-) -> AsyncIterator[tuple[PostgresStore, PostgresBus]]:
-    """A store and a bus on the database at `address`, over at most `connections`, the listener included."""
+    address: str,
+    *,
+    clock: Clock | None = None,
+    connections: int = 4,
+    listen: str | None = None,
+    confined: bool | None = None,
+) -> AsyncIterator[Backend]:
+    """The ports on the database at `address`, over at most `connections`, the listener included.
+
+    `listen` is the same database without a pooler such as PgBouncer in between; `address` may then be the
+    pooler's, in transaction mode. `confined` is whether PostgreSQL itself must keep workspaces apart, and
+    opening refused where it would not; None leaves that to the role one logs in as.
+    """
     if connections < 2:  # noqa: PLR2004 -- one to work with and one to listen on
         raise ValueError("PostgreSQL needs at least 2 connections: one to work with and one to listen on.")
-    pool = await open_pool(address, connections - 1)
+    direct = listen or address
+    with driver_errors_translated():
+        async with alone(direct, "migrations") as acquired:
+            await migrate(acquired)
+    opening = open_pool if listen is None else open_pool_behind_pooler
+    pool = await opening(address, connections - 1)
     try:
-        store = PostgresStore(pool, clock)
+        walls = await (checked_walls(pool) if confined else walls_of(pool))
+        database = Database(pool, clock=clock, walls=walls)
+        store = PostgresStore(database)
         await store.durability()
-        await migrate(pool)
-        yield store, PostgresBus(pool, address)
+        yield Backend(
+            store, PostgresBus(database, direct), PostgresDirectory(database), PostgresOutbox(database)
+        )
     finally:
         await pool.close()

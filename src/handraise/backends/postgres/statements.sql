@@ -6,24 +6,24 @@ with draft as materialized (
     select *
     from unnest(
         :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
-        :tool_call::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
+        :tool_call::text[], :trace::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
         :recipients::text[], :need::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
-        :expire_after::float8[]
+        :expire_after::float8[], :undo_for::float8[]
     ) as t (
-        id, workspace, asker, key, conversation, tool_call, prompt, form, context, state,
-        recipients, need, veto, max_attempts, steps, expire_after
+        id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
+        recipients, need, veto, max_attempts, steps, expire_after, undo_for
     )
 ),
 posted as (
     insert into handraise.questions (
         asked_at, expires_at, max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
-        recipients, prompt, form, context, state, steps
+        trace, recipients, prompt, form, context, state, steps, undo_for
     )
     select
         coalesce(:now::timestamptz, now()),
         coalesce(:now::timestamptz, now()) + expire_after * interval '1 second',
         max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
-        recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb
+        trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for
     from draft
     on conflict do nothing
     returning workspace, id, asker, conversation, asked_at, recipients, steps
@@ -200,9 +200,13 @@ select * from ended;
 -- One grant.
 select * from handraise.grants where workspace = :workspace and id = :id;
 
+-- name: due_workspaces
+-- Some of the workspaces in which a deed is due.
+select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most);
+
 -- name: sweep
--- Do the next due deed of up to `:limit` timelines, passing over what another sweep holds. The question's
--- row is locked first, as everywhere, so that no two statements wait for each other.
+-- Do the next due deed of up to `:limit` timelines of a workspace, passing over what another sweep holds. The
+-- question's row is locked first, as everywhere, so that no two statements wait for each other.
 with due as materialized (
     select
         q.workspace, q.id, q.steps_taken, i.recipient,
@@ -210,7 +214,9 @@ with due as materialized (
         q.asked_at + (q.steps -> (q.steps_taken + 1) ->> 'after')::float8 * interval '1 second' as next_due_at
     from handraise.inbox as i
     join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-    where i.due_at <= coalesce(:now::timestamptz, now()) and q.status = 'pending'
+    -- As a sub-select, because row-level security keeps an index from being searched for a coalesce().
+    where i.workspace = :workspace and i.due_at <= (select coalesce(:now::timestamptz, now()))
+        and q.status = 'pending'
         and q.steps_taken < jsonb_array_length(q.steps)
         and q.asked_at + (q.steps -> q.steps_taken ->> 'after')::float8 * interval '1 second'
             <= coalesce(:now::timestamptz, now())
@@ -302,7 +308,12 @@ join handraise.questions as q on q.workspace = t.workspace and q.key = t.key;
 -- Which of these are pending no more, or do not exist: the poll of all waits of a process at once.
 select t.workspace, t.id, q.status, q.settled_at, q.outcome
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
-left join handraise.questions as q on q.workspace = t.workspace and q.id = t.id
+left join lateral (
+    select q.status, q.settled_at, q.outcome
+    from handraise.questions as q
+    where q.workspace = t.workspace and q.id = t.id
+    limit 1
+) as q on true
 where q.status is distinct from 'pending';
 
 -- name: pending_all
@@ -316,8 +327,10 @@ with page as materialized (
 )
 select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
 from page
-join handraise.questions as q on q.workspace = page.workspace and q.id = page.question_id
-order by q.id;
+cross join lateral (
+    select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
+) as q
+order by page.question_id;
 
 -- name: pending_by_asker
 -- A page of what one asker has pending.
@@ -330,8 +343,10 @@ with page as materialized (
 )
 select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
 from page
-join handraise.questions as q on q.workspace = page.workspace and q.id = page.question_id
-order by q.id;
+cross join lateral (
+    select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
+) as q
+order by page.question_id;
 
 -- name: pending_by_conversation
 -- A page of what is pending in one conversation, also narrowed to an asker or to a person's own names.
@@ -351,8 +366,10 @@ with page as materialized (
 )
 select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
 from page
-join handraise.questions as q on q.workspace = page.workspace and q.id = page.question_id
-order by q.id;
+cross join lateral (
+    select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
+) as q
+order by page.question_id;
 
 -- name: pending_by_recipient
 -- A page of an inbox: one short walk along the index for each name the person answers to, then the first
@@ -374,8 +391,114 @@ with page as materialized (
 )
 select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
 from page
-join handraise.questions as q on q.workspace = :workspace and q.id = page.question_id
-order by q.id;
+cross join lateral (
+    select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
+) as q
+order by page.question_id;
+
+-- name: settled
+-- A page of what has ended, newest first: a walk back over up to `:looked` events, and from each that ended a question
+-- to its row. Where that does not fill the page, `edge` is the last event looked at, in a row of its own if need be.
+with page as materialized (
+    select e.transaction, e.number, q.*
+    from (
+        select w.transaction, w.number, w.question_id, w.kind
+        from handraise.events as w
+        where w.workspace = :workspace
+            and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
+        order by w.transaction desc, w.number desc
+        limit :looked::bigint
+    ) as e
+    -- With a limit, so that each row is looked up by itself: there is nothing to be gained by reading them all.
+    cross join lateral (
+        select s.*
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = e.question_id
+            and (:conversation::text is null or s.conversation = :conversation)
+            and (:asker::text is null or s.asker = :asker)
+            and (
+                :person::text is null
+                or s.outcome ->> 'by' = :person
+                or s.votes ? :person
+                or s.asker <> :person and (
+                    s.recipients = '[]'
+                    or s.recipients ?| :principals::text[]
+                    or exists (
+                        select
+                        from jsonb_array_elements(s.steps) with ordinality as t (step, place)
+                        where t.place <= s.steps_taken and t.step -> 'to' ?| :principals::text[]
+                    )
+                )
+            )
+        limit 1
+    ) as q
+    where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    order by e.transaction desc, e.number desc
+    limit :limit::bigint
+),
+edge as (
+    select w.transaction, w.number
+    from handraise.events as w
+    where w.workspace = :workspace
+        and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
+        and (select count(*) from page) < :limit::bigint
+    order by w.transaction desc, w.number desc
+    offset :looked::bigint - 1
+    limit 1
+)
+select page.*, false as overdue, edge.transaction as edge_transaction, edge.number as edge_number
+from (select) as one
+left join page on true
+left join edge on true
+order by page.transaction desc, page.number desc;
+
+-- name: endings
+-- How questions ended since an instant, newest first, in few words. The walk and its edge are as in `settled`.
+with page as materialized (
+    select e.transaction, e.number, q.*
+    from (
+        select w.transaction, w.number, w.question_id, w.kind, w.at
+        from handraise.events as w
+        where w.workspace = :workspace
+            and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
+        order by w.transaction desc, w.number desc
+        limit :looked::bigint
+    ) as e
+    cross join lateral (
+        select
+            s.asker, s.status, s.asked_at, s.settled_at,
+            s.form ->> 'kind' as form_kind,
+            s.outcome ->> 'by' as settled_by,
+            case when s.status = 'answered' then coalesce(s.outcome ->> 'source', 'person') end as source,
+            case when s.status in ('answered', 'declined') then s.outcome ->> 'channel' end as channel,
+            case
+                when s.form ->> 'kind' = 'approval' and s.status = 'answered' and s.outcome -> 'source' is null
+                    then s.outcome -> 'value' ->> 'decision' = 'approve'
+            end as approved,
+            case when s.form ->> 'kind' = 'approval' then coalesce(s.form ->> 'risk', 'medium') end as risk
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = e.question_id
+        limit 1
+    ) as q
+    where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted') and e.at >= :since::timestamptz
+    order by e.transaction desc, e.number desc
+    limit :limit::bigint
+),
+edge as (
+    select w.transaction, w.number, w.at
+    from handraise.events as w
+    where w.workspace = :workspace
+        and (w.transaction, w.number) < (:transaction::text::xid8, :number::bigint)
+        and (select count(*) from page) < :limit::bigint
+    order by w.transaction desc, w.number desc
+    offset :looked::bigint - 1
+    limit 1
+)
+select page.*, edge.transaction as edge_transaction, edge.number as edge_number, edge.at as edge_at
+from (select) as one
+left join page on true
+left join edge on true
+order by page.transaction desc, page.number desc;
 
 -- name: count_pending
 -- How many questions an asker has pending.
@@ -398,22 +521,56 @@ where workspace = :workspace
 order by events.transaction, events.number
 limit :limit;
 
+-- name: feed_end
+-- The place in the feed before which nothing will appear any more, whatever the workspace.
+select pg_snapshot_xmin(pg_current_snapshot())::text as transaction;
+
+-- name: pulse
+-- How much waits, in numbers.
+select pending, deliveries from handraise.pulse(coalesce(:now::timestamptz, now()), :ages::float8[]);
+
+-- name: pulse_of_workspace
+-- How much waits in one workspace, in numbers.
+with aged as materialized (
+    select extract(epoch from coalesce(:now::timestamptz, now()) - q.asked_at)::float8 as age
+    from (
+        select i.question_id from handraise.inbox as i where i.workspace = :workspace and i.main limit 100000
+    ) as counted
+    cross join lateral (
+        select s.asked_at
+        from handraise.questions as s
+        where s.workspace = :workspace and s.id = counted.question_id
+        limit 1
+    ) as q
+)
+select array(
+    select (select count(*) from aged where aged.age <= a.age)
+    from unnest(:ages::float8[]) with ordinality as a (age, place)
+    order by a.place
+) as pending;
+
 -- name: hear
--- Say that this process listens; it must say so again before the others forget it.
-insert into handraise.listeners (process, seen_at) values (:process, now())
+-- Say that an ear of this process listens, and whether for feeds too; it must say so again before the others
+-- forget it.
+insert into handraise.listeners (process, seen_at, feeds) values (:ear, now(), :feeds)
 on conflict (process) do update set seen_at = excluded.seen_at;
 
 -- name: unhear
--- Say that this process listens no more, and forget those that died without saying so.
-delete from handraise.listeners where process = :process or seen_at < now() - interval '1 hour';
+-- Say that an ear listens no more, and forget those that died without saying so.
+delete from handraise.listeners where process = :ear or seen_at < now() - interval '1 hour';
 
 -- name: notify
--- Wake the other processes, if any could be listening.
-select pg_notify('handraise', payload)
-from unnest(:payloads::text[]) as t (payload)
+-- Wake the other processes, with each hint only if any that wants it could be listening.
+select hint.feed, pg_notify('handraise', hint.payload)
+from (
+    select payload, false as feed from unnest(:payloads::text[]) as t (payload)
+    union all
+    select payload, true from unnest(:feeds::text[]) as t (payload)
+) as hint
 where exists (
     select from handraise.listeners
-    where process <> :process and seen_at > now() - interval '30 seconds'
+    where process <> all (:ears::text[]) and seen_at > now() - interval '30 seconds'
+        and (feeds or not hint.feed)
 );
 
 -- name: settings

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
+import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from handraise.backends.postgres.connecting import Pool, connection, is_transient
+from handraise.backends.postgres.database import Database, instant
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.rows import (
     draft_values,
@@ -15,37 +16,177 @@ from handraise.backends.rows import (
     moved_question,
     page_query,
     posted_question,
+    settled_query,
+    stored_ending,
     stored_event,
     stored_grant,
     stored_outcome,
     stored_question,
 )
 from handraise.backends.statements import load_statements
+from handraise.backends.walking import Edge, endings_since, settled_page
+from handraise.model.endings import Ending
 from handraise.model.errors import KeyConflict, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
-from handraise.ports import Clock, Durability, Filter
+from handraise.ports import AGES, LOOKED_THROUGH, Durability, Filter, Pulse, SettledPage
 
 STATEMENTS = load_statements("handraise.backends.postgres")
 
-_TRIES = 5
+_WORKSPACES_AT_ONCE = 1_000
+_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
+_END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
 
 class PostgresStore:
     """Questions in PostgreSQL. See `handraise.ports.Store` for what each method promises."""
 
-    def __init__(self, pool: Pool, clock: Clock | None = None) -> None:
-        self._pool = pool
-        self._clock = clock
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
         """Register drafts; see the port."""
+        return await self._database.by_workspace(drafts, lambda draft: draft.workspace, self._insert)
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        """Make moves; see the port."""
+        return await self._database.by_workspace(moves, lambda move: move.question.workspace, self._settle)
+
+    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
+        """Questions by their places; see the port."""
+        return await self._database.by_workspace(refs, lambda ref: ref.workspace, self._read)
+
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """The outcomes of what is settled; see the port."""
+        places = list(refs)
+        rows = await self._database.by_workspace(places, lambda ref: ref.workspace, self._read_outcomes)
+        return {
+            ref: stored_outcome(row, instant)
+            for ref, row in zip(places, rows, strict=True)
+            if row is not None
+        }
+
+    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+        """The question with a key; see the port."""
+        rows = await self._fetch(workspace, "read_by_key", workspaces=[workspace], keys=[key])
+        return stored_question(rows[0], instant) if rows else None
+
+    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+        """A page of pending questions; see the port."""
+        name, values = page_query(narrow, after=after, limit=limit)
+        rows = await self._fetch(narrow.workspace, name, **values)
+        return [stored_question(row, instant) for row in rows]
+
+    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+        """A page of settled questions; see the port."""
+        values = settled_query(narrow, limit=limit)
+        rows = await self._fetch(narrow.workspace, "settled", **values, **_place(after))
+        placed = [(_cursor(row), stored_question(row, instant)) for row in rows if row["id"] is not None]
+        edge = _edge(rows[0])
+        return settled_page(placed, edge, limit)
+
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
+        """How questions ended; see the port."""
+
+        async def look(after: str | None, wanted: int) -> tuple[Sequence[Ending], Edge | None]:
+            values = {"since": since, "looked": LOOKED_THROUGH, "limit": wanted}
+            rows = await self._fetch(workspace, "endings", **values, **_place(after))
+            found = [stored_ending(row, instant) for row in rows if row["status"] is not None]
+            edge = _edge(rows[0])
+            return found, None if edge is None else Edge(edge, rows[0]["edge_at"])
+
+        return await endings_since(look, since=since, limit=limit)
+
+    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+        """Do due deeds; see the port."""
+        settled: list[Ref] = []
+        worked = True
+        # A batch of each workspace in turn: nobody waits for the end of another's backlog.
+        while worked:
+            worked = False
+            for each in await self._due_workspaces() if workspace is None else [workspace]:
+                rows = await self._fetch(each, "sweep", limit=limit)
+                settled += [Ref(row["workspace"], row["id"]) for row in rows if row["status"] != "pending"]
+                worked = worked or bool(rows)
+        return settled
+
+    async def expire_older(
+        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
+    ) -> Sequence[Ref]:
+        """Expire what is too old; see the port."""
+        rows = await self._fetch(
+            workspace, "expire_older", asker=asker, max_age=max_age.total_seconds(), limit=limit
+        )
+        return [Ref(row["workspace"], row["id"]) for row in rows]
+
+    async def count_pending(self, workspace: str, asker: str) -> int:
+        """How many are pending; see the port."""
+        rows = await self._fetch(workspace, "count_pending", asker=asker)
+        count: int = rows[0]["count"]
+        return count
+
+    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+        """Use up an approval; see the port."""
+        rows = await self._fetch(ref.workspace, "consume", id=ref.id, actor=by, digest=digest)
+        return bool(rows)
+
+    async def find_grant(
+        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
+    ) -> Grant | None:
+        """The grant that holds; see the port."""
+        action = {"asker": asker, "tool": tool, "digest": digest, "conversation": conversation}
+        rows = await self._fetch(workspace, "find_grant", **action)
+        return stored_grant(rows[0], instant) if rows else None
+
+    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
+        """All grants; see the port."""
+        rows = await self._fetch(workspace, "grants", after=after or "", limit=limit)
+        return [stored_grant(row, instant) for row in rows]
+
+    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
+        """End a grant; see the port."""
+        rows = await self._fetch(workspace, "revoke", id=grant_id, actor=by)
+        rows = rows or await self._fetch(workspace, "read_grant", id=grant_id)
+        return stored_grant(rows[0], instant) if rows else None
+
+    async def history(self, ref: Ref) -> Sequence[Event]:
+        """One question's events; see the port."""
+        rows = await self._fetch(ref.workspace, "history", question_id=ref.id)
+        return [_event(row) for row in rows]
+
+    async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
+        """A workspace's events; see the port."""
+        transaction, _, number = (after or "0.0").partition(".")
+        rows = await self._fetch(workspace, "feed", transaction=transaction, number=int(number), limit=limit)
+        return [_event(row) for row in rows]
+
+    async def feed_end(self, workspace: str) -> str:  # noqa: ARG002 -- one order for all workspaces
+        """Where the events end now; see the port."""
+        (row,) = await self._database.fetch(STATEMENTS["feed_end"])
+        return f"{row['transaction']}.0"
+
+    async def pulse(self, workspace: str | None = None) -> Pulse:
+        """How much waits; see the port."""
+        if workspace is None:
+            (row,) = await self._database.fetch(STATEMENTS["pulse"], ages=AGES)
+            deliveries = json.loads(row["deliveries"])
+        else:
+            (row,) = await self._fetch(workspace, "pulse_of_workspace", ages=AGES)
+            deliveries = {}
+        return Pulse(pending=dict(zip(AGES, row["pending"], strict=True)), deliveries=deliveries)
+
+    async def durability(self) -> Durability:
+        """What an acknowledged write survives; see the port."""
+        rows = await self._database.fetch(STATEMENTS["settings"])
+        return durability_of({row["name"]: row["setting"] for row in rows})
+
+    async def _insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
         # In one order for everybody: two batches with the same keys must not wait for each other.
         ordered = sorted(drafts, key=lambda draft: (draft.workspace, draft.key or ""))
-        rows = await self._fetch("insert", **_columns(map(draft_values, ordered)))
+        rows = await self._fetch(drafts[0].workspace, "insert", **_columns(map(draft_values, ordered)))
         created = {Ref(row["workspace"], row["id"]): row for row in rows}
         results: dict[int, Question | KeyConflict] = {}
         for place, draft in enumerate(drafts):
@@ -57,116 +198,18 @@ class PostgresStore:
             results.update(await self._existing(known))
         return [results[place] for place in range(len(drafts))]
 
-    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
-        """Make moves; see the port."""
-        results: list[Question | None] = [None] * len(moves)
-        for places in _rounds(moves):
-            batch = [moves[place] for place in places]
-            rows = await self._fetch("settle", **_columns(map(move_values, batch)))
-            accepted = {Ref(row["workspace"], row["id"]): row for row in rows}
-            for place, move in zip(places, batch, strict=True):
-                row = accepted.get(move.question.ref)
-                if row is not None:
-                    results[place] = moved_question(move, row, _as_it_is)
-        return results
-
-    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
-        """Questions by their places; see the port."""
-        rows = await self._fetch("read", **_places(refs))
-        found = {Ref(row["workspace"], row["id"]): stored_question(row, _as_it_is) for row in rows}
-        return [found.get(ref) for ref in refs]
-
-    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
-        """The outcomes of what is settled; see the port."""
-        rows = await self._fetch("outcomes", **_places(refs))
-        return {Ref(row["workspace"], row["id"]): stored_outcome(row, _as_it_is) for row in rows}
-
-    async def find_by_key(self, workspace: str, key: str) -> Question | None:
-        """The question with a key; see the port."""
-        rows = await self._fetch("read_by_key", workspaces=[workspace], keys=[key])
-        return stored_question(rows[0], _as_it_is) if rows else None
-
-    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
-        """A page of pending questions; see the port."""
-        name, values = page_query(narrow, after=after, limit=limit)
-        rows = await self._fetch(name, **values)
-        return [stored_question(row, _as_it_is) for row in rows]
-
-    async def sweep(self, *, limit: int) -> Sequence[Ref]:
-        """Do due deeds; see the port."""
-        settled: list[Ref] = []
-        while rows := await self._fetch("sweep", limit=limit):
-            settled += [Ref(row["workspace"], row["id"]) for row in rows if row["status"] != "pending"]
-        return settled
-
-    async def expire_older(
-        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
-    ) -> Sequence[Ref]:
-        """Expire what is too old; see the port."""
-        rows = await self._fetch(
-            "expire_older", workspace=workspace, asker=asker, max_age=max_age.total_seconds(), limit=limit
-        )
-        return [Ref(row["workspace"], row["id"]) for row in rows]
-
-    async def count_pending(self, workspace: str, asker: str) -> int:
-        """How many are pending; see the port."""
-        rows = await self._fetch("count_pending", workspace=workspace, asker=asker)
-        count: int = rows[0]["count"]
-        return count
-
-    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
-        """Use up an approval; see the port."""
-        rows = await self._fetch("consume", workspace=ref.workspace, id=ref.id, actor=by, digest=digest)
-        return bool(rows)
-
-    async def find_grant(
-        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
-    ) -> Grant | None:
-        """The grant that holds; see the port."""
-        action = {"asker": asker, "tool": tool, "digest": digest, "conversation": conversation}
-        rows = await self._fetch("find_grant", workspace=workspace, **action)
-        return stored_grant(rows[0], _as_it_is) if rows else None
-
-    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
-        """All grants; see the port."""
-        rows = await self._fetch("grants", workspace=workspace, after=after or "", limit=limit)
-        return [stored_grant(row, _as_it_is) for row in rows]
-
-    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
-        """End a grant; see the port."""
-        rows = await self._fetch("revoke", workspace=workspace, id=grant_id, actor=by)
-        rows = rows or await self._fetch("read_grant", workspace=workspace, id=grant_id)
-        return stored_grant(rows[0], _as_it_is) if rows else None
-
-    async def history(self, ref: Ref) -> Sequence[Event]:
-        """One question's events; see the port."""
-        rows = await self._fetch("history", workspace=ref.workspace, question_id=ref.id)
-        return [_event(row) for row in rows]
-
-    async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
-        """A workspace's events; see the port."""
-        transaction, _, number = (after or "0.0").partition(".")
-        rows = await self._fetch(
-            "feed", workspace=workspace, transaction=transaction, number=int(number), limit=limit
-        )
-        return [_event(row) for row in rows]
-
-    async def durability(self) -> Durability:
-        """What an acknowledged write survives; see the port."""
-        rows = await self._fetch("settings")
-        return durability_of({row["name"]: row["setting"] for row in rows})
-
     async def _existing(self, drafts: Sequence[tuple[int, Draft]]) -> dict[int, Question | KeyConflict]:
         """What is stored already under the keys or ids of these drafts."""
         keyed = [draft for _, draft in drafts if draft.key is not None]
         rows = await self._fetch(
+            drafts[0][1].workspace,
             "read_by_key",
             workspaces=[draft.workspace for draft in keyed],
             keys=[draft.key for draft in keyed],
         )
-        by_key = {(row["workspace"], row["key"]): stored_question(row, _as_it_is) for row in rows}
+        by_key = {(row["workspace"], row["key"]): stored_question(row, instant) for row in rows}
         refs = [draft.ref for _, draft in drafts]
-        by_id = dict(zip(refs, await self.read(refs), strict=True))
+        by_id = dict(zip(refs, await self._read(refs), strict=True))
         results: dict[int, Question | KeyConflict] = {}
         for place, draft in drafts:
             stored = by_key.get((draft.workspace, draft.key)) or by_id.get(draft.ref)
@@ -175,27 +218,61 @@ class PostgresStore:
             results[place] = same_question(draft, stored)
         return results
 
-    async def _fetch(self, name: str, **values: Any) -> list[Any]:
-        statement = STATEMENTS[name]
-        now = self._clock.now() if self._clock else None
-        arguments = statement.arguments(now=now, **values)
-        for tried in range(1, _TRIES + 1):
-            try:
-                async with connection(self._pool) as acquired:
-                    return await acquired.fetch(statement.numbered, *arguments)
-            except StoreUnavailable as error:
-                if tried == _TRIES or not is_transient(error.__cause__):
-                    raise
-                await asyncio.sleep(0.01 * tried)
-        raise AssertionError("unreachable")
+    async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        results: list[Question | None] = [None] * len(moves)
+        for places in _rounds(moves):
+            batch = [moves[place] for place in places]
+            workspace = batch[0].question.workspace
+            rows = await self._fetch(workspace, "settle", **_columns(map(move_values, batch)))
+            accepted = {Ref(row["workspace"], row["id"]): row for row in rows}
+            for place, move in zip(places, batch, strict=True):
+                row = accepted.get(move.question.ref)
+                if row is not None:
+                    results[place] = moved_question(move, row, instant)
+        return results
+
+    async def _read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
+        rows = await self._fetch(refs[0].workspace, "read", **_places(refs))
+        found = {Ref(row["workspace"], row["id"]): stored_question(row, instant) for row in rows}
+        return [found.get(ref) for ref in refs]
+
+    async def _read_outcomes(self, refs: Sequence[Ref]) -> Sequence[Any]:
+        """Rows of what is settled or does not exist, None for what is pending."""
+        rows = await self._fetch(refs[0].workspace, "outcomes", **_places(refs))
+        found = {Ref(row["workspace"], row["id"]): row for row in rows}
+        return [found.get(ref) for ref in refs]
+
+    async def _due_workspaces(self) -> list[str]:
+        rows = await self._database.fetch(STATEMENTS["due_workspaces"], at_most=_WORKSPACES_AT_ONCE)
+        return [row["workspace"] for row in rows]
+
+    async def _fetch(self, workspace: str, name: str, /, **values: Any) -> list[Any]:
+        return await self._database.fetch_in(
+            workspace, STATEMENTS[name], **{"workspace": workspace, **values}
+        )
 
 
 def _event(row: Any) -> Event:
-    return stored_event(row, f"{row['transaction']}.{row['number']}", _as_it_is)
+    return stored_event(row, _cursor(row), instant)
 
 
-def _as_it_is(instant: datetime) -> datetime:
-    return instant
+def _cursor(row: Any) -> str:
+    return f"{row['transaction']}.{row['number']}"
+
+
+def _edge(row: Any) -> str | None:
+    """Where the walk ended before it had enough, or None where it came to its end."""
+    return None if row["edge_number"] is None else f"{row['edge_transaction']}.{row['edge_number']}"
+
+
+def _place(cursor: str | None) -> dict[str, Any]:
+    """The place that a walk back begins before: that of a cursor, else the end."""
+    if cursor is None:
+        return _END
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise ValueError(f"{cursor[:100]!r} is not a cursor of this store")
+    return {"transaction": found[1], "number": int(found[2])}
 
 
 def _columns(items: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sqlite3
 import time
 import uuid
 from collections.abc import AsyncIterator, Collection, Coroutine
@@ -13,7 +14,7 @@ from typing import Any
 
 from handraise.backends.hints import decoded, encoded
 from handraise.backends.sqlite.connecting import SqliteConnections
-from handraise.backends.sqlite.store import STATEMENTS
+from handraise.backends.sqlite.statements import run
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref
 from handraise.ports import Heard
@@ -29,57 +30,65 @@ class SqliteBus:
 
     def __init__(self, connections: SqliteConnections) -> None:
         self._connections = connections
-        self._process = uuid.uuid4().hex
+        self._ears: set[str] = set()
         self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
 
     async def wake(self, topics: Collection[Ref]) -> None:
-        """Ring at every other process that listens; see the port."""
+        """Ring at every other process that wants to know; see the port."""
         try:
             listeners = await self._connections.read(
-                lambda connection: connection.execute(
-                    STATEMENTS["listening"].named, {"process": self._process, "since": _micros(-_FRESH)}
-                ).fetchall()
+                lambda connection: run(connection, "listening", since=_micros(-_FRESH))
             )
         except StoreUnavailable:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
             return
-        for text in encoded(topics) if listeners else ():
-            for listener in listeners:
-                with suppress(OSError):
-                    self._sender.sendto(f"{listener['process']}{text}".encode(), (_HOST, listener["port"]))
+        others = [listener for listener in listeners if listener["ear"] not in self._ears]
+        followers = [listener for listener in others if listener["feeds"]]
+        self._ring(others, [topic for topic in topics if topic.id])
+        self._ring(followers, [topic for topic in topics if not topic.id])
 
     @asynccontextmanager
-    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear the bell; see the port."""
+        # Not one name for the process: a new ear may open before the old one closes.
+        ear = uuid.uuid4().hex
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: _Bell(self._process, heard), local_addr=(_HOST, 0)
+            lambda: _Bell(ear, heard), local_addr=(_HOST, 0)
         )
+        self._ears.add(ear)
         try:
-            port: int = transport.get_extra_info("sockname")[1]
-            await self._announce(port)
-            async with _task(self._keep_announcing(port)):
+            listener = {"ear": ear, "port": transport.get_extra_info("sockname")[1], "feeds": feeds}
+            await self._announce(listener)
+            async with _task(self._keep_announcing(listener)):
                 yield
         finally:
             transport.close()
+            self._ears.remove(ear)
             with suppress(StoreUnavailable):
-                await self._write("unhear", process=self._process, before=_micros(-3600))
+                await self._write("unhear", ear=ear, before=_micros(-3600))
 
     def close(self) -> None:
         """Give the sending socket back."""
         self._sender.close()
 
-    async def _announce(self, port: int) -> None:
-        await self._write("hear", process=self._process, port=port, now=_micros(0))
+    def _ring(self, listeners: Collection[sqlite3.Row], topics: Collection[Ref]) -> None:
+        for text in encoded(topics) if listeners else ():
+            for listener in listeners:
+                with suppress(OSError):
+                    self._sender.sendto(f"{listener['ear']}{text}".encode(), (_HOST, listener["port"]))
 
-    async def _keep_announcing(self, port: int) -> None:
+    async def _announce(self, listener: dict[str, Any]) -> None:
+        await self._write("hear", now=_micros(0), **listener)
+
+    async def _keep_announcing(self, listener: dict[str, Any]) -> None:
         while True:
             await asyncio.sleep(_HEARTBEAT)
             with suppress(StoreUnavailable):
-                await self._announce(port)
+                await self._announce(listener)
 
     async def _write(self, name: str, **values: Any) -> None:
-        await self._connections.write(lambda connection: connection.execute(STATEMENTS[name].named, values))
+        await self._connections.write(lambda connection: run(connection, name, **values))
 
 
 @asynccontextmanager
@@ -94,17 +103,17 @@ async def _task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 class _Bell(asyncio.DatagramProtocol):
-    """Hears only what carries this process's own name: other programs may send datagrams too."""
+    """Hears only what carries its own name: other programs may send datagrams too."""
 
-    def __init__(self, process: str, heard: Heard) -> None:
-        self._process = process.encode()
+    def __init__(self, ear: str, heard: Heard) -> None:
+        self._ear = ear.encode()
         self._heard = heard
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
         """Pass a hint on."""
         del addr
-        if data.startswith(self._process):
-            self._heard(decoded(data.removeprefix(self._process).decode(errors="replace")))
+        if data.startswith(self._ear):
+            self._heard(decoded(data.removeprefix(self._ear).decode(errors="replace")))
 
 
 def _micros(offset: float) -> int:

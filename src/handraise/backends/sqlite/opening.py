@@ -1,20 +1,23 @@
-"""Opening a SQLite file: check its promises, bring its schema up to date, then give out store and bus."""
+"""Opening a SQLite file: check its promises, bring its schema up to date, then give out what works on it."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from handraise.backends.sqlite.bus import SqliteBus
 from handraise.backends.sqlite.connecting import SqliteConnections
+from handraise.backends.sqlite.directory import SqliteDirectory
 from handraise.backends.sqlite.durability import check_file_system
+from handraise.backends.sqlite.outbox import SqliteOutbox
 from handraise.backends.sqlite.store import SqliteStore
 from handraise.backends.statements import load_migrations
 from handraise.model.errors import SchemaMismatch, UnsafeStore
-from handraise.ports import Clock
+from handraise.ports import Backend, Clock
 
 MIGRATIONS = load_migrations("handraise.backends.sqlite")
 
@@ -22,10 +25,8 @@ _OLDEST = (3, 38, 0)
 
 
 @asynccontextmanager
-async def open_sqlite(
-    path: Path, *, clock: Clock | None = None
-) -> AsyncIterator[tuple[SqliteStore, SqliteBus]]:
-    """A store and a bus on a local file, which is made where it does not exist."""
+async def open_sqlite(path: Path, *, clock: Clock | None = None) -> AsyncIterator[Backend]:
+    """A backend on a local file, which is made where it does not exist."""
     if sqlite3.sqlite_version_info < _OLDEST:
         raise UnsafeStore(f"SQLite {sqlite3.sqlite_version} is too old; Handraise needs 3.38 or newer.")
     path, file_system = await asyncio.to_thread(_prepare, path)
@@ -35,7 +36,7 @@ async def open_sqlite(
         await connections.write(_migrate)
         store = SqliteStore(connections, file_system, clock)
         await store.durability()
-        yield store, bus
+        yield Backend(store, bus, SqliteDirectory(connections, clock), SqliteOutbox(connections, clock))
     finally:
         bus.close()
         await connections.close()
@@ -44,8 +45,13 @@ async def open_sqlite(
 def _prepare(path: Path) -> tuple[Path, str]:
     """The file's whole path, its folder made, and the kind of file system it is on."""
     path = path.expanduser().resolve()
+    file_system = check_file_system(path)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return path, check_file_system(path)
+    # Questions and answers are nobody else's: SQLite would make a file that everybody on the host may read. Only
+    # a file that is not there: closing one that is in use here would give up the locks that SQLite holds on it.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    return path, file_system
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

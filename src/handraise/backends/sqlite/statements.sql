@@ -3,12 +3,13 @@
 -- name: insert
 -- Register a question, unless its key or id exists.
 insert into questions (
-    workspace, id, asker, key, conversation, tool_call, recipients, need, veto, max_attempts,
-    asked_at, expires_at, prompt, form, context, state, steps
+    workspace, id, asker, key, conversation, tool_call, trace, recipients, need, veto, max_attempts,
+    asked_at, expires_at, prompt, form, context, state, steps, undo_for
 )
 values (
-    :workspace, :id, :asker, :key, :conversation, :tool_call, :recipients, :need, :veto, :max_attempts,
-    :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps
+    :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :need, :veto, :max_attempts,
+    :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps,
+    :undo_for
 )
 on conflict do nothing
 returning asked_at;
@@ -138,11 +139,11 @@ insert into events (workspace, question_id, kind, at, actor, channel, data)
 values (:workspace, :id, :kind, :now, :actor, :channel, :data);
 
 -- name: due
--- Timelines whose next deed is due.
+-- Timelines whose next deed is due, of all workspaces or of one.
 select i.workspace, i.question_id as id, q.steps -> ('$[' || q.steps_taken || ']') as step, q.steps_taken
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
-where i.due_at <= :now
+where i.due_at <= :now and (:workspace is null or i.workspace = :workspace)
 order by i.due_at
 limit :limit;
 
@@ -253,6 +254,64 @@ from (
 join questions as q on q.workspace = :workspace and q.id = mine.question_id
 order by q.id;
 
+-- name: looked_through
+-- The last of the next `:looked` events before a number, where there are as many.
+select number, at
+from events indexed by events_by_workspace
+where workspace = :workspace and number < :before
+order by number desc
+limit 1 offset :looked - 1;
+
+-- name: settled
+-- A page of what has ended, newest first: a walk back over the events down to `:edge`, and from each that ended a
+-- question to its row.
+select e.number as place, q.*, 0 as overdue
+from events as e indexed by events_by_workspace
+cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
+where e.workspace = :workspace and e.number < :before and e.number >= :edge
+    and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    and (:conversation is null or q.conversation = :conversation)
+    and (:asker is null or q.asker = :asker)
+    and (
+        :person is null
+        or q.outcome ->> '$.by' = :person
+        or exists (select 1 from json_each(q.votes) as v where v.key = :person)
+        or q.asker <> :person and (
+            q.recipients = '[]'
+            or exists (
+                select 1 from json_each(q.recipients) as r join json_each(:principals) as p on p.value = r.value
+            )
+            or exists (
+                select 1
+                from json_each(q.steps) as s, json_each(s.value, '$.to') as t
+                join json_each(:principals) as p on p.value = t.value
+                where s.key < q.steps_taken
+            )
+        )
+    )
+order by e.number desc
+limit :limit;
+
+-- name: endings
+-- How questions ended since an instant, newest first, in few words. The walk is as in `settled`.
+select
+    q.asker, q.status, q.asked_at, q.settled_at,
+    q.form ->> '$.kind' as form_kind,
+    q.outcome ->> '$.by' as settled_by,
+    case when q.status = 'answered' then coalesce(q.outcome ->> '$.source', 'person') end as source,
+    case when q.status in ('answered', 'declined') then q.outcome ->> '$.channel' end as channel,
+    case
+        when q.form ->> '$.kind' = 'approval' and q.status = 'answered' and q.outcome ->> '$.source' is null
+            then q.outcome ->> '$.value.decision' = 'approve'
+    end as approved,
+    case when q.form ->> '$.kind' = 'approval' then coalesce(q.form ->> '$.risk', 'medium') end as risk
+from events as e indexed by events_by_workspace
+cross join questions as q on q.workspace = e.workspace and q.id = e.question_id
+where e.workspace = :workspace and e.number < :before and e.number >= :edge
+    and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted') and e.at >= :since
+order by e.number desc
+limit :limit;
+
 -- name: count_pending
 -- How many questions an asker has pending.
 select count(*) as count from inbox where workspace = :workspace and asker = :asker and main;
@@ -265,15 +324,49 @@ select * from events where workspace = :workspace and question_id = :question_id
 -- Events of a workspace behind a cursor.
 select * from events where workspace = :workspace and number > :number order by number limit :limit;
 
+-- name: feed_end
+-- The cursor of a workspace's last event.
+select coalesce(max(number), 0) as number from events where workspace = :workspace;
+
+-- name: pulse_of_questions
+-- How many pending questions were asked at or after each of these instants, which come as one JSON array.
+with pending as materialized (
+    select q.asked_at
+    from inbox as i
+    join questions as q on q.workspace = i.workspace and q.id = i.question_id
+    where i.main
+    limit :limit
+)
+select (select count(*) from pending where asked_at >= since.value) as count
+from json_each(:since) as since
+order by since.key;
+
+-- name: pulse_of_workspace
+-- The same in one workspace.
+with pending as materialized (
+    select q.asked_at
+    from inbox as i
+    join questions as q on q.workspace = i.workspace and q.id = i.question_id
+    where i.workspace = :workspace and i.main
+    limit :limit
+)
+select (select count(*) from pending where asked_at >= since.value) as count
+from json_each(:since) as since
+order by since.key;
+
+-- name: pulse_of_deliveries
+-- How many deliveries there are of each status.
+select status, count(*) as count from (select status from deliveries limit :limit) group by status;
+
 -- name: hear
--- Say that this process listens; it must say so again before the others forget it.
-insert into listeners (process, port, seen_at) values (:process, :port, :now)
-on conflict (process) do update set port = excluded.port, seen_at = excluded.seen_at;
+-- Say that somebody listens; it must be said again before the others forget it.
+insert into listeners (process, port, feeds, seen_at) values (:ear, :port, :feeds, :now)
+on conflict (process) do update set seen_at = excluded.seen_at;
 
 -- name: unhear
--- Say that this process listens no more, and forget those that died without saying so.
-delete from listeners where process = :process or seen_at < :before;
+-- Say that nobody listens there any more, and forget those who died without saying so.
+delete from listeners where process = :ear or seen_at < :before;
 
 -- name: listening
--- The ports at which other processes listen.
-select process, port from listeners where process <> :process and seen_at > :since;
+-- The ports at which somebody listens, and whether for feeds too.
+select process as ear, port, feeds from listeners where seen_at > :since;

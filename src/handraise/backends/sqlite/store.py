@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sqlite3
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from handraise.backends.rows import (
@@ -15,6 +17,8 @@ from handraise.backends.rows import (
     moved_question,
     page_query,
     posted_question,
+    settled_query,
+    stored_ending,
     stored_event,
     stored_grant,
     stored_outcome,
@@ -23,20 +27,23 @@ from handraise.backends.rows import (
 )
 from handraise.backends.sqlite.connecting import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
-from handraise.backends.statements import load_statements
+from handraise.backends.sqlite.instants import instant, length, micros, now_by
+from handraise.backends.sqlite.statements import run
+from handraise.backends.walking import Edge, endings_since, settled_page
+from handraise.model.endings import Ending
 from handraise.model.errors import KeyConflict, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Granting, Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
-from handraise.ports import Clock, Durability, Filter
+from handraise.ports import AGES, LOOKED_THROUGH, Clock, Durability, Filter, Pulse, SettledPage
 
-STATEMENTS = load_statements("handraise.backends.sqlite")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
+_CURSOR = re.compile(r"[0-9]{1,18}")
+_END = 2**63 - 1
+_COUNTED = 100_000
+"""How many questions and deliveries a pulse counts at most."""
 
 
 class SqliteStore:
@@ -90,12 +97,44 @@ class SqliteStore:
         rows = await self._fetch(name, **{**values, "principals": json.dumps(values["principals"])})
         return [stored_question(row, instant) for row in rows]
 
-    async def sweep(self, *, limit: int) -> Sequence[Ref]:
+    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+        """A page of settled questions; see the port."""
+        before, values = _place(after), settled_query(narrow, limit=limit)
+        values["principals"] = json.dumps(values["principals"])
+
+        def work(connection: sqlite3.Connection) -> SettledPage:
+            edge = _look(connection, narrow.workspace, before)
+            rows = run(connection, "settled", before=before, edge=edge[0] if edge else 0, **values)
+            placed = [(str(row["place"]), stored_question(row, instant)) for row in rows]
+            return settled_page(placed, str(edge[0]) if edge else None, limit)
+
+        return await self._connections.read(work)
+
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
+        """How questions ended; see the port."""
+
+        async def look(after: str | None, wanted: int) -> tuple[Sequence[Ending], Edge | None]:
+            before = _place(after)
+
+            def work(connection: sqlite3.Connection) -> tuple[Sequence[Ending], Edge | None]:
+                edge = _look(connection, workspace, before)
+                down_to = {"before": before, "edge": edge[0] if edge else 0, "since": micros(since)}
+                rows = run(connection, "endings", workspace=workspace, limit=wanted, **down_to)
+                found = [stored_ending(row, instant) for row in rows]
+                return found, Edge(str(edge[0]), instant(edge[1])) if edge else None
+
+            return await self._connections.read(work)
+
+        return await endings_since(look, since=since, limit=limit)
+
+    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
         """Do due deeds; see the port."""
         settled: list[Ref] = []
         # Nothing due is the usual case, and reading that takes no turn at the lock.
-        while await self._fetch("due", limit=1):
-            settled += await self._connections.write(lambda connection: self._sweep(connection, limit))
+        while await self._fetch("due", workspace=workspace, limit=1):
+            settled += await self._connections.write(
+                lambda connection: self._sweep(connection, workspace, limit)
+            )
         return settled
 
     async def expire_older(
@@ -105,11 +144,11 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> list[Ref]:
             now = self._now()
-            before = micros(instant(now) - max_age)
-            rows = _run(connection, "old", workspace=workspace, asker=asker, before=before, limit=limit)
+            before = now - length(max_age)
+            rows = run(connection, "old", workspace=workspace, asker=asker, before=before, limit=limit)
             for row in rows:
-                _run(connection, "expire", workspace=row["workspace"], id=row["id"], now=now)
-                _run(connection, "close", workspace=row["workspace"], id=row["id"])
+                run(connection, "expire", workspace=row["workspace"], id=row["id"], now=now)
+                run(connection, "close", workspace=row["workspace"], id=row["id"])
                 _log(connection, Ref(row["workspace"], row["id"]), "expired", now)
             return [Ref(row["workspace"], row["id"]) for row in rows]
 
@@ -126,7 +165,7 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> bool:
             now, place = self._now(), {"workspace": ref.workspace, "id": ref.id}
-            used = _run(connection, "consume", actor=by, digest=digest, now=now, **place)
+            used = run(connection, "consume", actor=by, digest=digest, now=now, **place)
             if used:
                 _log(connection, ref, "consumed", now, actor=by, data={"digest": digest})
             return bool(used)
@@ -151,11 +190,11 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> Grant | None:
             now, place = self._now(), {"workspace": workspace, "id": grant_id}
-            ended = _run(connection, "revoke", actor=by, now=now, **place)
+            ended = run(connection, "revoke", actor=by, now=now, **place)
             if ended:
                 ref = Ref(workspace, ended[0]["question_id"])
                 _log(connection, ref, "revoked", now, actor=by, data={"grant": grant_id})
-            rows = ended or _run(connection, "read_grant", **place)
+            rows = ended or run(connection, "read_grant", **place)
             return stored_grant(rows[0], instant) if rows else None
 
         return await self._connections.write(work)
@@ -170,24 +209,47 @@ class SqliteStore:
         rows = await self._fetch("feed", workspace=workspace, number=int(after or 0), limit=limit)
         return [stored_event(row, str(row["number"]), instant) for row in rows]
 
+    async def feed_end(self, workspace: str) -> str:
+        """Where a workspace's events end now; see the port."""
+        rows = await self._fetch("feed_end", workspace=workspace)
+        return str(rows[0]["number"])
+
+    async def pulse(self, workspace: str | None = None) -> Pulse:
+        """How much waits; see the port."""
+
+        def work(connection: sqlite3.Connection) -> Pulse:
+            now = self._now()
+            since = [0 if math.isinf(age) else now - length(timedelta(seconds=age)) for age in AGES]
+            counted: dict[str, Any] = {"since": json.dumps(since), "limit": _COUNTED}
+            if workspace is None:
+                pending = run(connection, "pulse_of_questions", **counted)
+                deliveries = run(connection, "pulse_of_deliveries", limit=_COUNTED)
+            else:
+                pending = run(connection, "pulse_of_workspace", workspace=workspace, **counted)
+                deliveries = []
+            return Pulse(
+                pending=dict(zip(AGES, (row["count"] for row in pending), strict=True)),
+                deliveries={row["status"]: row["count"] for row in deliveries},
+            )
+
+        return await self._connections.read(work)
+
     async def durability(self) -> Durability:
         """What an acknowledged write survives; see the port."""
         return await self._connections.write(lambda connection: durability_of(connection, self._file_system))
 
-    def _sweep(self, connection: sqlite3.Connection, limit: int) -> list[Ref]:
+    def _sweep(self, connection: sqlite3.Connection, workspace: str | None, limit: int) -> list[Ref]:
         now = self._now()
         settled: list[Ref] = []
-        for row in _run(connection, "due", now=now, limit=limit):
+        for row in run(connection, "due", now=now, workspace=workspace, limit=limit):
             ref = Ref(row["workspace"], row["id"])
             place = {"workspace": ref.workspace, "id": ref.id}
             step = from_json(row["step"])
-            done = _run(
-                connection, "step", step=row["step"], steps_taken=row["steps_taken"], now=now, **place
-            )
+            done = run(connection, "step", step=row["step"], steps_taken=row["steps_taken"], now=now, **place)
             if done[0]["status"] == "pending":
-                _run(connection, "wait_on", steps_taken=row["steps_taken"], **place)
+                run(connection, "wait_on", steps_taken=row["steps_taken"], **place)
             else:
-                _run(connection, "close", **place)
+                run(connection, "close", **place)
                 settled.append(ref)
             data = {"to": step["to"]} if step["do"] == "escalate" else step["record"] or None
             _log(connection, ref, _DEEDS[step["do"]], now, data=data)
@@ -195,27 +257,32 @@ class SqliteStore:
 
     async def _fetch(self, name: str, **values: Any) -> list[sqlite3.Row]:
         return await self._connections.read(
-            lambda connection: _run(connection, name, now=self._now(), **values)
+            lambda connection: run(connection, name, now=self._now(), **values)
         )
 
     def _now(self) -> int:
-        return micros((self._clock.now() if self._clock else None) or datetime.now(UTC))
+        return now_by(self._clock)
 
 
-def micros(moment: datetime) -> int:
-    """An instant as whole microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
+def _place(cursor: str | None) -> int:
+    """The number that a walk back begins before: that of a cursor, else the end."""
+    if cursor is None:
+        return _END
+    if not _CURSOR.fullmatch(cursor):
+        raise ValueError(f"{cursor[:100]!r} is not a cursor of this store")
+    return int(cursor)
 
 
-def instant(stored: int) -> datetime:
-    """The instant behind stored microseconds."""
-    return _EPOCH + timedelta(microseconds=stored)
+def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite3.Row | None:
+    """The number and the instant of the last event that one walk looks at; None where there are fewer."""
+    rows = run(connection, "looked_through", workspace=workspace, before=before, looked=LOOKED_THROUGH)
+    return rows[0] if rows else None
 
 
 def _insert(connection: sqlite3.Connection, draft: Draft, now: int) -> Question | KeyConflict:
-    rows = _run(connection, "insert", now=now, **draft_values(draft))
+    rows = run(connection, "insert", now=now, **draft_values(draft))
     if rows:
-        _run(connection, "open", workspace=draft.workspace, id=draft.id)
+        run(connection, "open", workspace=draft.workspace, id=draft.id)
         _log(connection, draft.ref, "asked", now, actor=draft.asker)
         return posted_question(draft, instant(rows[0]["asked_at"]))
     stored = None
@@ -228,12 +295,12 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int) -> Question 
 
 
 def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | None:
-    rows = _run(connection, "settle", now=now, **move_values(move))
+    rows = run(connection, "settle", now=now, **move_values(move))
     if not rows:
         return None
     status = rows[0]["status"]
     if status != "pending":
-        _run(connection, "close", workspace=move.question.workspace, id=move.question.id)
+        run(connection, "close", workspace=move.question.workspace, id=move.question.id)
         kind = status
     else:
         kind = "attempted" if move.kind == "attempt" else "voted"
@@ -244,10 +311,10 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
 
 
 def _grant(connection: sqlite3.Connection, move: Move, granting: Granting, now: int) -> None:
-    ends = micros(instant(now) + granting.lasts)
+    ends = now + length(granting.lasts)
     if granting.until is not None:
         ends = min(ends, micros(granting.until))
-    _run(
+    run(
         connection,
         "grant",
         workspace=move.question.workspace,
@@ -265,7 +332,7 @@ def _grant(connection: sqlite3.Connection, move: Move, granting: Granting, now: 
 
 
 def _read(connection: sqlite3.Connection, name: str, **values: Any) -> Question | None:
-    rows = _run(connection, name, **values)
+    rows = run(connection, name, **values)
     return stored_question(rows[0], instant) if rows else None
 
 
@@ -280,8 +347,4 @@ def _log(
     data: Any = None,
 ) -> None:
     about = {"workspace": ref.workspace, "id": ref.id, "kind": kind, "now": now}
-    _run(connection, "log", actor=actor, channel=channel, data=to_json(data), **about)
-
-
-def _run(connection: sqlite3.Connection, name: str, **values: Any) -> list[sqlite3.Row]:
-    return connection.execute(STATEMENTS[name].named, values).fetchall()
+    run(connection, "log", actor=actor, channel=channel, data=to_json(data), **about)

@@ -15,11 +15,21 @@ from handraise.testing.contract.answering import AnsweringContract
 from handraise.testing.contract.approving import ApprovingContract
 from handraise.testing.contract.asking import AskingContract
 from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
+from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.looking import LookingContract
+from handraise.testing.contract.settled import SettledContract
+from handraise.testing.contract.store import StoreContract
 from handraise.testing.contract.timing import TimingContract
 from handraise.testing.contract.waiting import WaitingContract
 
-__all__ = ["AddressBackend", "Backend", "DeskContract", "MemoryBackend"]
+__all__ = [
+    "AddressBackend",
+    "Backend",
+    "DeskContract",
+    "DirectoryContract",
+    "MemoryBackend",
+    "StoreContract",
+]
 
 
 class DeskContract(
@@ -30,5 +40,6 @@ class DeskContract(
     WaitingContract,
     TimingContract,
     LookingContract,
+    SettledContract,
 ):
     """Everything that a desk promises, on whatever the `backend` fixture opens."""

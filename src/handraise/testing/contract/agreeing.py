@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from handraise import Approval, LocalDesk, NotEntitled, Responder
+from handraise import Approval, Desk, NotEntitled, Responder
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures
 from handraise.testing.promises import promise
 
@@ -15,7 +15,7 @@ class AgreeingContract(ContractFixtures):
     """`need` distinct people must give the same answer."""
 
     @promise("P2", "P7")
-    async def test_two_people_must_agree(self, desk: LocalDesk) -> None:
+    async def test_two_people_must_agree(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"], need=2)
         first = await desk.answer(question.id, "a", by="ana")
         assert (first.status, [vote.by for vote in first.votes]) == ("pending", ["ana"])
@@ -24,25 +24,25 @@ class AgreeingContract(ContractFixtures):
         assert await desk.get(question.id) == second
         assert [event.kind for event in await desk.history(question.id)] == ["asked", "voted", "answered"]
 
-    async def test_one_person_cannot_agree_with_themselves(self, desk: LocalDesk) -> None:
+    async def test_one_person_cannot_agree_with_themselves(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"], need=2)
         for channel in ("web", "slack", "email"):
             voted = await desk.answer(question.id, "a", by="ana", channel=channel)
             assert (voted.status, len(voted.votes)) == ("pending", 1)
 
-    async def test_people_who_disagree_settle_nothing(self, desk: LocalDesk) -> None:
+    async def test_people_who_disagree_settle_nothing(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"], need=2)
         await desk.answer(question.id, "a", by="ana")
         assert (await desk.answer(question.id, "b", by="bob")).status == "pending"
         assert (await desk.answer(question.id, "b", by="cy")).outcome is not None
 
-    async def test_a_person_may_change_their_mind_while_it_is_pending(self, desk: LocalDesk) -> None:
+    async def test_a_person_may_change_their_mind_while_it_is_pending(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"], need=2)
         await desk.answer(question.id, "a", by="ana")
         await desk.answer(question.id, "b", by="bob")
         assert (await desk.answer(question.id, "b", by="ana")).status == "answered"
 
-    async def test_reasons_do_not_keep_people_from_agreeing(self, desk: LocalDesk) -> None:
+    async def test_reasons_do_not_keep_people_from_agreeing(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=Approval.of("pay", {"amount": 1}), need=2)
         await desk.answer(question.id, {"decision": "deny", "reason": "too much"}, by="ana")
         denied = await desk.answer(question.id, {"decision": "deny", "reason": "too late"}, by="bob")
@@ -50,7 +50,7 @@ class AgreeingContract(ContractFixtures):
         assert denied.outcome is not None
 
     @promise("P11")
-    async def test_approvals_of_different_edits_do_not_agree(self, desk: LocalDesk) -> None:
+    async def test_approvals_of_different_edits_do_not_agree(self, desk: Desk) -> None:
         form = Approval.of("pay", {"amount": 10}, editable=["amount"])
         question = await desk.post("Pay?", form=form, need=2)
         await desk.answer(question.id, "approve", by="ana")
@@ -58,22 +58,22 @@ class AgreeingContract(ContractFixtures):
         assert (await desk.answer(question.id, edited, by="bob")).status == "pending"
 
     @promise("P11")
-    async def test_with_a_veto_one_denial_ends_it(self, desk: LocalDesk) -> None:
+    async def test_with_a_veto_one_denial_ends_it(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=Approval.of("pay"), need=2, veto=True, key="k")
         await desk.answer(question.id, "approve", by="ana")
         await desk.answer(question.id, "deny", by="bob")
         assert not await desk.ask("Pay?", form=Approval.of("pay"), need=2, veto=True, key="k", timeout=SOON)
 
-    async def test_with_a_veto_one_refusal_ends_it(self, desk: LocalDesk) -> None:
+    async def test_with_a_veto_one_refusal_ends_it(self, desk: Desk) -> None:
         question = await desk.post("Which?", need=2, veto=True)
         assert (await desk.decline(question.id, by="ana")).status == "declined"
 
-    async def test_without_a_veto_one_refusal_is_a_vote(self, desk: LocalDesk) -> None:
+    async def test_without_a_veto_one_refusal_is_a_vote(self, desk: Desk) -> None:
         question = await desk.post("Which?", need=2)
         assert (await desk.decline(question.id, by="ana")).status == "pending"
         assert (await desk.decline(question.id, by="bob")).status == "declined"
 
-    async def test_only_recipients_vote(self, desk: LocalDesk) -> None:
+    async def test_only_recipients_vote(self, desk: Desk) -> None:
         question = await desk.post("Which?", need=2, recipients=["group:leads"])
         await desk.answer(question.id, "a", by=Responder("ana", groups=frozenset({"leads"})))
         with pytest.raises(NotEntitled):

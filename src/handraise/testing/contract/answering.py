@@ -18,11 +18,11 @@ from handraise import (
     Confirm,
     Decision,
     Declined,
+    Desk,
     Exhausted,
     Field,
     Form,
     InvalidAnswer,
-    LocalDesk,
     MultiChoice,
     NotAnswered,
     NotEntitled,
@@ -36,7 +36,7 @@ from handraise import (
 )
 from handraise.model.typed import typed
 from handraise.testing.clock import ManualClock
-from handraise.testing.contract.backend import SOON, Backend, ContractFixtures
+from handraise.testing.contract.backend import REFUSED, SOON, Backend, ContractFixtures
 from handraise.testing.promises import promise
 
 _TITLED = Choice.of(Option(id="bg", label="Blue-green"), Option(id="2", label="Canary"))
@@ -175,7 +175,7 @@ class AnsweringContract(ContractFixtures):
         ("form", "value", "canonical"), [case[1:] for case in FITTING], ids=[c[0] for c in FITTING]
     )
     async def test_an_answer_that_fits_is_stored_in_canonical_form(
-        self, desk: LocalDesk, clock: ManualClock, form: Any, value: Any, canonical: Any
+        self, desk: Desk, clock: ManualClock, form: Any, value: Any, canonical: Any
     ) -> None:
         question = await desk.post("What?", form=form)
         answered = await desk.answer(question.id, value, by="ana", channel="web", evidence="session")
@@ -191,7 +191,7 @@ class AnsweringContract(ContractFixtures):
         ("form", "value", "paths"), [case[1:] for case in MISFITS], ids=[c[0] for c in MISFITS]
     )
     async def test_an_answer_that_does_not_fit_leaves_it_pending_and_says_why(
-        self, desk: LocalDesk, form: Any, value: Any, paths: set[str]
+        self, desk: Desk, form: Any, value: Any, paths: set[str]
     ) -> None:
         question = await desk.post("What?", form=form)
         with pytest.raises(InvalidAnswer) as misfit:
@@ -202,7 +202,7 @@ class AnsweringContract(ContractFixtures):
         assert (now.status, now.attempts) == ("pending", 1)
 
     @promise("P12")
-    async def test_an_attempt_is_kept_with_its_reason(self, desk: LocalDesk) -> None:
+    async def test_an_attempt_is_kept_with_its_reason(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"])
         with pytest.raises(InvalidAnswer):
             await desk.answer(question.id, "c", by="ana", channel="slack")
@@ -212,7 +212,7 @@ class AnsweringContract(ContractFixtures):
         assert "is not one of the options" in attempt.data["problems"][0]["message"]
 
     @promise("P12")
-    async def test_a_corrected_answer_still_counts(self, desk: LocalDesk) -> None:
+    async def test_a_corrected_answer_still_counts(self, desk: Desk) -> None:
         question = await desk.post("How many?", form=Open(type="integer"))
         for wrong in ("a few", "2 or 3"):
             with pytest.raises(InvalidAnswer):
@@ -221,7 +221,7 @@ class AnsweringContract(ContractFixtures):
         assert (await desk.get(question.id)).attempts == 2
 
     @promise("P12", "P13")
-    async def test_too_many_attempts_exhaust_it(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_too_many_attempts_exhaust_it(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", choices=["a"], max_attempts=2)
         with pytest.raises(InvalidAnswer) as first:
             await desk.answer(question.id, "x", by="ana")
@@ -233,14 +233,14 @@ class AnsweringContract(ContractFixtures):
             await desk.answer(question.id, "a", by="ana")
         assert await desk.wait(question.id, timeout=SOON) == Exhausted(at=clock.now(), by="bob")
 
-    async def test_a_stranger_cannot_use_up_the_attempts(self, desk: LocalDesk) -> None:
+    async def test_a_stranger_cannot_use_up_the_attempts(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a"], recipients=["ana"], max_attempts=1)
         with pytest.raises(NotEntitled):
             await desk.answer(question.id, "x", by="eve")
         assert (await desk.get(question.id)).attempts == 0
 
     @promise("P12")
-    async def test_an_answer_that_fits_can_still_be_kept_as_an_attempt(self, desk: LocalDesk) -> None:
+    async def test_an_answer_that_fits_can_still_be_kept_as_an_attempt(self, desk: Desk) -> None:
         question = await desk.post("Which order?", max_attempts=3)
         why = [Problem("", "there is no such order")]
         tried = await desk.attempt(question.id, "A-17", why, by="ana", channel="chat")
@@ -252,9 +252,7 @@ class AnsweringContract(ContractFixtures):
         assert attempt.data["problems"] == [{"path": "", "message": "there is no such order"}]
 
     @promise("P12", "P13")
-    async def test_attempts_of_both_kinds_exhaust_it_together(
-        self, desk: LocalDesk, clock: ManualClock
-    ) -> None:
+    async def test_attempts_of_both_kinds_exhaust_it_together(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", choices=["a"], max_attempts=2)
         with pytest.raises(InvalidAnswer):
             await desk.answer(question.id, "x", by="ana")
@@ -277,7 +275,7 @@ class AnsweringContract(ContractFixtures):
         ids=["a stranger", "the asker", "no problem", "a problem no store can keep", "a problem too long"],
     )
     async def test_a_refused_attempt_leaves_nothing(
-        self, desk: LocalDesk, by: str, problems: list[str], refusal: type[Exception]
+        self, desk: Desk, by: str, problems: list[str], refusal: type[Exception]
     ) -> None:
         question = await desk.post("Which?", recipients=["ana"], max_attempts=1)
         with pytest.raises(refusal):
@@ -286,7 +284,7 @@ class AnsweringContract(ContractFixtures):
         assert [event.kind for event in await desk.history(question.id)] == ["asked"]
 
     @promise("P2")
-    async def test_a_second_answer_is_refused_and_the_first_is_kept(self, desk: LocalDesk) -> None:
+    async def test_a_second_answer_is_refused_and_the_first_is_kept(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"])
         first = await desk.answer(question.id, "a", by="ana")
         with pytest.raises(AlreadySettled) as late:
@@ -336,7 +334,7 @@ class AnsweringContract(ContractFixtures):
                 )
 
     @promise("P6")
-    async def test_nothing_moves_a_settled_question(self, desk: LocalDesk) -> None:
+    async def test_nothing_moves_a_settled_question(self, desk: Desk) -> None:
         question = await desk.post("Which?", max_attempts=1)
         settled = await desk.answer(question.id, "a", by="ana")
         for verb in (
@@ -352,13 +350,15 @@ class AnsweringContract(ContractFixtures):
         assert len(await desk.history(question.id)) == 2
 
     @promise("P13")
-    async def test_a_person_can_decline(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_a_person_can_decline(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?")
-        await desk.decline(question.id, by="ana", reason="not mine to say", channel="web")
+        await desk.decline(question.id, by="ana", reason="not mine to say", channel="web", evidence="session")
         outcome = await desk.wait(question.id, timeout=SOON)
-        assert outcome == Declined(at=clock.now(), by="ana", reason="not mine to say", channel="web")
+        assert outcome == Declined(
+            at=clock.now(), by="ana", reason="not mine to say", channel="web", evidence="session"
+        )
 
-    async def test_what_a_channel_wants_kept_is_in_the_history(self, desk: LocalDesk) -> None:
+    async def test_what_a_channel_wants_kept_is_in_the_history(self, desk: Desk) -> None:
         details = {"message": "1699.42", "clicks": [1, 2]}
         answered, declined = await desk.post("One?"), await desk.post("Two?")
         await desk.answer(answered.id, "a", by="ana", details=details)
@@ -367,20 +367,20 @@ class AnsweringContract(ContractFixtures):
             assert (await desk.history(question.id))[-1].data["details"] == details
 
     @promise("P13")
-    async def test_the_asker_can_withdraw(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_the_asker_can_withdraw(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?")
         await desk.withdraw(question.id, reason="no longer needed")
         outcome = await desk.wait(question.id, timeout=SOON)
         assert outcome == Withdrawn(at=clock.now(), by="agent", reason="no longer needed")
 
-    async def test_nobody_else_can_withdraw(self, desk: LocalDesk) -> None:
+    async def test_nobody_else_can_withdraw(self, desk: Desk) -> None:
         question = await desk.post("Which?")
-        with pytest.raises(NotEntitled):
+        with pytest.raises(REFUSED):
             await desk.at(asker="another agent").withdraw(question.id)
         assert (await desk.get(question.id)).status == "pending"
 
     @pytest.mark.parametrize("value", ["a", "not an option"])
-    async def test_whoever_asks_cannot_answer(self, desk: LocalDesk, value: str) -> None:
+    async def test_whoever_asks_cannot_answer(self, desk: Desk, value: str) -> None:
         question = await desk.post("Which?", choices=["a"], recipients=["ana", "agent"])
         with pytest.raises(NotEntitled, match="whoever asks"):
             await desk.answer(question.id, value, by="agent")
@@ -388,7 +388,7 @@ class AnsweringContract(ContractFixtures):
             await desk.decline(question.id, by=Responder("agent", groups=frozenset({"ops"})))
         assert [event.kind for event in await desk.history(question.id)] == ["asked"]
 
-    async def test_only_recipients_may_answer(self, desk: LocalDesk) -> None:
+    async def test_only_recipients_may_answer(self, desk: Desk) -> None:
         question = await desk.post("Which?", recipients=["ana", "group:ops"])
         for stranger in ("eve", Responder("eve", groups=frozenset({"dev"}))):
             with pytest.raises(NotEntitled):
@@ -397,19 +397,19 @@ class AnsweringContract(ContractFixtures):
         assert (await desk.answer(question.id, "x", by=ops)).outcome is not None
 
     @pytest.mark.parametrize("name", ["", " ", "*", "group:ops", "a\x00", "\ud800", "x" * 201])
-    async def test_a_name_that_is_no_person_cannot_answer(self, desk: LocalDesk, name: str) -> None:
+    async def test_a_name_that_is_no_person_cannot_answer(self, desk: Desk, name: str) -> None:
         question = await desk.post("Which?", recipients=["group:ops"])
         with pytest.raises(NotEntitled):
             await desk.answer(question.id, "x", by=name)
 
     @promise("P8")
-    async def test_an_unknown_question_cannot_be_answered(self, desk: LocalDesk) -> None:
+    async def test_an_unknown_question_cannot_be_answered(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         for elsewhere in (desk.at("another workspace"), desk):
             with pytest.raises(QuestionNotFound):
                 await elsewhere.answer(question.id + ("" if elsewhere is not desk else "x"), "x", by="ana")
 
-    async def test_a_text_that_cannot_be_kept_fails_only_its_own_call(self, desk: LocalDesk) -> None:
+    async def test_a_text_that_cannot_be_kept_fails_only_its_own_call(self, desk: Desk) -> None:
         questions = [await desk.post(f"Which {n}?") for n in range(4)]
         results = await asyncio.gather(
             desk.answer(questions[0].id, "a", by="ana"),
@@ -431,7 +431,7 @@ class AnsweringContract(ContractFixtures):
         for question in questions[1:]:
             assert await desk.get(question.id) == question
 
-    async def test_an_answer_too_large_to_keep_is_refused_and_only_counted(self, desk: LocalDesk) -> None:
+    async def test_an_answer_too_large_to_keep_is_refused_and_only_counted(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a"])
         with pytest.raises(InvalidAnswer):
             await desk.answer(question.id, "x" * 1_000_000, by="ana")
@@ -440,7 +440,7 @@ class AnsweringContract(ContractFixtures):
         assert len(str(attempt.data)) < 1_000
 
     @promise("P11")
-    async def test_an_approval_is_true_only_where_it_was_approved(self, desk: LocalDesk) -> None:
+    async def test_an_approval_is_true_only_where_it_was_approved(self, desk: Desk) -> None:
         for answer, approved in (("approve", True), ("deny", False), (True, True), (False, False)):
             question = await desk.post("Pay?", form=_PAY, key=f"pay {answer!r}")
             await desk.answer(question.id, answer, by="ana")
@@ -451,7 +451,7 @@ class AnsweringContract(ContractFixtures):
             assert (await desk.get(question.id)).decision == decision
 
     @promise("P11")
-    async def test_an_edited_approval_gives_the_edited_action(self, desk: LocalDesk) -> None:
+    async def test_an_edited_approval_gives_the_edited_action(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY, key="pay")
         await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 7}}, by="ana")
         decision = await desk.ask("Pay?", form=_PAY, key="pay", timeout=SOON)
@@ -459,7 +459,7 @@ class AnsweringContract(ContractFixtures):
         assert decision.action.arguments == {"amount": 7, "to": "ana"}
 
     @promise("P11")
-    async def test_no_other_ending_of_an_approval_is_an_approval(self, desk: LocalDesk) -> None:
+    async def test_no_other_ending_of_an_approval_is_an_approval(self, desk: Desk) -> None:
         form = Approval.of("pay", {"amount": 1})
         declined = await desk.post("Pay?", form=form, key="declined")
         await desk.decline(declined.id, by="ana")
@@ -470,7 +470,7 @@ class AnsweringContract(ContractFixtures):
                 await desk.ask("Pay?", form=form, key=key, timeout=SOON)
         assert (await desk.get(declined.id)).decision is None
 
-    async def test_ask_gives_the_askers_own_type(self, desk: LocalDesk) -> None:
+    async def test_ask_gives_the_askers_own_type(self, desk: Desk) -> None:
         async def answered(value: Any, into: type[Any]) -> Any:
             question = await desk.post("What?", form=typed(into).form, key=f"{into}")
             asking = asyncio.create_task(desk.ask("What?", into=into, timeout=SOON, key=f"{into}"))
@@ -484,13 +484,13 @@ class AnsweringContract(ContractFixtures):
         order = await answered({"number": 2, "strategy": "blue-green", "due": "2026-11-16"}, Order)
         assert order == Order(number=2, strategy=Strategy.BLUE_GREEN, due=date(2026, 11, 16))
 
-    async def test_an_answer_that_fits_the_form_but_not_the_type_says_so(self, desk: LocalDesk) -> None:
+    async def test_an_answer_that_fits_the_form_but_not_the_type_says_so(self, desk: Desk) -> None:
         question = await desk.post("Which?", form=Even, key="even")
         await desk.answer(question.id, {"number": 3}, by="ana")
         with pytest.raises(UnusableAnswer, match="must be even"):
             await desk.ask("Which?", into=Even, key="even", timeout=SOON)
 
-    async def test_an_answer_hides_itself_from_logs(self, desk: LocalDesk) -> None:
+    async def test_an_answer_hides_itself_from_logs(self, desk: Desk) -> None:
         question = await desk.post("What is it?", context="hush", state="hush")
         answered = await desk.answer(question.id, "hunter2", by="ana")
         assert "hunter2" not in repr(answered)

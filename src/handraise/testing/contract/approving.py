@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -13,15 +13,15 @@ from handraise import (
     Answered,
     Approval,
     Confirm,
+    Desk,
     GrantNotFound,
     InvalidAnswer,
     InvalidQuestion,
-    LocalDesk,
     NotApproved,
     NotEntitled,
 )
 from handraise.testing.clock import ManualClock
-from handraise.testing.contract.backend import Backend, ContractFixtures
+from handraise.testing.contract.backend import REFUSED, Backend, ContractFixtures
 from handraise.testing.promises import promise
 
 _ARGUMENTS = {"amount": 10, "to": "ana"}
@@ -37,7 +37,7 @@ class ApprovingContract(ContractFixtures):
     """An approval is consumed at most once, and a grant is an approval with a scope and an end."""
 
     @promise("P7", "P11")
-    async def test_an_approved_action_is_given_out_once(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_an_approved_action_is_given_out_once(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Pay?", form=_PAY)
         await desk.answer(question.id, "approve", by="ana")
         assert await desk.consume(question.id) == _PAY.action
@@ -50,16 +50,14 @@ class ApprovingContract(ContractFixtures):
         assert (events[-1].by, events[-1].data) == ("agent", {"digest": _PAY.digest})
 
     @promise("P11")
-    async def test_the_edited_action_is_the_one_given_out(self, desk: LocalDesk) -> None:
+    async def test_the_edited_action_is_the_one_given_out(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY)
         await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 7}}, by="ana")
         assert (await desk.consume(question.id)).arguments == {"amount": 7, "to": "ana"}
 
     @promise("P11")
     @pytest.mark.parametrize("number", [1e16, 1.0, 1e300, 0.1])
-    async def test_an_edit_leaves_the_other_arguments_as_they_were(
-        self, desk: LocalDesk, number: float
-    ) -> None:
+    async def test_an_edit_leaves_the_other_arguments_as_they_were(self, desk: Desk, number: float) -> None:
         form = Approval.of("pay", {"amount": number, "to": "ana"}, editable=["to"])
         question = await desk.post("Pay?", form=form)
         await desk.answer(question.id, {"decision": "approve", "arguments": {"to": "bob"}}, by="ana")
@@ -68,7 +66,7 @@ class ApprovingContract(ContractFixtures):
     @promise("P11")
     @pytest.mark.parametrize("ending", ["pending", "deny", "decline", "withdraw", "expire"])
     async def test_nothing_else_gives_out_an_action(
-        self, desk: LocalDesk, clock: ManualClock, ending: str
+        self, desk: Desk, clock: ManualClock, ending: str
     ) -> None:
         question = await desk.post("Pay?", form=_PAY, expires_in=timedelta(hours=1))
         if ending == "deny":
@@ -85,16 +83,16 @@ class ApprovingContract(ContractFixtures):
         assert (await desk.get(question.id)).consumed_at is None
 
     @promise("P11")
-    async def test_a_question_that_is_no_approval_approves_nothing(self, desk: LocalDesk) -> None:
+    async def test_a_question_that_is_no_approval_approves_nothing(self, desk: Desk) -> None:
         question = await desk.post("Sure?", form=Confirm())
         await desk.answer(question.id, True, by="ana")
         with pytest.raises(NotApproved):
             await desk.consume(question.id)
 
-    async def test_only_the_asker_executes(self, desk: LocalDesk) -> None:
+    async def test_only_the_asker_executes(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY)
         await desk.answer(question.id, "approve", by="ana")
-        with pytest.raises(NotEntitled):
+        with pytest.raises(REFUSED):
             await desk.at(asker="another agent").consume(question.id)
         assert await desk.consume(question.id) == _PAY.action
 
@@ -111,7 +109,7 @@ class ApprovingContract(ContractFixtures):
 
     @promise("P13")
     async def test_a_remembered_approval_answers_the_same_action_again(
-        self, desk: LocalDesk, clock: ManualClock
+        self, desk: Desk, clock: ManualClock
     ) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c1")
         assert await desk.apply_grant(first.id) is None
@@ -141,7 +139,7 @@ class ApprovingContract(ContractFixtures):
     )
     @promise("P11")
     async def test_an_approval_of_something_else_asks_again(
-        self, desk: LocalDesk, arguments: dict[str, Any], asker: str, tool: str
+        self, desk: Desk, arguments: dict[str, Any], asker: str, tool: str
     ) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
@@ -152,7 +150,7 @@ class ApprovingContract(ContractFixtures):
         assert (await other.get(again.id)).status == "pending"
 
     @promise("P8")
-    async def test_a_grant_holds_in_its_own_workspace_only(self, desk: LocalDesk, workspace: str) -> None:
+    async def test_a_grant_holds_in_its_own_workspace_only(self, desk: Desk, workspace: str) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
         elsewhere = desk.at(f"{workspace}-2")
@@ -163,7 +161,7 @@ class ApprovingContract(ContractFixtures):
         with pytest.raises(GrantNotFound):
             await elsewhere.revoke(grant.id, by="ana")
 
-    async def test_a_grant_for_the_session_holds_in_its_conversation(self, desk: LocalDesk) -> None:
+    async def test_a_grant_for_the_session_holds_in_its_conversation(self, desk: Desk) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c1")
         await desk.answer(first.id, {"decision": "approve", "scope": "session"}, by="ana")
         same, other, none = [
@@ -176,7 +174,7 @@ class ApprovingContract(ContractFixtures):
         assert await desk.apply_grant(same.id) is not None
 
     @promise("P11")
-    async def test_a_grant_does_not_answer_for_people_who_did_not_give_it(self, desk: LocalDesk) -> None:
+    async def test_a_grant_does_not_answer_for_people_who_did_not_give_it(self, desk: Desk) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="intern")
         for recipients in (["cfo"], ["intern", "cfo"]):
@@ -184,13 +182,52 @@ class ApprovingContract(ContractFixtures):
             assert await desk.apply_grant(strict.id) is None
 
     @promise("P11")
-    async def test_a_grant_does_not_answer_what_must_be_approved_each_time(self, desk: LocalDesk) -> None:
+    async def test_a_grant_does_not_answer_an_action_of_high_risk(self, desk: Desk) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
+        risky = await desk.post("Pay?", form=Approval.of("pay", _ARGUMENTS, risk="high"), conversation="c")
+        assert await desk.apply_grant(risky.id) is None
+
+    @promise("P11")
+    @pytest.mark.parametrize("value", ["approve", {"decision": "deny", "reason": "no"}, "rubbish"])
+    async def test_the_word_of_a_program_ends_nothing_of_high_risk(
+        self, desk: Desk, value: str | dict[str, str]
+    ) -> None:
+        question = await desk.post("Pay?", form=Approval.of("pay", risk="high"))
+        with pytest.raises(NotEntitled, match="of high risk"):
+            await desk.answer(question.id, value, by="ana", evidence="client-asserted")
+        with pytest.raises(NotEntitled, match="of high risk"):
+            await desk.decline(question.id, by="ana", evidence="client-asserted")
+        assert await desk.get(question.id) == question
+        assert [event.kind for event in await desk.history(question.id)] == ["asked"]
+        answered = await desk.answer(question.id, "approve", by="ana", evidence="session")
+        assert answered.decision
+
+    @promise("P11")
+    async def test_the_word_of_a_program_is_no_vote_where_the_risk_is_high(self, desk: Desk) -> None:
+        question = await desk.post("Pay?", form=Approval.of("pay", risk="high"), need=2)
+        await desk.answer(question.id, "approve", by="ana", evidence="session")
+        with pytest.raises(NotEntitled, match="of high risk"):
+            await desk.answer(question.id, "approve", by="bob", evidence="client-asserted")
+        assert [vote.by for vote in (await desk.get(question.id)).votes] == ["ana"]
+
+    @pytest.mark.parametrize("risk", ["low", "medium"])
+    async def test_the_word_of_a_program_is_enough_where_the_risk_is_less(
+        self, desk: Desk, risk: Literal["low", "medium"]
+    ) -> None:
+        question = await desk.post("Pay?", form=Approval.of("pay", risk=risk))
+        answered = await desk.answer(question.id, "approve", by="ana", evidence="client-asserted")
+        assert isinstance(answered.outcome, Answered)
+        assert (answered.outcome.evidence, bool(answered.decision)) == ("client-asserted", True)
+
+    @promise("P11")
+    async def test_a_grant_does_not_answer_what_must_be_approved_each_time(self, desk: Desk) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
         strict = await desk.post("Pay?", form=Approval.of("pay", _ARGUMENTS), conversation="c")
         assert await desk.apply_grant(strict.id) is None
 
-    async def test_a_grant_may_look_at_some_arguments_only(self, desk: LocalDesk) -> None:
+    async def test_a_grant_may_look_at_some_arguments_only(self, desk: Desk) -> None:
         first = await desk.post("Pay?", form=wide(remember_by=["to"]), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "session"}, by="ana")
         more = await desk.post(
@@ -203,7 +240,7 @@ class ApprovingContract(ContractFixtures):
         assert await desk.apply_grant(eve.id) is None
 
     @promise("P11")
-    async def test_a_grant_ends(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_a_grant_ends(self, desk: Desk, clock: ManualClock) -> None:
         until = (clock.now() + timedelta(hours=1)).isoformat()
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always", "until": until}, by="ana")
@@ -212,7 +249,7 @@ class ApprovingContract(ContractFixtures):
         assert await desk.apply_grant(again.id) is None
 
     @pytest.mark.parametrize("until", ["2030-01-01T00:00:00+23:00", "0001-01-01T00:00:00+14:00"])
-    async def test_an_odd_end_fails_nobody_else(self, desk: LocalDesk, until: str) -> None:
+    async def test_an_odd_end_fails_nobody_else(self, desk: Desk, until: str) -> None:
         odd = await desk.post("Pay?", form=wide(), conversation="c")
         others = [await desk.post(f"Which {n}?") for n in range(3)]
         answer = {"decision": "approve", "scope": "always", "until": until}
@@ -225,7 +262,7 @@ class ApprovingContract(ContractFixtures):
         assert isinstance(results[0], InvalidAnswer) or await desk.grants()
 
     async def test_nobody_can_stretch_a_grant_beyond_what_the_asker_remembers(
-        self, desk: LocalDesk, clock: ManualClock
+        self, desk: Desk, clock: ManualClock
     ) -> None:
         until = (clock.now() + timedelta(days=999)).isoformat()
         first = await desk.post("Pay?", form=wide(remember_for=timedelta(days=2)), conversation="c")
@@ -234,7 +271,7 @@ class ApprovingContract(ContractFixtures):
         assert grant.expires_at == clock.now() + timedelta(days=2)
 
     @promise("P7", "P11")
-    async def test_a_revoked_grant_holds_no_more(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_a_revoked_grant_holds_no_more(self, desk: Desk, clock: ManualClock) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
         (grant,) = await desk.grants()
@@ -258,7 +295,7 @@ class ApprovingContract(ContractFixtures):
         ],
     )
     async def test_a_scope_that_was_not_offered_is_refused(
-        self, desk: LocalDesk, value: dict[str, Any], path: str
+        self, desk: Desk, value: dict[str, Any], path: str
     ) -> None:
         form = Approval.of("pay", scopes=("once", "session"))
         question = await desk.post("Pay?", form=form, conversation="c")
@@ -280,22 +317,22 @@ class ApprovingContract(ContractFixtures):
         ids=["no conversation", "no once", "no such argument", "any argument", "several people", "no time"],
     )
     async def test_a_scope_that_makes_no_sense_cannot_be_asked_for(
-        self, desk: LocalDesk, options: dict[str, Any]
+        self, desk: Desk, options: dict[str, Any]
     ) -> None:
         with pytest.raises(InvalidQuestion):
             await desk.post("Pay?", **options)
 
-    async def test_an_unknown_grant_cannot_be_revoked(self, desk: LocalDesk) -> None:
+    async def test_an_unknown_grant_cannot_be_revoked(self, desk: Desk) -> None:
         for name in ("nonesuch", "\x00"):
             with pytest.raises(GrantNotFound):
                 await desk.revoke(name, by="ana")
 
-    async def test_another_asker_cannot_use_a_grant_for_my_question(self, desk: LocalDesk) -> None:
+    async def test_another_asker_cannot_use_a_grant_for_my_question(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY)
-        with pytest.raises(NotEntitled):
+        with pytest.raises(REFUSED):
             await desk.at(asker="another agent").apply_grant(question.id)
 
-    async def test_a_grant_changes_nothing_that_is_settled(self, desk: LocalDesk) -> None:
+    async def test_a_grant_changes_nothing_that_is_settled(self, desk: Desk) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
         again = await desk.post("Pay?", form=_PAY)
@@ -303,7 +340,7 @@ class ApprovingContract(ContractFixtures):
         assert await desk.apply_grant(again.id) == denied
         assert await desk.get(again.id) == denied
 
-    async def test_grants_are_listed_in_pages(self, desk: LocalDesk) -> None:
+    async def test_grants_are_listed_in_pages(self, desk: Desk) -> None:
         for n in range(5):
             question = await desk.post("Pay?", form=wide({"amount": n, "to": "ana"}), conversation="c")
             await desk.answer(question.id, {"decision": "approve", "scope": "session"}, by="ana")

@@ -13,13 +13,13 @@ from handraise import (
     Approval,
     Choice,
     Confirm,
+    Desk,
     Escalation,
     Field,
     Form,
     InvalidQuestion,
     KeyConflict,
     Limits,
-    LocalDesk,
     MultiChoice,
     Open,
     Option,
@@ -28,7 +28,7 @@ from handraise import (
     counted_ids,
 )
 from handraise.testing.clock import ManualClock
-from handraise.testing.contract.backend import Backend, ContractFixtures
+from handraise.testing.contract.backend import Backend, ContractFixtures, fed
 from handraise.testing.promises import promise
 
 FORMS: dict[str, AnyForm] = {
@@ -47,6 +47,7 @@ FORMS: dict[str, AnyForm] = {
         )
     ),
     "approval": Approval.of("pay", {"amount": 12.5, "to": {"name": "Zoë"}}, editable=["amount"]),
+    "approval of low risk": Approval.of("read", {"path": "/"}, risk="low"),
 }
 
 UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
@@ -92,6 +93,14 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
     "need of nobody": ("Which?", {"need": 0}),
     "no attempt": ("Which?", {"max_attempts": 0}),
     "an expiry in the past": ("Which?", {"expires_in": 0}),
+    "an undo of more than a minute": ("Which?", {"undo_for": 60.1}),
+    "an undo of less than nothing": ("Which?", {"undo_for": timedelta(seconds=-1)}),
+    "an undo that is no number": ("Which?", {"undo_for": float("nan")}),
+    "an undo that no clock knows": ("Which?", {"undo_for": 10**400}),
+    "an action of high risk to be remembered": (
+        "Pay?",
+        {"form": Approval.of("pay", risk="high").model_copy(update={"scopes": ("once", "always")})},
+    ),
     "a step behind the end": (
         "Which?",
         {"timeline": Timeline(remind=(timedelta(hours=2),), expire=timedelta(hours=1))},
@@ -140,7 +149,7 @@ class AskingContract(ContractFixtures):
         assert read.asked_at == clock.now()
 
     @promise("P1")
-    async def test_everything_said_about_a_question_is_kept(self, desk: LocalDesk) -> None:
+    async def test_everything_said_about_a_question_is_kept(self, desk: Desk) -> None:
         timeline = Timeline(
             remind=(timedelta(minutes=5),),
             escalate=(Escalation(after=timedelta(hours=1), to=("group:leads", "zoe")),),
@@ -153,27 +162,42 @@ class AskingContract(ContractFixtures):
             key="k",
             conversation="c",
             tool_call="call_1",
+            trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             recipients=["ana", "group:ops"],
             need=2,
             veto=True,
             max_attempts=3,
+            undo_for=2.5,
             timeline=timeline,
         )
         read = await desk.get(posted.id)
         assert read == posted
         assert (read.key, read.conversation, read.tool_call) == ("k", "c", "call_1")
+        assert read.trace == posted.trace == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         assert (read.recipients, read.need, read.veto, read.max_attempts) == (
             ("ana", "group:ops"),
             2,
             True,
             3,
         )
+        assert read.undo_for == 2.5
         assert read.timeline == timeline
         assert read.expires_at == read.asked_at + timedelta(days=1)
 
+    @pytest.mark.parametrize(
+        ("given", "kept"), [(None, 0.0), (0, 0.0), (timedelta(seconds=5), 5.0), (60, 60.0)]
+    )
+    async def test_the_time_to_undo_is_kept_in_seconds(
+        self, desk: Desk, given: float | timedelta | None, kept: float
+    ) -> None:
+        options: QuestionOptions = {} if given is None else {"undo_for": given}
+        posted = await desk.post("Which?", **options)
+        assert (posted.undo_for, (await desk.get(posted.id)).undo_for) == (kept, kept)
+        assert (await desk.answer(posted.id, "a", by="ana")).undo_for == kept
+
     @pytest.mark.parametrize("what", UNASKABLE)
     async def test_what_cannot_be_asked_fails_at_once_and_registers_nothing(
-        self, desk: LocalDesk, what: str
+        self, desk: Desk, what: str
     ) -> None:
         prompt, options = UNASKABLE[what]
         with pytest.raises(InvalidQuestion) as refused:
@@ -182,7 +206,7 @@ class AskingContract(ContractFixtures):
         assert (await desk.pending()).questions == []
         assert await desk.feed() == []
 
-    async def test_every_problem_is_told_not_only_the_first(self, desk: LocalDesk) -> None:
+    async def test_every_problem_is_told_not_only_the_first(self, desk: Desk) -> None:
         with pytest.raises(InvalidQuestion) as refused:
             await desk.post("", choices=["a", "a", ""], need=0)
         paths = {problem.path for problem in refused.value.problems}
@@ -210,7 +234,7 @@ class AskingContract(ContractFixtures):
                 await changed.post("Another one?")
 
     @promise("P9")
-    async def test_the_same_key_gives_the_same_question(self, desk: LocalDesk) -> None:
+    async def test_the_same_key_gives_the_same_question(self, desk: Desk) -> None:
         first = await desk.post("Which?", choices=["a", "b"], key="deploy-42")
         again = await desk.post("Which?", choices=["a", "b"], key="deploy-42")
         assert again == first
@@ -238,7 +262,7 @@ class AskingContract(ContractFixtures):
             posted = await asyncio.gather(*(desk.post("Which?", key="k") for desk in (one, two) * 10))
             assert len({question.id for question in posted}) == 1
             assert len((await one.pending()).questions) == 1
-            assert [event.kind for event in await one.feed()] == ["asked"]
+            assert [event.kind for event in await fed(one, 1)] == ["asked"]
 
     @promise("P9")
     @pytest.mark.parametrize(
@@ -253,7 +277,7 @@ class AskingContract(ContractFixtures):
         ids=" ".join,
     )
     async def test_the_same_key_for_another_question_shows_both(
-        self, desk: LocalDesk, changed: dict[str, Any]
+        self, desk: Desk, changed: dict[str, Any]
     ) -> None:
         first = await desk.post("Which?", choices=["a", "b"], key="k")
         with pytest.raises(KeyConflict) as conflict:
@@ -264,30 +288,30 @@ class AskingContract(ContractFixtures):
         assert await desk.get(first.id) == first
 
     @promise("P9")
-    async def test_context_and_state_may_differ_under_one_key(self, desk: LocalDesk) -> None:
+    async def test_context_state_and_the_time_to_undo_may_differ_under_one_key(self, desk: Desk) -> None:
         first = await desk.post("Which?", key="k", context={"run": 1}, state={"run": 1})
-        again = await desk.post("Which?", key="k", context={"run": 2}, state={"run": 2})
+        again = await desk.post("Which?", key="k", context={"run": 2}, state={"run": 2}, undo_for=5)
         assert again == first
 
-    async def test_a_key_of_another_asker_is_refused_without_showing_it(self, desk: LocalDesk) -> None:
+    async def test_a_key_of_another_asker_is_refused_without_showing_it(self, desk: Desk) -> None:
         await desk.post("My secret plan?", key="k")
         with pytest.raises(KeyConflict) as conflict:
             await desk.at(asker="another agent").post("My secret plan?", key="k")
         assert conflict.value.existing is None
         assert "secret" not in str(conflict.value)
 
-    async def test_without_a_key_equal_texts_are_two_questions(self, desk: LocalDesk) -> None:
+    async def test_without_a_key_equal_texts_are_two_questions(self, desk: Desk) -> None:
         one, two = await desk.post("Which?"), await desk.post("Which?")
         assert one.id != two.id
         await desk.answer(one.id, "this", by="ana")
         assert (await desk.get(two.id)).status == "pending"
 
-    async def test_find_by_key(self, desk: LocalDesk) -> None:
+    async def test_find_by_key(self, desk: Desk) -> None:
         question = await desk.post("Which?", key="k")
         assert await desk.find_by_key("k") == question
         assert await desk.find_by_key("another") is None
 
-    async def test_one_bad_question_does_not_fail_its_neighbours(self, desk: LocalDesk) -> None:
+    async def test_one_bad_question_does_not_fail_its_neighbours(self, desk: Desk) -> None:
         await desk.post("Which?", key="k")
         results = await asyncio.gather(
             desk.post("One?"),

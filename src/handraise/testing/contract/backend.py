@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -9,18 +10,29 @@ from typing import Any, Protocol
 
 import pytest
 
-from handraise import LocalDesk, open_desk, open_desk_on
+from handraise import Desk, Event, NotEntitled, QuestionNotFound, open_desk, open_desk_on
 from handraise.backends.memory import MemoryBus, MemoryStore
 from handraise.testing.clock import ManualClock
+
+REFUSED = (NotEntitled, QuestionNotFound)
+"""What another asker gets: that a question is not its own or, at a server, not even that it is there."""
 
 SOON = 10.0
 """No wait in the contract may take longer than this; one that passes takes milliseconds."""
 
 
+async def fed(desk: Desk, count: int, *, after: str | None = None) -> list[Event]:
+    """The feed once it has so many events: it may wait for a transaction that somebody else has under way."""
+    async with asyncio.timeout(SOON):
+        while len(events := list(await desk.feed(after=after))) < count:  # noqa: ASYNC110 -- the store decides
+            await asyncio.sleep(0.01)
+    return events
+
+
 class Backend(Protocol):
     """Opens desks on one store."""
 
-    def open(self, **options: Any) -> AbstractAsyncContextManager[LocalDesk]:
+    def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
         """A desk of its own, as another process would have; takes what `open_desk` takes."""
         ...
 
@@ -31,7 +43,7 @@ class AddressBackend:
     def __init__(self, address: str) -> None:
         self._address = address
 
-    def open(self, **options: Any) -> AbstractAsyncContextManager[LocalDesk]:
+    def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
         """Another desk at the address."""
         return open_desk(self._address, **options)
 
@@ -43,7 +55,7 @@ class MemoryBackend:
         self._store: MemoryStore | None = None
         self._bus = MemoryBus()
 
-    def open(self, **options: Any) -> AbstractAsyncContextManager[LocalDesk]:
+    def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
         """Another desk on the store."""
         clock, bus = options.pop("clock", None), options.pop("bus", None)
         self._store = self._store or MemoryStore(clock)
@@ -66,6 +78,6 @@ class ContractFixtures:
         return f"contract-{uuid.uuid4().hex}"
 
     @pytest.fixture
-    async def desk(self, backend: Backend, clock: ManualClock, workspace: str) -> AsyncIterator[LocalDesk]:
+    async def desk(self, backend: Backend, clock: ManualClock, workspace: str) -> AsyncIterator[Desk]:
         async with backend.open(clock=clock, workspace=workspace) as desk:
             yield desk

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from datetime import timedelta
 
 import pytest
 
-from handraise import Event, InvalidAnswer, LocalDesk, Question, QuestionNotFound, Responder, Timeline
+from handraise import Desk, DeskClosed, Event, InvalidAnswer, Question, QuestionNotFound, Responder, Timeline
 from handraise.testing.clock import ManualClock
-from handraise.testing.contract.backend import Backend, ContractFixtures
+from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, fed
 from handraise.testing.promises import promise
 
 
 class LookingContract(ContractFixtures):
     """What is pending can be redrawn from the store alone; what happened can be read in order."""
 
-    async def test_pending_lists_what_is_open_oldest_first(self, desk: LocalDesk) -> None:
+    async def test_pending_lists_what_is_open_oldest_first(self, desk: Desk) -> None:
         posted = [await desk.post(f"Which {n}?") for n in range(5)]
         await desk.answer(posted[1].id, "a", by="ana")
         await desk.withdraw(posted[3].id)
         assert (await desk.pending()).questions == [posted[0], posted[2], posted[4]]
 
     @pytest.mark.parametrize("filtered", ["all", "asker", "conversation", "recipient"])
-    async def test_pages_go_on_where_the_last_one_ended(self, desk: LocalDesk, filtered: str) -> None:
+    async def test_pages_go_on_where_the_last_one_ended(self, desk: Desk, filtered: str) -> None:
         posted = [
             await desk.post(f"Which {n}?", conversation="c", recipients=["ana", "group:ops"])
             for n in range(7)
@@ -44,14 +45,14 @@ class LookingContract(ContractFixtures):
                 break
         assert seen == posted
 
-    async def test_pages_do_not_jump_when_something_before_them_is_settled(self, desk: LocalDesk) -> None:
+    async def test_pages_do_not_jump_when_something_before_them_is_settled(self, desk: Desk) -> None:
         posted = [await desk.post(f"Which {n}?") for n in range(6)]
         first = await desk.pending(limit=2)
         await desk.answer(posted[0].id, "a", by="ana")
         second = await desk.pending(limit=2, after=first.after)
         assert second.questions == posted[2:4]
 
-    async def test_pending_narrows_by_conversation_asker_and_both(self, desk: LocalDesk) -> None:
+    async def test_pending_narrows_by_conversation_asker_and_both(self, desk: Desk) -> None:
         other = desk.at(asker="other")
         one = await desk.post("One?", conversation="c1")
         two = await other.post("Two?", conversation="c1")
@@ -62,7 +63,7 @@ class LookingContract(ContractFixtures):
         assert (await desk.pending(asker="other", conversation="c1")).questions == [two]
         assert (await desk.pending(conversation="c3")).questions == []
 
-    async def test_an_inbox_holds_what_a_person_may_answer(self, desk: LocalDesk) -> None:
+    async def test_an_inbox_holds_what_a_person_may_answer(self, desk: Desk) -> None:
         anyone = await desk.post("Anyone?")
         ana = await desk.post("Ana?", recipients=["ana"])
         ops = await desk.post("Ops?", recipients=["group:ops"], conversation="c")
@@ -77,9 +78,7 @@ class LookingContract(ContractFixtures):
         assert (await desk.pending(recipient="ana", asker="bob")).questions == [bobs]
 
     @promise("P7")
-    async def test_every_transition_leaves_exactly_one_event(
-        self, desk: LocalDesk, clock: ManualClock
-    ) -> None:
+    async def test_every_transition_leaves_exactly_one_event(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", choices=["a"], need=2, timeline=Timeline(remind=(timedelta(1),)))
         with pytest.raises(InvalidAnswer):
             await desk.answer(question.id, "x", by="ana", channel="web")
@@ -98,16 +97,14 @@ class LookingContract(ContractFixtures):
         assert all(event.question_id == question.id for event in events)
         assert [event.at for event in events[1:3]] == [question.asked_at, clock.now()]
 
-    async def test_the_history_of_an_unknown_question_is_an_error(self, desk: LocalDesk) -> None:
+    async def test_the_history_of_an_unknown_question_is_an_error(self, desk: Desk) -> None:
         with pytest.raises(QuestionNotFound):
             await desk.history("nonesuch")
         with pytest.raises(QuestionNotFound):
             await desk.get("nonesuch")
 
     @pytest.mark.parametrize("text", ["\x00", "\ud800"])
-    async def test_looking_for_what_no_store_could_keep_finds_nothing(
-        self, desk: LocalDesk, text: str
-    ) -> None:
+    async def test_looking_for_what_no_store_could_keep_finds_nothing(self, desk: Desk, text: str) -> None:
         await desk.post("Which?", key="k", conversation="c")
         assert await desk.find_by_key(text) is None
         assert (await desk.pending(conversation=text)).questions == []
@@ -118,12 +115,13 @@ class LookingContract(ContractFixtures):
             await desk.history(text)
 
     @promise("P7")
-    async def test_the_feed_gives_everything_once_in_order(self, desk: LocalDesk) -> None:
+    async def test_the_feed_gives_everything_once_in_order(self, desk: Desk) -> None:
         questions = [await desk.post(f"Which {n}?") for n in range(3)]
         for question in questions:
             await desk.answer(question.id, "a", by="ana")
         seen: list[Event] = []
         after = None
+        await fed(desk, 6)
         while page := await desk.feed(after=after, limit=2):
             assert len(page) <= 2
             seen += page
@@ -140,7 +138,7 @@ class LookingContract(ContractFixtures):
     ) -> None:
         async with backend.open(workspace=workspace) as one, backend.open(workspace=workspace) as two:
 
-            async def write(desk: LocalDesk) -> None:
+            async def write(desk: Desk) -> None:
                 for _ in range(20):
                     question = await desk.post("Which?")
                     await desk.answer(question.id, "a", by="ana")
@@ -160,8 +158,70 @@ class LookingContract(ContractFixtures):
             seen = await reading
             assert len(seen) == len(set(seen)) == 160
 
+    async def test_a_follower_gets_what_happens_from_now_on(self, desk: Desk) -> None:
+        before = await desk.post("Before?")
+        await fed(desk, 1)
+        async with aclosing(desk.follow()) as events:
+            first = asyncio.create_task(anext(events))
+            # Something happens again and again until the follower is there: from then on nothing is missed.
+            while not first.done():
+                await desk.post("Meanwhile?")
+                await asyncio.wait([first], timeout=0.1)
+            assert (await first).question_id != before.id
+            await desk.answer(before.id, "a", by="ana")
+            async with asyncio.timeout(SOON):
+                async for event in events:
+                    if event.question_id == before.id:
+                        assert event.kind == "answered"
+                        break
+
+    @promise("P7")
+    async def test_a_follower_gets_everything_once_and_in_order_from_a_cursor_on(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with backend.open(workspace=workspace) as one, backend.open(workspace=workspace) as two:
+            first = await one.post("First?")
+            place = (await fed(one, 1))[-1].cursor
+
+            async def write(desk: Desk) -> None:
+                for _ in range(10):
+                    question = await desk.post("Which?")
+                    await desk.answer(question.id, "a", by="ana")
+
+            async def read(after: str, count: int) -> list[Event]:
+                seen: list[Event] = []
+                async with aclosing(one.follow(after=after)) as events:
+                    async for event in events:
+                        seen.append(event)
+                        if len(seen) == count:
+                            break
+                return seen
+
+            async with asyncio.timeout(3 * SOON):
+                live = asyncio.create_task(read(place, 80))
+                await asyncio.gather(*(write(desk) for desk in (one, two, one, two)))
+                seen = await live
+                assert await read("", 81) == [(await one.history(first.id))[0], *seen]
+                assert await read(seen[39].cursor, 40) == seen[40:]
+            assert len({event.cursor for event in seen}) == 80
+            assert await fed(one, 80, after=place) == seen
+
+    @promise("P10")
+    async def test_a_follower_is_sent_away_when_the_desk_closes(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with backend.open(workspace=workspace) as desk:
+            events = desk.follow()
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0.05)
+        with pytest.raises(DeskClosed):
+            async with asyncio.timeout(SOON):
+                await waiting
+        with pytest.raises(DeskClosed):
+            await anext(desk.follow())
+
     @promise("P8")
-    async def test_no_row_crosses_a_workspace(self, desk: LocalDesk, workspace: str) -> None:
+    async def test_no_row_crosses_a_workspace(self, desk: Desk, workspace: str) -> None:
         elsewhere = desk.at(f"{workspace}-2")
         question = await desk.post("Which?", key="k", conversation="c", recipients=["ana"])
         same_key = await elsewhere.post("Something else?", key="k")
@@ -181,13 +241,13 @@ class LookingContract(ContractFixtures):
             await elsewhere.pending(asker="agent"),
         ):
             assert question not in page.questions
-        assert {event.question_id for event in await elsewhere.feed()} == {same_key.id}
+        assert {event.question_id for event in await fed(elsewhere, 1)} == {same_key.id}
         assert await elsewhere.find_by_key("k") == same_key
 
     @promise("P8")
     @pytest.mark.parametrize("name", [" ", "a\x00b", "\ud800", "x" * 201])
     async def test_a_name_that_cannot_be_kept_is_no_workspace_and_no_asker(
-        self, desk: LocalDesk, name: str
+        self, desk: Desk, name: str
     ) -> None:
         with pytest.raises(ValueError, match="cannot be the name of a workspace"):
             desk.at(name)
@@ -201,8 +261,8 @@ class LookingContract(ContractFixtures):
             await desk.answer(mine.id, "a", by="ana")
             assert (await desk.get("q-1")).status == "answered"
             assert (await desk.at(f"{workspace}-2").get("q-1")).status == "pending"
-            assert (yours.prompt, len(await desk.feed())) == ("Yours?", 2)
+            assert (yours.prompt, len(await fed(desk, 2))) == ("Yours?", 2)
 
     @promise("P3")
-    async def test_the_durability_in_force_is_said(self, desk: LocalDesk) -> None:
+    async def test_the_durability_in_force_is_said(self, desk: Desk) -> None:
         assert (await desk.durability()).survives

@@ -11,9 +11,9 @@ from handraise import (
     AlreadySettled,
     Answered,
     Approval,
+    Desk,
     Escalation,
     Expired,
-    LocalDesk,
     NotAnswered,
     NotEntitled,
     Recovered,
@@ -30,7 +30,7 @@ class TimingContract(ContractFixtures):
     """Timelines are the store's own doing, by one clock."""
 
     @promise("P10")
-    async def test_without_a_timeline_it_waits_for_ever(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_without_a_timeline_it_waits_for_ever(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?")
         clock.advance(timedelta(days=3650))
         await desk.sweep()
@@ -38,7 +38,7 @@ class TimingContract(ContractFixtures):
         assert (await desk.answer(question.id, "a", by="ana")).status == "answered"
 
     @promise("P10", "P13")
-    async def test_it_expires_when_told_to(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_it_expires_when_told_to(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", expires_in=_HOUR)
         clock.advance(_HOUR - _MINUTE)
         await desk.sweep()
@@ -49,9 +49,7 @@ class TimingContract(ContractFixtures):
         assert [event.kind for event in await desk.history(question.id)] == ["asked", "expired"]
 
     @promise("P2")
-    async def test_a_late_answer_is_refused_even_before_a_sweep(
-        self, desk: LocalDesk, clock: ManualClock
-    ) -> None:
+    async def test_a_late_answer_is_refused_even_before_a_sweep(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", expires_in=_HOUR)
         clock.advance(_HOUR)
         with pytest.raises(AlreadySettled) as late:
@@ -61,7 +59,7 @@ class TimingContract(ContractFixtures):
     @promise("P5")
     @pytest.mark.parametrize("look", ["get", "find", "pending", "post"])
     async def test_nobody_sees_an_expired_question_as_pending(
-        self, desk: LocalDesk, clock: ManualClock, look: str
+        self, desk: Desk, clock: ManualClock, look: str
     ) -> None:
         question = await desk.post("Which?", expires_in=_HOUR, key="k")
         clock.advance(_DAY)
@@ -78,7 +76,7 @@ class TimingContract(ContractFixtures):
 
     @promise("P13")
     async def test_a_default_is_taken_only_where_it_was_named_and_is_marked(
-        self, desk: LocalDesk, clock: ManualClock
+        self, desk: Desk, clock: ManualClock
     ) -> None:
         timeline = Timeline(expire=_HOUR, default="b")
         question = await desk.post("Which?", choices=["a", "b"], timeline=timeline, key="k")
@@ -91,7 +89,7 @@ class TimingContract(ContractFixtures):
         assert await desk.ask("Which?", choices=["a", "b"], timeline=timeline, key="k", timeout=SOON) == "b"
 
     @promise("P11")
-    async def test_an_approval_expires_into_not_approved(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_an_approval_expires_into_not_approved(self, desk: Desk, clock: ManualClock) -> None:
         form = Approval.of("pay", {"amount": 1})
         await desk.post("Pay?", form=form, expires_in=_HOUR, key="k")
         clock.advance(_HOUR)
@@ -100,7 +98,7 @@ class TimingContract(ContractFixtures):
         assert isinstance(ended.value.outcome, Expired)
 
     @promise("P7")
-    async def test_reminders_come_in_order_once_each(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_reminders_come_in_order_once_each(self, desk: Desk, clock: ManualClock) -> None:
         timeline = Timeline(remind=(2 * _HOUR, _HOUR), expire=_DAY)
         question = await desk.post("Which?", timeline=timeline)
         for _ in range(3):
@@ -111,7 +109,7 @@ class TimingContract(ContractFixtures):
         assert (await desk.get(question.id)).status == "pending"
 
     @promise("P7")
-    async def test_a_sweep_that_comes_late_does_every_step(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_a_sweep_that_comes_late_does_every_step(self, desk: Desk, clock: ManualClock) -> None:
         timeline = Timeline(remind=(_MINUTE,), escalate=(Escalation(after=_HOUR, to=("zoe",)),), expire=_DAY)
         question = await desk.post("Which?", timeline=timeline, recipients=["ana"])
         clock.advance(_DAY)
@@ -123,7 +121,7 @@ class TimingContract(ContractFixtures):
             "expired",
         ]
 
-    async def test_an_escalation_lets_others_answer_too(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_an_escalation_lets_others_answer_too(self, desk: Desk, clock: ManualClock) -> None:
         timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("zoe", "group:leads")),))
         question = await desk.post("Which?", recipients=["ana"], timeline=timeline)
         with pytest.raises(NotEntitled):
@@ -140,7 +138,7 @@ class TimingContract(ContractFixtures):
         assert (await desk.pending(recipient="zoe")).questions == []
 
     async def test_an_escalation_does_not_narrow_a_question_to_anyone(
-        self, desk: LocalDesk, clock: ManualClock
+        self, desk: Desk, clock: ManualClock
     ) -> None:
         timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("zoe",)),))
         question = await desk.post("Which?", timeline=timeline)
@@ -148,7 +146,7 @@ class TimingContract(ContractFixtures):
         await desk.sweep()
         assert (await desk.answer(question.id, "a", by="bob")).status == "answered"
 
-    async def test_an_answer_stops_the_timeline(self, desk: LocalDesk, clock: ManualClock) -> None:
+    async def test_an_answer_stops_the_timeline(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", timeline=Timeline(remind=(_HOUR,), expire=_DAY))
         settled = await desk.answer(question.id, "a", by="ana")
         clock.advance(2 * _DAY)
@@ -228,4 +226,4 @@ class TimingContract(ContractFixtures):
             assert (await restarted.at(f"{workspace}-2").get(elsewhere.id)).status == "pending"
             clock.advance(_DAY)
             assert await restarted.recover(_MINUTE) == Recovered(expired=1, live=0)
-            assert (await restarted.get(others.id)).status == "pending"
+            assert (await restarted.at(asker="another agent").get(others.id)).status == "pending"

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import Answered, DeskClosed, LocalDesk, QuestionNotFound, Ref, StillPending
+from handraise import Answered, Desk, DeskClosed, QuestionNotFound, Ref, StillPending
 from handraise.testing.buses import HandBus, SilentBus
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures
 from handraise.testing.promises import promise
@@ -17,13 +17,13 @@ class WaitingContract(ContractFixtures):
     """Whoever waits gets the recorded outcome, wherever and whenever it was recorded."""
 
     @promise("P4")
-    async def test_an_answer_given_before_anybody_waits_is_not_lost(self, desk: LocalDesk) -> None:
+    async def test_an_answer_given_before_anybody_waits_is_not_lost(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         await desk.answer(question.id, "a", by="ana")
         assert isinstance(await desk.wait(question.id, timeout=SOON), Answered)
 
     @promise("P4")
-    async def test_a_waiter_is_woken_by_an_answer_at_the_same_desk(self, desk: LocalDesk) -> None:
+    async def test_a_waiter_is_woken_by_an_answer_at_the_same_desk(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         waiting = asyncio.create_task(desk.wait(question.id, timeout=SOON))
         await asyncio.sleep(0)
@@ -111,7 +111,7 @@ class WaitingContract(ContractFixtures):
             assert (await person.history(question.id))[-1].kind == "answered"
 
     @promise("P10")
-    async def test_a_wait_that_times_out_changes_nothing(self, desk: LocalDesk) -> None:
+    async def test_a_wait_that_times_out_changes_nothing(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         with pytest.raises(StillPending) as pending:
             await desk.wait(question.id, timeout=timedelta(milliseconds=20))
@@ -122,7 +122,7 @@ class WaitingContract(ContractFixtures):
         assert isinstance(await desk.wait(question.id, timeout=SOON), Answered)
 
     @promise("P4")
-    async def test_a_wait_without_patience_still_finds_what_is_settled(self, desk: LocalDesk) -> None:
+    async def test_a_wait_without_patience_still_finds_what_is_settled(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         with pytest.raises(StillPending):
             await desk.wait(question.id, timeout=0)
@@ -130,7 +130,7 @@ class WaitingContract(ContractFixtures):
         assert await desk.wait(question.id, timeout=0) == answered.outcome
 
     @promise("P10")
-    async def test_ask_times_out_and_the_question_stays(self, desk: LocalDesk) -> None:
+    async def test_ask_times_out_and_the_question_stays(self, desk: Desk) -> None:
         with pytest.raises(StillPending):
             await desk.ask("Which?", key="k", timeout=0.02)
         question = await desk.find_by_key("k")
@@ -139,24 +139,24 @@ class WaitingContract(ContractFixtures):
         assert await desk.ask("Which?", key="k", timeout=SOON) == "a"
 
     @promise("P10")
-    async def test_waiting_for_an_unknown_question_fails(self, desk: LocalDesk) -> None:
+    async def test_waiting_for_an_unknown_question_fails(self, desk: Desk) -> None:
         with pytest.raises(QuestionNotFound):
             await desk.wait("nonesuch", timeout=SOON)
 
     @promise("P10")
-    async def test_waiting_for_several_of_which_one_is_unknown_fails(self, desk: LocalDesk) -> None:
+    async def test_waiting_for_several_of_which_one_is_unknown_fails(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         for ids in ([question.id, "nonesuch", "nor this"], [question.id, "\x00"]):
             with pytest.raises(QuestionNotFound):
                 await desk.wait_any(ids, timeout=SOON)
 
     @promise("P8")
-    async def test_waiting_in_another_workspace_fails(self, desk: LocalDesk) -> None:
+    async def test_waiting_in_another_workspace_fails(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         with pytest.raises(QuestionNotFound):
             await desk.at("another workspace").wait(question.id, timeout=SOON)
 
-    async def test_a_cancelled_wait_leaves_the_others_alone(self, desk: LocalDesk) -> None:
+    async def test_a_cancelled_wait_leaves_the_others_alone(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         one, two = (asyncio.create_task(desk.wait(question.id, timeout=SOON)) for _ in range(2))
         await asyncio.sleep(0.01)
@@ -180,7 +180,7 @@ class WaitingContract(ContractFixtures):
             got = [outcome.value for outcome in outcomes if isinstance(outcome, Answered)]
             assert got == [question.prompt for question in questions for _ in range(4)]
 
-    async def test_wait_any_gives_the_first_that_settles(self, desk: LocalDesk) -> None:
+    async def test_wait_any_gives_the_first_that_settles(self, desk: Desk) -> None:
         questions = [await desk.post(f"Which {n}?") for n in range(3)]
         waiting = asyncio.create_task(desk.wait_any([each.id for each in questions], timeout=SOON))
         await asyncio.sleep(0)
@@ -189,7 +189,7 @@ class WaitingContract(ContractFixtures):
         with pytest.raises(StillPending):
             await desk.wait_any([questions[0].id, questions[2].id], timeout=0.01)
 
-    async def test_wait_any_needs_a_question(self, desk: LocalDesk) -> None:
+    async def test_wait_any_needs_a_question(self, desk: Desk) -> None:
         with pytest.raises(ValueError, match="at least one"):
             await desk.wait_any([])
 

@@ -1,0 +1,56 @@
+-- A database for Handraise with its roles. Run it with psql 15 or newer, as somebody who may create both; doing it
+-- again changes nothing but the passwords:
+--
+--     psql --file deploy/postgres/roles.sql postgres
+--
+-- `handraise_owner` owns the schema and brings it up to date. `handraise_server` is whom servers log in as: it owns
+-- nothing, so row-level security keeps workspaces apart for it. Their passwords come from OWNER_PASSWORD and
+-- SERVER_PASSWORD where the environment has these, else none is set. For other names: --set database=questions
+-- --set owner=… --set server=….
+
+\set ON_ERROR_STOP on
+
+\if :{?database}
+\else
+    \set database handraise
+\endif
+\if :{?owner}
+\else
+    \set owner handraise_owner
+\endif
+\if :{?server}
+\else
+    \set server handraise_server
+\endif
+\getenv owner_password OWNER_PASSWORD
+\getenv server_password SERVER_PASSWORD
+
+select format('create role %I %s', name, may)
+from (
+    values (:'owner', 'login'), (:'server', 'login'), ('handraise_app', 'nologin')
+) as wanted (name, may)
+where to_regrole(quote_ident(name)) is null
+\gexec
+
+-- The role that servers get their rights from; migrations grant these to it.
+grant handraise_app to :"server";
+
+-- So that somebody who is no superuser can give the database away.
+select format('grant %I to current_user', :'owner')
+from pg_roles
+where rolname = current_user and not rolsuper
+\gexec
+
+select format('create database %I owner %I', :'database', :'owner')
+where not exists (select from pg_database where datname = :'database')
+\gexec
+
+revoke all on database :"database" from public;
+grant connect on database :"database" to :"server";
+
+\if :{?owner_password}
+    alter role :"owner" password :'owner_password';
+\endif
+\if :{?server_password}
+    alter role :"server" password :'server_password';
+\endif

@@ -1,0 +1,1 @@
+"""What is done now and then to the repository itself."""

@@ -1,0 +1,220 @@
+"""Takes the pictures in docs/images: `python -m scripts.pictures [FOLDER] [NAME …]`.
+
+It plays a scene on a scratch store, serves it, and looks at it with Debian's Chromium; the terminal's picture is
+what a real pseudo-terminal shows. With the packages `fonts-inter` and `fonts-jetbrains-mono` pages look as they do
+on most screens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import os
+import socket
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from handraise.server import create_app
+from handraise.server.issuing import issue_session
+from scripts.scene import PERSON, WORKSPACE, Scene, open_scene
+from tests.cli.terminal import Screen, at_terminal
+from tests.server.conftest import listening
+
+FOLDER = Path(__file__).parent.parent / "docs" / "images"
+NAMES = ("inbox", "question", "approval", "phone", "dark", "terminal")
+LARGEST = 150_000
+"""Bytes: a page with pictures should still open quickly."""
+
+_WINDOW: dict[str, Any] = {"viewport": {"width": 960, "height": 720}, "device_scale_factor": 2}
+_PHONE: dict[str, Any] = {
+    "viewport": {"width": 375, "height": 760},
+    "device_scale_factor": 2,
+    "is_mobile": True,
+    "has_touch": True,
+}
+_WHOLE = {
+    "inbox": ".queue",
+    "question": ".actions",
+    "approval": ".actions",
+    "phone": ".actions",
+    "dark": ".panel:nth-of-type(3)",
+}
+"""Down to what each picture goes."""
+_COMPACT = (Path(__file__).parent / "compact.js").read_text()
+_COLOURS = {
+    "default": "#d8dee9",
+    "cyan": "#7fd1e0",
+    "brown": "#e5c07b",
+    "green": "#98c379",
+    "red": "#e88388",
+    "brightblack": "#7f8794",
+}
+_FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig>
+  <include>/etc/fonts/fonts.conf</include>
+  <match target="pattern"><test name="family"><string>DejaVu Sans</string></test>
+    <edit name="family" mode="prepend" binding="strong"><string>Inter</string></edit></match>
+  <match target="pattern"><test name="family"><string>ui-monospace</string></test>
+    <edit name="family" mode="prepend" binding="strong"><string>JetBrains Mono</string></edit></match>
+</fontconfig>
+"""
+
+
+def take_pictures(folder: Path, names: Sequence[str] = NAMES) -> None:
+    """Take these pictures into a folder; raises `ValueError` where one is too large for a page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    asyncio.run(_take(folder, names))
+    for name in names:
+        size = (folder / f"{name}.png").stat().st_size
+        sys.stdout.write(f"{folder / name}.png  {size / 1000:.0f} KB\n")
+        if size > LARGEST:
+            raise ValueError(f"{name}.png has {size} bytes, more than {LARGEST}")
+
+
+async def _take(folder: Path, names: Sequence[str]) -> None:
+    with TemporaryDirectory(prefix="handraise-pictures-") as scratch:
+        url = f"sqlite:///{Path(scratch) / 'scene.db'}"
+        async with open_scene(url) as scene, _serving(scene) as address, _browser(Path(scratch)) as browser:
+            for name in names:
+                if name == "terminal":
+                    await _terminal(browser, folder / "terminal.png", scene, url)
+                else:
+                    await _picture(browser, folder / f"{name}.png", scene, address)
+
+
+async def _picture(browser: Browser, file: Path, scene: Scene, address: str) -> None:
+    name = file.stem
+    options = {
+        **(_PHONE if name == "phone" else _WINDOW),
+        "color_scheme": "dark" if name == "dark" else "light",
+    }
+    window = await _signed_in(browser, scene, address, **options)
+    page = await window.new_page()
+    match name:
+        case "inbox":
+            await page.goto("/")
+        case "question":
+            await page.goto(f"/questions/{scene.choice.id}")
+            await page.get_by_role("radio", name="Canary").check()
+        case "approval":
+            await page.goto(f"/questions/{scene.approval.id}")
+        case "phone":
+            await page.goto(f"/questions/{scene.escalated.id}")
+        case _:
+            await page.goto("/insights")
+    await _quiet(page)
+    await _fit(page, _WHOLE[name])
+    await _keep(file, await page.screenshot(animations="disabled", caret="hide"), browser)
+    await window.close()
+
+
+async def _fit(page: Page, last: str) -> None:
+    """Make the window just high enough for everything down to this."""
+    box = await page.locator(last).last.bounding_box()
+    if box is None or page.viewport_size is None:
+        raise LookupError(last)
+    height = int(box["y"] + box["height"]) + 14
+    await page.set_viewport_size({"width": page.viewport_size["width"], "height": height})
+
+
+async def _quiet(page: Page) -> None:
+    """Without the marks of a pointer or of the focus."""
+    await page.mouse.move(0, 0)
+    await page.evaluate("document.activeElement?.blur()")
+
+
+async def _terminal(browser: Browser, file: Path, scene: Scene, url: str) -> None:
+    """What `handraise answer` shows at a terminal of 80 by 24."""
+    drawn = await asyncio.to_thread(_at_terminal, scene.choice.id, url)
+    window = await browser.new_context(viewport={"width": 860, "height": 620}, device_scale_factor=2)
+    page = await window.new_page()
+    await page.set_content(drawn)
+    await _keep(file, await page.locator("main").screenshot(omit_background=True), browser)
+    await window.close()
+
+
+async def _keep(file: Path, picture: bytes, browser: Browser) -> None:
+    """Write a picture as small as it can be without looking worse."""
+    page = await browser.new_page()
+    small: str = await page.evaluate(_COMPACT, b64encode(picture).decode())
+    file.write_bytes(b64decode(small))  # noqa: ASYNC240 -- nobody waits for this loop
+    await page.close()
+
+
+def _at_terminal(question_id: str, url: str) -> str:
+    with at_terminal("answer", question_id, "--as", PERSON, url=url, rows=24, columns=80) as screen:
+        screen.until("Canary", "Something else")
+        screen.look(0.5)
+        return _drawn(screen, f"handraise answer {question_id[:8]}…")
+
+
+def _drawn(screen: Screen, title: str) -> str:
+    """A screen as a page."""
+    lines = "\n".join("".join(_spans(line)) for line in screen.cells)
+    return f"""<!doctype html><meta charset="utf-8"><style>
+body {{ margin: 0; background: transparent; }}
+main {{ width: max-content; border-radius: 10px; background: #1d2027; color: {_COLOURS["default"]}; }}
+header {{ padding: 10px 14px; color: #9aa2af; font: 13px system-ui; text-align: center; }}
+header::before {{ content: "● ● ●"; float: left; letter-spacing: 2px; color: #4b5261; }}
+pre {{ margin: 0; padding: 4px 20px 20px; font: 14px/1.35 ui-monospace, "DejaVu Sans Mono", monospace; }}
+</style><main><header>{html.escape(title)}</header><pre>{lines}</pre></main>"""
+
+
+def _spans(line: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
+    for text, colour, bold in line:
+        weight = ";font-weight:700" if bold else ""
+        yield f'<span style="color:{_COLOURS.get(colour, _COLOURS["default"])}{weight}">{html.escape(text)}</span>'
+
+
+@asynccontextmanager
+async def _serving(scene: Scene) -> AsyncIterator[str]:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        async with listening(create_app(scene.house), door):
+            yield f"http://127.0.0.1:{door.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def _browser(scratch: Path) -> AsyncIterator[Browser]:
+    fonts = scratch / "fonts.conf"
+    fonts.write_text(_FONTS)
+    with _environment("FONTCONFIG_FILE", str(fonts)):
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(
+                executable_path="/usr/bin/chromium",
+                args=["--no-sandbox", "--disable-gpu", "--hide-scrollbars"],
+            )
+            yield browser
+            await browser.close()
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name) if before is None else os.environ.update({name: before})
+
+
+async def _signed_in(browser: Browser, scene: Scene, address: str, **options: Any) -> BrowserContext:
+    session = await issue_session(scene.house, WORKSPACE, person=PERSON, how="sign-in")
+    if session is None:
+        raise LookupError(PERSON)
+    window = await browser.new_context(base_url=address, **options)
+    await window.add_cookies([{"name": "handraise", "value": session.token, "url": address}])
+    return window
+
+
+if __name__ == "__main__":
+    folder, *wanted = sys.argv[1:] or [str(FOLDER)]
+    take_pictures(Path(folder), wanted or NAMES)

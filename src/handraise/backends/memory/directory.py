@@ -1,0 +1,334 @@
+"""The memory directory: keys, people, sessions, links and requests in dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from handraise.backends.memory.clock import now_by
+from handraise.model.identities import (
+    AgentKey,
+    Link,
+    LinkPurpose,
+    Person,
+    QuestionLink,
+    Role,
+    Session,
+    fold_email,
+)
+from handraise.model.questions import Ref
+from handraise.ports import Claim, Clock
+
+Secret = tuple[str, str]
+"""A workspace and the digest of a secret in it."""
+
+Place = TypeVar("Place")
+Value = TypeVar("Value")
+
+
+class MemoryDirectory:
+    """Who is who, in dictionaries. No method awaits anything, so each is atomic on the event loop."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock
+        self._keys: dict[Ref, AgentKey] = {}
+        self._digests: dict[Secret, Ref] = {}
+        self._people: dict[Ref, Person] = {}
+        self._sessions: dict[Secret, Session] = {}
+        self._links: dict[Secret, Link] = {}
+        self._question_links: dict[Secret, QuestionLink] = {}
+        self._requests: dict[tuple[str, str, str], _Request] = {}
+
+    async def add_key(
+        self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str
+    ) -> AgentKey:
+        """Keep a key; see the port."""
+        ref = Ref(workspace, key_id)
+        self._digests[workspace, digest] = ref
+        self._keys[ref] = AgentKey(
+            workspace=workspace, id=key_id, agent=agent, created_at=self._now(), created_by=created_by
+        )
+        return self._keys[ref]
+
+    async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
+        """The key with a digest; see the port."""
+        ref = self._digests.get((workspace, digest))
+        return self._keys[ref] if ref and self._keys[ref].revoked_at is None else None
+
+    async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
+        """A page of keys; see the port."""
+        return _page(self._keys, workspace, after, limit)
+
+    async def note_use(self, workspace: str, key_id: str) -> None:
+        """Say that a key is used; see the port."""
+        ref = Ref(workspace, key_id)
+        if ref in self._keys:
+            self._keys[ref] = replace(self._keys[ref], last_used_at=self._now())
+
+    async def revoke_key(self, workspace: str, key_id: str, *, by: str) -> AgentKey | None:
+        """End a key; see the port."""
+        ref = Ref(workspace, key_id)
+        key = self._keys.get(ref)
+        if key is None or key.revoked_at is not None:
+            return key
+        self._keys[ref] = replace(key, revoked_at=self._now(), revoked_by=by)
+        return self._keys[ref]
+
+    async def put_person(
+        self, workspace: str, person_id: str, *, name: str, email: str | None, role: Role
+    ) -> Person | None:
+        """Add or change a person; see the port."""
+        ref = Ref(workspace, person_id)
+        holder = await self.find_person_by_email(workspace, email) if email is not None else None
+        if holder is not None and holder.id != person_id:
+            return None
+        known = self._people.get(ref)
+        self._people[ref] = Person(
+            workspace=workspace,
+            id=person_id,
+            name=name,
+            created_at=known.created_at if known else self._now(),
+            email=email,
+            role=role,
+            groups=known.groups if known else frozenset(),
+            signed_in_at=known.signed_in_at if known else None,
+        )
+        return self._people[ref]
+
+    async def find_person(self, workspace: str, person_id: str) -> Person | None:
+        """The person with a name; see the port."""
+        return self._people.get(Ref(workspace, person_id))
+
+    async def find_person_by_email(self, workspace: str, email: str) -> Person | None:
+        """The person with an e-mail address; see the port."""
+        wanted = fold_email(email)
+        fitting = (
+            person
+            for person in self._people.values()
+            if person.workspace == workspace
+            and person.email is not None
+            and fold_email(person.email) == wanted
+        )
+        return next(fitting, None)
+
+    async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
+        """A page of people; see the port."""
+        return _page(self._people, workspace, after, limit)
+
+    async def remove_person(self, workspace: str, person_id: str) -> bool:
+        """Take somebody out; see the port."""
+
+        def theirs(value: Session | Link | QuestionLink) -> bool:
+            return (value.workspace, value.person) == (workspace, person_id)
+
+        _drop(self._sessions, theirs)
+        _drop(self._links, theirs)
+        _drop(self._question_links, theirs)
+        return self._people.pop(Ref(workspace, person_id), None) is not None
+
+    async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
+        """Every group; see the port."""
+        people = [person for person in self._people.values() if person.workspace == workspace]
+        names = sorted(frozenset().union(*(person.groups for person in people)))
+        return {name: sorted(person.id for person in people if name in person.groups) for name in names}
+
+    async def put_group(self, workspace: str, group: str, people: Collection[str]) -> Sequence[str]:
+        """Replace the people of a group; see the port."""
+        inside = []
+        for ref, person in self._people.items():
+            if ref.workspace != workspace:
+                continue
+            groups = person.groups - {group}
+            if person.id in people:
+                groups |= {group}
+                inside.append(person.id)
+            self._people[ref] = replace(person, groups=groups)
+        return sorted(inside)
+
+    async def open_session(
+        self, workspace: str, session_id: str, *, digest: str, person: str, how: str, lasts: timedelta
+    ) -> Session | None:
+        """Let a person in; see the port."""
+        known, now = self._people.get(Ref(workspace, person)), self._now()
+        if known is None:
+            return None
+        self._people[Ref(workspace, person)] = replace(known, signed_in_at=now)
+        session = Session(
+            workspace=workspace,
+            id=session_id,
+            person=person,
+            how=how,
+            created_at=now,
+            expires_at=now + lasts,
+        )
+        self._sessions[workspace, digest] = session
+        return session
+
+    async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
+        """The session with a digest, and its person; see the port."""
+        session = self._sessions.get((workspace, digest))
+        if session is None or session.expires_at <= self._now():
+            return None
+        return session, self._people[Ref(workspace, session.person)]
+
+    async def end_session(self, workspace: str, session_id: str) -> bool:
+        """End a session; see the port."""
+        place = (workspace, session_id)
+        return _drop(self._sessions, lambda each: (each.workspace, each.id) == place) > 0
+
+    async def add_link(
+        self,
+        workspace: str,
+        link_id: str,
+        *,
+        digest: str,
+        person: str,
+        purpose: LinkPurpose,
+        lasts: timedelta,
+    ) -> Link | None:
+        """Keep a link; see the port."""
+        if Ref(workspace, person) not in self._people:
+            return None
+        now = self._now()
+        link = Link(
+            workspace=workspace,
+            id=link_id,
+            person=person,
+            purpose=purpose,
+            created_at=now,
+            expires_at=now + lasts,
+        )
+        self._links[workspace, digest] = link
+        return link
+
+    async def find_link(self, workspace: str, digest: str) -> Link | None:
+        """The link with a digest; see the port."""
+        link = self._links.get((workspace, digest))
+        return link if link and link.expires_at > self._now() else None
+
+    async def use_link(self, workspace: str, digest: str) -> Link | None:
+        """Use up a link; see the port."""
+        link = await self.find_link(workspace, digest)
+        if link is not None:
+            theirs = (workspace, link.person)
+            self._links = {
+                place: each for place, each in self._links.items() if (each.workspace, each.person) != theirs
+            }
+        return link
+
+    async def add_question_link(
+        self,
+        workspace: str,
+        link_id: str,
+        *,
+        digest: str,
+        question_id: str,
+        person: str,
+        channel: str,
+        created_by: str,
+        lasts: timedelta,
+    ) -> QuestionLink | None:
+        """Keep a question link; see the port."""
+        if Ref(workspace, person) not in self._people:
+            return None
+        now = self._now()
+        link = QuestionLink(
+            workspace=workspace,
+            id=link_id,
+            question_id=question_id,
+            person=person,
+            channel=channel,
+            created_at=now,
+            created_by=created_by,
+            expires_at=now + lasts,
+        )
+        self._question_links[workspace, digest] = link
+        return link
+
+    async def find_question_link(self, workspace: str, digest: str) -> tuple[QuestionLink, Person] | None:
+        """The question link with a digest, and its person; see the port."""
+        link = self._question_links.get((workspace, digest))
+        if link is None or link.expires_at <= self._now():
+            return None
+        return link, self._people[Ref(workspace, link.person)]
+
+    async def end_question_links(self, workspace: str, question_id: str, *, person: str | None) -> int:
+        """End the links to a question; see the port."""
+        place = (workspace, question_id)
+
+        def unwanted(link: QuestionLink) -> bool:
+            return (link.workspace, link.question_id) == place and person in (None, link.person)
+
+        return _drop(self._question_links, unwanted)
+
+    async def claim(
+        self, workspace: str, actor: str, key: str, *, fingerprint: str, made: str, patience: timedelta
+    ) -> Claim:
+        """Claim a request; see the port."""
+        place, now = (workspace, actor, key), self._now()
+        known = self._requests.get(place)
+        if known is None:
+            self._requests[place] = _Request(fingerprint, made, began_at=now)
+            return Claim(state="new", made=made, turn=1)
+        if known.fingerprint != fingerprint:
+            return Claim(state="different", made=known.made)
+        if known.status is not None:
+            return Claim(state="done", made=known.made, status=known.status, body=known.body)
+        if known.began_at > now - patience and not known.released:
+            return Claim(state="busy", made=known.made)
+        taken = replace(known, began_at=now, released=False, turn=known.turn + 1)
+        self._requests[place] = taken
+        return Claim(state="again", made=known.made, turn=taken.turn)
+
+    async def finish(
+        self, workspace: str, actor: str, key: str, *, turn: int, status: int, body: str
+    ) -> None:
+        """Keep a response; see the port."""
+        known = self._requests.get((workspace, actor, key))
+        if known is not None and known.status is None and known.turn == turn:
+            self._requests[workspace, actor, key] = replace(known, status=status, body=body)
+
+    async def release(self, workspace: str, actor: str, key: str, *, turn: int) -> None:
+        """Give up an unfinished claim; see the port."""
+        known = self._requests.get((workspace, actor, key))
+        if known is not None and known.status is None and known.turn == turn:
+            self._requests[workspace, actor, key] = replace(known, released=True)
+
+    async def forget(self, *, older_than: timedelta, limit: int) -> int:
+        """Forget what is over; see the port."""
+        before = self._now() - older_than
+        return (
+            _drop(self._requests, lambda each: each.began_at < before, limit)
+            + _drop(self._links, lambda each: each.expires_at < before, limit)
+            + _drop(self._question_links, lambda each: each.expires_at < before, limit)
+            + _drop(self._sessions, lambda each: each.expires_at < before, limit)
+        )
+
+    def _now(self) -> datetime:
+        return now_by(self._clock)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    fingerprint: str
+    made: str
+    began_at: datetime
+    turn: int = 1
+    released: bool = False
+    status: int | None = None
+    body: str | None = field(default=None, repr=False)
+
+
+def _page(kept: Mapping[Ref, Value], workspace: str, after: str | None, limit: int) -> list[Value]:
+    refs = sorted(ref for ref in kept if ref.workspace == workspace and ref.id > (after or ""))
+    return [kept[ref] for ref in refs[:limit]]
+
+
+def _drop(kept: dict[Place, Value], unwanted: Callable[[Value], bool], limit: int | None = None) -> int:
+    """Drop what is unwanted, at most `limit`; how many that were."""
+    places = [place for place, value in kept.items() if unwanted(value)][:limit]
+    for place in places:
+        del kept[place]
+    return len(places)

@@ -1,0 +1,19 @@
+"""Opening a backend in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from handraise.backends.memory.bus import MemoryBus
+from handraise.backends.memory.directory import MemoryDirectory
+from handraise.backends.memory.outbox import MemoryOutbox
+from handraise.backends.memory.store import MemoryStore
+from handraise.ports import Backend, Clock
+
+
+@asynccontextmanager
+async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[Backend]:
+    """A backend that is gone when this ends."""
+    store = MemoryStore(clock)
+    yield Backend(store, MemoryBus(), MemoryDirectory(clock), MemoryOutbox(store, clock))

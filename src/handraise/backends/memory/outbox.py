@@ -1,0 +1,209 @@
+"""The outbox in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from handraise.backends.memory.clock import now_by
+from handraise.backends.memory.store import MemoryStore
+from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try, after_try, made_stale
+from handraise.model.events import Event, EventKind
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Status
+from handraise.model.questions import Ref
+from handraise.model.routing import Recent
+from handraise.ports import Clock
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, Line, Routed
+
+_TOLD = (EventKind.ASKED, EventKind.REMINDED, EventKind.ESCALATED)
+_ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
+
+
+class MemoryOutbox:
+    """What must be told, gone with the process. See `handraise.ports.Outbox` for what each method promises."""
+
+    def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock
+        self._addresses: dict[tuple[str, str, str, str], Address] = {}
+        self._policies: dict[str, Json] = {}
+        self._lines: dict[int, Line] = {}
+        self._numbers = 0
+        self._deliveries: dict[Ref, Delivery] = {}
+        self._askers: dict[Ref, str] = {}
+        store.tell = self._line_up
+
+    async def put_address(self, address: Address) -> None:
+        """Keep an address; see the port."""
+        self._addresses[address.workspace, address.recipient, address.channel, address.id] = address
+
+    async def remove_address(self, workspace: str, recipient: str, channel: str, address_id: str) -> bool:
+        """Forget an address; see the port."""
+        return self._addresses.pop((workspace, recipient, channel, address_id), None) is not None
+
+    async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
+        """Addresses; see the port."""
+        return [
+            address
+            for place, address in sorted(self._addresses.items())
+            if place[0] == workspace and (recipients is None or place[1] in recipients)
+        ]
+
+    async def recipients_at(self, workspace: str, channel: str, address_id: str) -> Sequence[str]:
+        """Whose address it is; see the port."""
+        found = (workspace, channel, address_id)
+        return sorted(who for place, who, where, each in self._addresses if (place, where, each) == found)
+
+    async def policy(self, workspace: str) -> Json:
+        """How the workspace reaches its people; see the port."""
+        return self._policies.get(workspace)
+
+    async def put_policy(self, workspace: str, policy: Json) -> None:
+        """Replace it; see the port."""
+        self._policies[workspace] = policy
+
+    async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
+        """Where lines are; see the port."""
+        return sorted({line.workspace for line in self._lines.values()})[:limit]
+
+    async def lines(self, workspace: str, *, limit: int) -> Sequence[Line]:
+        """The oldest lines; see the port."""
+        found = [line for line in self._lines.values() if line.workspace == workspace][:limit]
+        return [replace(line, now=self._now()) for line in found]
+
+    async def recent(self, workspace: str, *, since: datetime) -> Recent:
+        """How many deliveries there were; see the port."""
+        recent = Recent.nothing()
+        for ref, each in self._deliveries.items():
+            if each.workspace == workspace and each.created_at >= since and each.bundle is None:
+                recent.note(each.recipient, self._askers[ref])
+        return recent
+
+    async def route(self, workspace: str, routed: Sequence[Routed]) -> int:
+        """Turn lines into deliveries; see the port."""
+        number = sum(self._route(workspace, each) for each in routed)
+        for each in routed:
+            if each.nobody:
+                await self.mark_unreached(Ref(workspace, each.line.question_id))
+        return number
+
+    async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
+        """Where something is due; see the port."""
+        return sorted({each.workspace for each in self._deliveries.values() if self._is_due(each)})[:limit]
+
+    async def take(
+        self,
+        workspace: str,
+        *,
+        channels: Collection[str],
+        rooms: Mapping[str, int],
+        per_lane: int,
+        limit: int,
+        lease: timedelta,
+    ) -> Sequence[Delivery]:
+        """Take due deliveries; see the port."""
+        due = sorted(
+            (
+                each
+                for each in self._deliveries.values()
+                if each.workspace == workspace
+                and self._is_due(each)
+                and (each.channel in channels or each.created_at <= self._now() - UNCLAIMED)
+            ),
+            key=lambda each: (each.due_at, each.id),
+        )
+        messages: dict[str, str] = {}
+        lanes: Counter[str] = Counter()
+        for each in due:
+            message = _message_of(each)
+            room = rooms.get(each.lane, per_lane)
+            if message not in messages and lanes[each.lane] < room and len(messages) < limit:
+                messages[message] = each.lane
+                lanes[each.lane] += 1
+        together: Counter[str] = Counter()
+        taken = []
+        for each in sorted(due, key=lambda each: each.id):
+            message = _message_of(each)
+            together[message] += 1
+            if message in messages and together[message] <= PER_MESSAGE:
+                taken.append(each)
+        until = self._now() + lease
+        return [
+            self._keep(replace(each, due_at=until, tries=each.tries + 1, turn=each.turn + 1))
+            for each in taken
+        ]
+
+    async def record(self, tries: Sequence[Try]) -> None:
+        """Keep what came of tries; see the port."""
+        for tried in tries:
+            delivery = self._deliveries[Ref(tried.delivery.workspace, tried.delivery.id)]
+            self._keep(after_try(delivery, tried, self._now()))
+            if tried.status is DeliveryStatus.SENT:
+                self._store.mark_reached(delivery.question)
+            elif tried.status in (DeliveryStatus.FAILED, DeliveryStatus.UNKNOWN):
+                await self.mark_unreached(delivery.question)
+
+    async def mark_unreached(self, ref: Ref) -> bool:
+        """Nobody can be told of it; see the port."""
+        if any(each.may_have_arrived for each in await self.deliveries(ref)):
+            return False
+        return self._store.mark_unreached(ref)
+
+    async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
+        """A question's deliveries; see the port."""
+        found = [each for each in self._deliveries.values() if each.question == ref]
+        return sorted(found, key=lambda each: (each.created_at, each.id))
+
+    def _line_up(self, event: Event) -> None:
+        if event.kind not in _TOLD and event.kind.value not in _ENDINGS:
+            return
+        ref = Ref(event.workspace, event.question_id)
+        told = event.kind not in _TOLD and any(each.question == ref for each in self._deliveries.values())
+        if told or any(place[0] == event.workspace for place in self._addresses):
+            self._numbers += 1
+            self._lines[self._numbers] = Line(
+                workspace=event.workspace,
+                number=self._numbers,
+                question_id=event.question_id,
+                kind=event.kind,
+                at=event.at,
+                now=event.at,
+                data=event.data if event.kind is EventKind.ESCALATED else None,
+            )
+
+    def _route(self, workspace: str, routed: Routed) -> int:
+        line = self._lines.get(routed.line.number)
+        if line is None or line.workspace != workspace:
+            return 0
+        del self._lines[line.number]
+        ref = Ref(workspace, line.question_id)
+        if routed.settled:
+            for each in [
+                each for each in self._deliveries.values() if each.question == ref and not each.stale
+            ]:
+                self._keep(made_stale(each, self._now()))
+        question = self._store.peek(ref)
+        if question is not None and question.status is Status.PENDING:
+            for each in routed.deliveries:
+                if Ref(workspace, each.id) not in self._deliveries:
+                    self._keep(replace(each, created_at=self._now()))
+                    self._askers[Ref(workspace, each.id)] = question.asker
+        return 1
+
+    def _keep(self, delivery: Delivery) -> Delivery:
+        self._deliveries[Ref(delivery.workspace, delivery.id)] = delivery
+        return delivery
+
+    def _is_due(self, delivery: Delivery) -> bool:
+        return delivery.due_at is not None and delivery.due_at <= self._now()
+
+    def _now(self) -> datetime:
+        return now_by(self._clock)
+
+
+def _message_of(delivery: Delivery) -> str:
+    """What goes out together has the same one."""
+    return (delivery.is_to_be_sent and delivery.bundle) or delivery.id

@@ -1,0 +1,220 @@
+"""The PostgreSQL directory: every decision is one conditional statement."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from handraise.backends.postgres.database import Database, instant
+from handraise.backends.rows import (
+    refused_claim,
+    stored_groups,
+    stored_key,
+    stored_link,
+    stored_person,
+    stored_question_link,
+    stored_session,
+    taken_claim,
+)
+from handraise.backends.statements import load_statements
+from handraise.model.errors import StoreUnavailable
+from handraise.model.identities import (
+    AgentKey,
+    Link,
+    LinkPurpose,
+    Person,
+    QuestionLink,
+    Role,
+    Session,
+    fold_email,
+)
+from handraise.ports import Claim
+
+STATEMENTS = load_statements("handraise.backends.postgres", "directory.sql")
+
+_TRIES = 5
+
+
+class PostgresDirectory:
+    """Who is who, in PostgreSQL. See `handraise.ports.Directory` for what each method promises."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add_key(
+        self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str
+    ) -> AgentKey:
+        """Keep a key; see the port."""
+        values = {"id": key_id, "digest": digest, "agent": agent, "actor": created_by}
+        rows = await self._fetch(workspace, "add_key", **values)
+        return stored_key(rows[0], instant)
+
+    async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
+        """The key with a digest; see the port."""
+        rows = await self._fetch(workspace, "find_key", digest=digest)
+        return stored_key(rows[0], instant) if rows else None
+
+    async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
+        """A page of keys; see the port."""
+        rows = await self._fetch(workspace, "keys", after=after or "", limit=limit)
+        return [stored_key(row, instant) for row in rows]
+
+    async def note_use(self, workspace: str, key_id: str) -> None:
+        """Say that a key is used; see the port."""
+        await self._fetch(workspace, "note_use", id=key_id)
+
+    async def revoke_key(self, workspace: str, key_id: str, *, by: str) -> AgentKey | None:
+        """End a key; see the port."""
+        rows = await self._fetch(workspace, "revoke_key", id=key_id, actor=by)
+        rows = rows or await self._fetch(workspace, "read_key", id=key_id)
+        return stored_key(rows[0], instant) if rows else None
+
+    async def put_person(
+        self, workspace: str, person_id: str, *, name: str, email: str | None, role: Role
+    ) -> Person | None:
+        """Add or change a person; see the port."""
+        values = {"name": name, "email": email, "email_folded": email and fold_email(email), "role": role}
+        try:
+            rows = await self._fetch(workspace, "put_person", id=person_id, **values)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, asyncpg.UniqueViolationError):
+                return None
+            raise
+        return stored_person(rows[0], instant)
+
+    async def find_person(self, workspace: str, person_id: str) -> Person | None:
+        """The person with a name; see the port."""
+        rows = await self._fetch(workspace, "find_person", id=person_id)
+        return stored_person(rows[0], instant) if rows else None
+
+    async def find_person_by_email(self, workspace: str, email: str) -> Person | None:
+        """The person with an e-mail address; see the port."""
+        rows = await self._fetch(workspace, "find_person_by_email", email_folded=fold_email(email))
+        return stored_person(rows[0], instant) if rows else None
+
+    async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
+        """A page of people; see the port."""
+        rows = await self._fetch(workspace, "people", after=after or "", limit=limit)
+        return [stored_person(row, instant) for row in rows]
+
+    async def remove_person(self, workspace: str, person_id: str) -> bool:
+        """Take somebody out; see the port."""
+        return bool(await self._fetch(workspace, "remove_person", id=person_id))
+
+    async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
+        """Every group; see the port."""
+        return stored_groups(await self._fetch(workspace, "groups"))
+
+    async def put_group(self, workspace: str, group: str, people: Collection[str]) -> Sequence[str]:
+        """Replace the people of a group; see the port."""
+        # The lock has a statement of its own, because what a statement sees is settled before it waits.
+        steps = ("lock_group", "empty_group", "fill_group")
+        inside = await self._fetch(workspace, *steps, group_name=group, people=list(people))
+        return sorted(row["person"] for row in inside)
+
+    async def open_session(
+        self, workspace: str, session_id: str, *, digest: str, person: str, how: str, lasts: timedelta
+    ) -> Session | None:
+        """Let a person in; see the port."""
+        values = {"id": session_id, "digest": digest, "person": person, "how": how, "lasts": lasts}
+        rows = await self._fetch(workspace, "open_session", **values)
+        return stored_session(rows[0], instant) if rows else None
+
+    async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
+        """The session with a digest, and its person; see the port."""
+        rows = await self._fetch(workspace, "find_session", digest=digest)
+        return (stored_session(rows[0], instant), stored_person(rows[0], instant)) if rows else None
+
+    async def end_session(self, workspace: str, session_id: str) -> bool:
+        """End a session; see the port."""
+        return bool(await self._fetch(workspace, "end_session", id=session_id))
+
+    async def add_link(
+        self,
+        workspace: str,
+        link_id: str,
+        *,
+        digest: str,
+        person: str,
+        purpose: LinkPurpose,
+        lasts: timedelta,
+    ) -> Link | None:
+        """Keep a link; see the port."""
+        values = {"id": link_id, "digest": digest, "person": person, "purpose": purpose, "lasts": lasts}
+        rows = await self._fetch(workspace, "add_link", **values)
+        return stored_link(rows[0], instant) if rows else None
+
+    async def find_link(self, workspace: str, digest: str) -> Link | None:
+        """The link with a digest; see the port."""
+        rows = await self._fetch(workspace, "find_link", digest=digest)
+        return stored_link(rows[0], instant) if rows else None
+
+    async def use_link(self, workspace: str, digest: str) -> Link | None:
+        """Use up a link; see the port."""
+        rows = await self._fetch(workspace, "use_link", digest=digest)
+        return stored_link(rows[0], instant) if rows else None
+
+    async def add_question_link(
+        self,
+        workspace: str,
+        link_id: str,
+        *,
+        digest: str,
+        question_id: str,
+        person: str,
+        channel: str,
+        created_by: str,
+        lasts: timedelta,
+    ) -> QuestionLink | None:
+        """Keep a question link; see the port."""
+        place = {"id": link_id, "question_id": question_id, "person": person}
+        values = {"digest": digest, "channel": channel, "actor": created_by, "lasts": lasts}
+        rows = await self._fetch(workspace, "add_question_link", **place, **values)
+        return stored_question_link(rows[0], instant) if rows else None
+
+    async def find_question_link(self, workspace: str, digest: str) -> tuple[QuestionLink, Person] | None:
+        """The question link with a digest, and its person; see the port."""
+        rows = await self._fetch(workspace, "find_question_link", digest=digest)
+        return (stored_question_link(rows[0], instant), stored_person(rows[0], instant)) if rows else None
+
+    async def end_question_links(self, workspace: str, question_id: str, *, person: str | None) -> int:
+        """End the links to a question; see the port."""
+        values = {"question_id": question_id, "person": person}
+        return len(await self._fetch(workspace, "end_question_links", **values))
+
+    async def claim(
+        self, workspace: str, actor: str, key: str, *, fingerprint: str, made: str, patience: timedelta
+    ) -> Claim:
+        """Claim a request; see the port."""
+        place = {"actor": actor, "key": key}
+        values = {"fingerprint": fingerprint, "made": made, "patience": patience}
+        for _ in range(_TRIES):
+            if rows := await self._fetch(workspace, "claim", **place, **values):
+                return taken_claim(rows[0])
+            # It may have been forgotten meanwhile; then it can be claimed after all.
+            if rows := await self._fetch(workspace, "read_request", **place):
+                return refused_claim(rows[0], fingerprint)
+        raise StoreUnavailable("Others claim and forget this request all the time; make it again.")
+
+    async def finish(
+        self, workspace: str, actor: str, key: str, *, turn: int, status: int, body: str
+    ) -> None:
+        """Keep a response; see the port."""
+        await self._fetch(workspace, "finish", actor=actor, key=key, turn=turn, status=status, body=body)
+
+    async def release(self, workspace: str, actor: str, key: str, *, turn: int) -> None:
+        """Give up an unfinished claim; see the port."""
+        await self._fetch(workspace, "release", actor=actor, key=key, turn=turn)
+
+    async def forget(self, *, older_than: timedelta, limit: int) -> int:
+        """Forget what is over; see the port."""
+        (row,) = await self._database.fetch(STATEMENTS["forget"], older_than=older_than, limit=limit)
+        number: int = row["number"]
+        return number
+
+    async def _fetch(self, workspace: str, /, *names: str, **values: Any) -> list[Any]:
+        statements = [STATEMENTS[name] for name in names]
+        return await self._database.fetch_in(workspace, *statements, workspace=workspace, **values)

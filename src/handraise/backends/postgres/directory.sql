@@ -1,0 +1,216 @@
+-- The statements of the PostgreSQL directory. `:now` is null in production: the database's clock rules.
+
+-- name: add_key
+-- Keep a new key.
+insert into handraise.agent_keys (created_at, workspace, id, digest, agent, created_by)
+values (coalesce(:now::timestamptz, now()), :workspace, :id, :digest, :agent, :actor)
+returning *;
+
+-- name: find_key
+-- The key with a digest, unless it is revoked.
+select * from handraise.agent_keys where workspace = :workspace and digest = :digest and revoked_at is null;
+
+-- name: read_key
+-- One key, revoked or not.
+select * from handraise.agent_keys where workspace = :workspace and id = :id;
+
+-- name: keys
+-- A page of all keys of a workspace.
+select * from handraise.agent_keys where workspace = :workspace and id > :after order by id limit :limit;
+
+-- name: note_use
+-- Say that a key is used now.
+update handraise.agent_keys
+set last_used_at = coalesce(:now::timestamptz, now())
+where workspace = :workspace and id = :id;
+
+-- name: revoke_key
+-- End a key, unless it has been revoked before.
+update handraise.agent_keys
+set revoked_at = coalesce(:now::timestamptz, now()), revoked_by = :actor
+where workspace = :workspace and id = :id and revoked_at is null
+returning *;
+
+-- name: put_person
+-- Add or change a person; the index on e-mail addresses refuses one that somebody else has.
+with put as (
+    insert into handraise.people (created_at, workspace, id, role, name, email, email_folded)
+    values (coalesce(:now::timestamptz, now()), :workspace, :id, :role, :name, :email, :email_folded)
+    on conflict (workspace, id) do update
+    set name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role
+    returning *
+)
+select p.*, handraise.groups_of(p.workspace, p.id) as groups
+from put as p;
+
+-- name: find_person
+-- One person and their groups.
+select p.*, handraise.groups_of(p.workspace, p.id) as groups
+from handraise.people as p
+where p.workspace = :workspace and p.id = :id;
+
+-- name: find_person_by_email
+-- The person with an e-mail address and their groups.
+select p.*, handraise.groups_of(p.workspace, p.id) as groups
+from handraise.people as p
+where p.workspace = :workspace and p.email_folded = :email_folded;
+
+-- name: people
+-- A page of everybody in a workspace.
+select p.*, handraise.groups_of(p.workspace, p.id) as groups
+from handraise.people as p
+where p.workspace = :workspace and p.id > :after
+order by p.id
+limit :limit;
+
+-- name: remove_person
+-- Take somebody out of the workspace; what belongs to them goes with them.
+delete from handraise.people where workspace = :workspace and id = :id returning id;
+
+-- name: groups
+-- Every place in every group.
+select group_name, person from handraise.members where workspace = :workspace order by group_name, person;
+
+-- name: lock_group
+-- Make those who change a group wait for each other until the end of their transactions.
+select pg_advisory_xact_lock(hashtextextended(json_build_array(:workspace::text, :group_name::text)::text, 0));
+
+-- name: empty_group
+-- Take everybody out of a group.
+delete from handraise.members where workspace = :workspace and group_name = :group_name;
+
+-- name: fill_group
+-- Put those of these people who exist into a group.
+with known as (
+    select workspace, id from handraise.people
+    where workspace = :workspace and id = any (:people::text[])
+    for key share
+)
+insert into handraise.members (workspace, group_name, person)
+select workspace, :group_name, id from known
+returning person;
+
+-- name: open_session
+-- Let a person in who exists; the lock keeps them from being taken out meanwhile.
+with known as (
+    update handraise.people
+    set signed_in_at = coalesce(:now::timestamptz, now())
+    where workspace = :workspace and id = :person
+    returning workspace, id
+)
+insert into handraise.sessions (created_at, expires_at, workspace, id, digest, person, how)
+select
+    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) + :lasts::interval,
+    workspace, :id, :digest, id, :how
+from known
+returning workspace, id as session_id, person, how, created_at as opened_at, expires_at;
+
+-- name: find_session
+-- The session with a digest, unless it has ended, and its person as they are now.
+select
+    p.*, handraise.groups_of(p.workspace, p.id) as groups,
+    s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at
+from handraise.sessions as s
+join handraise.people as p on p.workspace = s.workspace and p.id = s.person
+where s.workspace = :workspace and s.digest = :digest and s.expires_at > coalesce(:now::timestamptz, now());
+
+-- name: end_session
+-- End one session.
+delete from handraise.sessions where workspace = :workspace and id = :id returning id;
+
+-- name: add_link
+-- Keep a new link for a person who exists; the lock keeps them from being taken out meanwhile.
+with known as (
+    select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
+)
+insert into handraise.links (created_at, expires_at, workspace, id, digest, person, purpose)
+select
+    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) + :lasts::interval,
+    workspace, :id, :digest, id, :purpose
+from known
+returning *;
+
+-- name: find_link
+-- The link with a digest, unless it has ended.
+select *
+from handraise.links
+where workspace = :workspace and digest = :digest and expires_at > coalesce(:now::timestamptz, now());
+
+-- name: use_link
+-- Use up a link, and with it all others of the same person: of any number of users one gets a row.
+with used as (
+    delete from handraise.links
+    where workspace = :workspace and digest = :digest and expires_at > coalesce(:now::timestamptz, now())
+    returning *
+),
+others as (
+    delete from handraise.links as l
+    using used
+    where l.workspace = used.workspace and l.person = used.person and l.id <> used.id
+)
+select * from used;
+
+-- name: add_question_link
+-- Keep a new question link for a person who exists; the lock keeps them from being taken out meanwhile.
+with known as (
+    select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
+)
+insert into handraise.question_links
+    (created_at, expires_at, workspace, id, digest, question_id, person, channel, created_by)
+select
+    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) + :lasts::interval,
+    workspace, :id, :digest, :question_id, id, :channel, :actor
+from known
+returning
+    workspace, id as link_id, question_id, person, channel, created_at as made_at, created_by, expires_at;
+
+-- name: find_question_link
+-- The question link with a digest, unless it has ended, and its person as they are now.
+select
+    p.*, handraise.groups_of(p.workspace, p.id) as groups, l.id as link_id, l.question_id, l.person,
+    l.channel, l.created_at as made_at, l.created_by, l.expires_at
+from handraise.question_links as l
+join handraise.people as p on p.workspace = l.workspace and p.id = l.person
+where l.workspace = :workspace and l.digest = :digest and l.expires_at > coalesce(:now::timestamptz, now());
+
+-- name: end_question_links
+-- End the links to a question, of one person or of everybody.
+delete from handraise.question_links
+where workspace = :workspace and question_id = :question_id
+    and (:person::text is null or person = :person::text)
+returning id;
+
+-- name: claim
+-- Take a request on: a new one, or one whose taker gave it up or gave no sign for `:patience`. No row where neither is so.
+insert into handraise.requests as r (began_at, workspace, actor, key, fingerprint, made)
+values (coalesce(:now::timestamptz, now()), :workspace, :actor, :key, :fingerprint, :made)
+on conflict (workspace, actor, key) do update
+set began_at = excluded.began_at, released = false, turns = r.turns + 1
+where r.fingerprint = excluded.fingerprint and r.status is null
+    and (r.released or r.began_at <= excluded.began_at - :patience::interval)
+returning made, turns;
+
+-- name: read_request
+-- One request as it stands.
+select fingerprint, made, status, body
+from handraise.requests
+where workspace = :workspace and actor = :actor and key = :key;
+
+-- name: finish
+-- Keep the response to a request, unless it has one.
+update handraise.requests
+set status = :status, body = :body
+where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
+
+-- name: release
+-- Give up a request without a response.
+update handraise.requests
+set released = true
+where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
+
+-- name: forget
+-- Forget what was over longer than `:older_than` ago.
+select
+    handraise.forget(coalesce(:now::timestamptz, now()) - :older_than::interval, :limit)
+    + handraise.forget_question_links(coalesce(:now::timestamptz, now()) - :older_than::interval, :limit)
+    as number;

@@ -1,0 +1,266 @@
+-- The statements of the PostgreSQL outbox. `:now` is null in production: the database's clock rules.
+
+-- name: put_address
+-- Keep an address, in place of the one with the same name.
+insert into handraise.addresses (workspace, recipient, channel, id, destination)
+values (:workspace, :recipient, :channel, :id, :destination::text::json)
+on conflict (workspace, recipient, channel, id) do update set destination = excluded.destination;
+
+-- name: remove_address
+-- Forget an address.
+delete from handraise.addresses
+where workspace = :workspace and recipient = :recipient and channel = :channel and id = :id
+returning id;
+
+-- name: addresses
+-- The addresses of some recipients, or of all.
+select * from handraise.addresses
+where workspace = :workspace and (:recipients::text[] is null or recipient = any (:recipients::text[]))
+order by recipient, channel, id;
+
+-- name: recipients_at
+-- Whose address it is.
+select recipient from handraise.addresses
+where workspace = :workspace and channel = :channel and id = :id
+order by recipient;
+
+-- name: policy
+-- How a workspace reaches its people.
+select policy from handraise.policies where workspace = :workspace;
+
+-- name: put_policy
+-- Replace how a workspace reaches its people.
+insert into handraise.policies (workspace, policy) values (:workspace, :policy::text::json)
+on conflict (workspace) do update set policy = excluded.policy;
+
+-- name: workspaces_with_lines
+-- Some of the workspaces that have lines.
+select workspaces_with_lines as workspace from handraise.workspaces_with_lines(:at_most);
+
+-- name: lines
+-- The oldest lines of a workspace.
+select *, coalesce(:now::timestamptz, now()) as now
+from handraise.outbox
+where workspace = :workspace
+order by number
+limit :limit;
+
+-- name: recent
+-- How many deliveries were made since an instant, by recipient and by asker.
+select recipient, asker, count(*)::int as number
+from (
+    select recipient, asker from handraise.deliveries
+    where workspace = :workspace and created_at >= :since and bundle is null
+    limit 100000
+) as counted
+group by recipient, asker;
+
+-- name: route
+-- Turn lines into deliveries, once. The question is locked while they are made: one that ends meanwhile finds them,
+-- and for one that has ended none is made.
+with used as materialized (
+    delete from handraise.outbox
+    where workspace = :workspace and number = any (:numbers::bigint[])
+    returning number, question_id
+),
+pending as materialized (
+    select q.id, q.asker
+    from handraise.questions as q
+    where q.workspace = :workspace and q.status = 'pending'
+        and q.id = any (array(select u.question_id from used as u where u.number <> all (:ends::bigint[])))
+    for share
+),
+made as (
+    insert into handraise.deliveries (
+        workspace, id, question_id, recipient, channel, reason, lane, bundle, destination, asker, created_at, due_at
+    )
+    select
+        :workspace, d.id, pending.id, d.recipient, d.channel, d.reason, d.lane, d.bundle, d.destination::json,
+        pending.asker, coalesce(:now::timestamptz, now()), d.due_at
+    from unnest(
+        :line::bigint[], :id::text[], :recipient::text[], :channel::text[], :reason::text[], :lane::text[],
+        :bundle::text[], :destination::text[], :due_at::timestamptz[]
+    ) as d (line, id, recipient, channel, reason, lane, bundle, destination, due_at)
+    join used on used.number = d.line
+    join pending on pending.id = used.question_id
+    on conflict do nothing
+),
+ended as (
+    update handraise.deliveries as d
+    set stale = true,
+        status = case when d.status = 'queued' and d.turn = 0 then 'unsent' else d.status end,
+        due_at = case
+            when d.status = 'queued' and d.turn = 0 then null
+            when d.status in ('sent', 'unknown') then coalesce(d.due_at, :now::timestamptz, now())
+            else d.due_at
+        end
+    where d.workspace = :workspace and not d.stale
+        and d.question_id = any (array(select u.question_id from used as u where u.number = any (:ends::bigint[])))
+)
+select number from used;
+
+-- name: workspaces_with_due
+-- Some of the workspaces in which a delivery is due.
+select workspaces_with_due as workspace
+from handraise.workspaces_with_due(coalesce(:now::timestamptz, now()), :at_most);
+
+-- name: take
+-- Take due deliveries, the oldest of each lane. Where many are due, it walks from lane to lane, so that what waits for a
+-- dead one is not read. The first of every bundle stands for it, so that two takers meet at one row.
+with recursive oldest as materialized (
+    select d.id, d.channel, d.lane, d.created_at
+    from handraise.deliveries as d
+    where d.workspace = :workspace and d.due_at <= (select coalesce(:now::timestamptz, now()))
+    order by d.due_at
+    limit 1000
+),
+many as materialized (
+    select count(*) = 1000 as so from oldest
+),
+walk (channel, lane, due_at) as (
+    select c.channel, '' collate "C", null::timestamptz
+    from unnest(:channels::text[]) as c (channel), many
+    where many.so
+    union all
+    select walk.channel, head.lane, head.due_at
+    from walk
+    cross join lateral (
+        select d.lane, d.due_at
+        from handraise.deliveries as d
+        where d.workspace = :workspace and d.channel = walk.channel and d.lane > walk.lane and d.due_at is not null
+        order by d.lane, d.due_at
+        limit 1
+    ) as head
+),
+lane as materialized (
+    (select distinct oldest.channel, oldest.lane from oldest, many
+    where not many.so and oldest.channel = any (:channels::text[]) and oldest.lane <> all (:full::text[]))
+    union all
+    (select walk.channel, walk.lane from walk
+    where walk.due_at <= (select coalesce(:now::timestamptz, now())) and walk.lane <> all (:full::text[])
+    limit 1000)
+),
+due as materialized (
+    select
+        head.id, lane.lane, head.due_at, head.bundle,
+        head.bundle is null or row_number() over (partition by head.bundle order by head.due_at, head.id) = 1 as stands
+    from lane
+    cross join lateral (
+        select
+            d.id, d.due_at,
+            case when d.status in ('queued', 'unknown') and not d.stale then d.bundle end as bundle
+        from handraise.deliveries as d
+        where d.workspace = :workspace and d.channel = lane.channel and d.lane = lane.lane
+            and d.due_at <= (select coalesce(:now::timestamptz, now()))
+        order by d.due_at, d.id
+        limit 4 * :per_lane
+    ) as head
+),
+first as materialized (
+    select due.id, due.lane, due.due_at, row_number() over (partition by due.lane order by due.due_at, due.id) as place
+    from due
+    where due.stands
+),
+taken as materialized (
+    select d.id, d.bundle
+    from handraise.deliveries as d
+    where d.workspace = :workspace
+        and d.id = any (array(
+            (
+                select first.id
+                from first
+                left join unnest(:lanes::text[], :rooms::int[]) as r (lane, room) on r.lane = first.lane
+                where first.place <= coalesce(r.room, :per_lane)
+                order by first.due_at
+                limit :limit
+            )
+            union all
+            (
+                select oldest.id
+                from oldest
+                where oldest.channel <> all (:channels::text[])
+                    and oldest.created_at <= (select coalesce(:now::timestamptz, now()) - :unclaimed::interval)
+                limit :limit
+            )
+        ))
+        and d.due_at <= (select coalesce(:now::timestamptz, now()))
+    for update skip locked
+),
+together as materialized (
+    select taken.id from taken
+    union
+    select mate.id
+    from due
+    join taken on taken.id = due.id
+    cross join lateral (
+        select d.id
+        from handraise.deliveries as d
+        where d.workspace = :workspace and d.bundle = due.bundle and d.status in ('queued', 'unknown') and not d.stale
+            and d.due_at <= (select coalesce(:now::timestamptz, now()))
+        order by d.id
+        limit :per_message
+    ) as mate
+    where due.bundle is not null
+)
+update handraise.deliveries as d
+set due_at = coalesce(:now::timestamptz, now()) + :lease, tries = d.tries + 1, turn = d.turn + 1
+where d.workspace = :workspace and d.id = any (array(select together.id from together))
+    and d.due_at <= (select coalesce(:now::timestamptz, now()))
+returning d.*;
+
+-- name: record
+-- Keep what came of tries, unless somebody else has taken them over.
+update handraise.deliveries as d
+set status = case when t.status = 'queued' and d.stale then 'unsent' else t.status end,
+    sent_at = case
+        when t.status = 'sent' and d.status in ('queued', 'unknown') then coalesce(:now::timestamptz, now())
+        else d.sent_at
+    end,
+    tries = case when t.status = 'sent' and d.status in ('queued', 'unknown') then 0 else d.tries end,
+    receipt = coalesce(t.receipt::json, d.receipt),
+    problem = t.problem,
+    due_at = case
+        when t.status = 'sent' and d.status in ('queued', 'unknown') and d.stale
+            then coalesce(:now::timestamptz, now())
+        when t.status = 'queued' and d.stale then null
+        else coalesce(:now::timestamptz, now()) + t.again_after
+    end
+from unnest(
+    :ids::text[], :turns::int[], :statuses::text[], :receipts::text[], :problems::text[], :again_after::interval[]
+) as t (id, turn, status, receipt, problem, again_after)
+where d.workspace = :workspace and d.id = t.id and d.turn = t.turn;
+
+-- name: lock_questions
+-- So that of several who record the last failures of a question, one sees all of them.
+select from handraise.questions where workspace = :workspace and id = any (:lost::text[]) order by id for update;
+
+-- name: reached
+-- Somebody has been told of these after all.
+update handraise.questions set unreached_at = null
+where workspace = :workspace and id = any (:sent::text[]) and unreached_at is not null;
+
+-- name: unreached
+-- Say of pending questions that nobody can be told of them, where no delivery has arrived or can still.
+with lost as (
+    update handraise.questions as q
+    set unreached_at = coalesce(:now::timestamptz, now())
+    where q.workspace = :workspace and q.id = any (:lost::text[]) and q.status = 'pending' and q.unreached_at is null
+        and not exists (
+            select from handraise.deliveries as d
+            where d.workspace = :workspace and d.question_id = q.id
+                and (d.status in ('queued', 'sent', 'updated') or d.status = 'unknown' and d.due_at is not null)
+        )
+    returning q.workspace, q.id, q.unreached_at
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind)
+    select unreached_at, workspace, id, 'unreached' from lost
+)
+select id from lost;
+
+-- name: deliveries
+-- The deliveries of a question, found before they are put in order: no index is walked for the sake of it.
+with found as materialized (
+    select * from handraise.deliveries where workspace = :workspace and question_id = :question_id
+)
+select * from found order by created_at, id;

@@ -1,0 +1,217 @@
+-- The statements of the SQLite directory. Writes run inside BEGIN IMMEDIATE.
+
+-- name: add_key
+-- Keep a new key.
+insert into agent_keys (workspace, id, digest, agent, created_at, created_by)
+values (:workspace, :id, :digest, :agent, :now, :actor)
+returning *;
+
+-- name: find_key
+-- The key with a digest, unless it is revoked.
+select * from agent_keys where workspace = :workspace and digest = :digest and revoked_at is null;
+
+-- name: read_key
+-- One key, revoked or not.
+select * from agent_keys where workspace = :workspace and id = :id;
+
+-- name: keys
+-- A page of all keys of a workspace.
+select * from agent_keys where workspace = :workspace and id > :after order by id limit :limit;
+
+-- name: note_use
+-- Say that a key is used now.
+update agent_keys set last_used_at = :now where workspace = :workspace and id = :id;
+
+-- name: revoke_key
+-- End a key, unless it has been revoked before.
+update agent_keys
+set revoked_at = :now, revoked_by = :actor
+where workspace = :workspace and id = :id and revoked_at is null
+returning *;
+
+-- name: put_person
+-- Add or change a person, unless somebody else has the e-mail address.
+insert into people (workspace, id, name, email, email_folded, role, created_at)
+select :workspace, :id, :name, :email, :email_folded, :role, :now
+where not exists (
+    select 1 from people where workspace = :workspace and email_folded = :email_folded and id <> :id
+)
+on conflict (workspace, id) do update
+set name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role
+returning id;
+
+-- name: find_person
+-- One person and their groups.
+select * from people_with_groups where workspace = :workspace and id = :id;
+
+-- name: find_person_by_email
+-- The person with an e-mail address and their groups.
+select * from people_with_groups where workspace = :workspace and email_folded = :email_folded;
+
+-- name: people
+-- A page of everybody in a workspace.
+select * from people_with_groups where workspace = :workspace and id > :after order by id limit :limit;
+
+-- name: remove_person
+-- Take somebody out of the workspace.
+delete from people where workspace = :workspace and id = :person returning id;
+
+-- name: leave_groups
+-- Take somebody out of every group.
+delete from members where workspace = :workspace and person = :person;
+
+-- name: end_sessions
+-- End the sessions of somebody.
+delete from sessions where workspace = :workspace and person = :person;
+
+-- name: drop_links
+-- Make the links of somebody useless.
+delete from links where workspace = :workspace and person = :person;
+
+-- name: drop_question_links
+-- Make the question links of somebody useless.
+delete from question_links where workspace = :workspace and person = :person;
+
+-- name: groups
+-- Every place in every group.
+select group_name, person from members where workspace = :workspace order by group_name, person;
+
+-- name: empty_group
+-- Take everybody out of a group.
+delete from members where workspace = :workspace and group_name = :group_name;
+
+-- name: fill_group
+-- Put those of these people who exist into a group; they come as one JSON array.
+insert into members (workspace, group_name, person)
+select workspace, :group_name, id
+from people
+where workspace = :workspace and id in (select value from json_each(:people))
+returning person;
+
+-- name: open_session
+-- Let a person in who exists.
+insert into sessions (workspace, id, digest, person, how, created_at, expires_at)
+select workspace, :id, :digest, id, :how, :now, :now + :lasts
+from people
+where workspace = :workspace and id = :person
+returning workspace, id as session_id, person, how, created_at as opened_at, expires_at;
+
+-- name: note_sign_in
+-- Remember when a person last came in.
+update people set signed_in_at = :now where workspace = :workspace and id = :person;
+
+-- name: find_session
+-- The session with a digest, unless it has ended, and its person as they are now.
+select p.*, s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at
+from sessions as s
+join people_with_groups as p on p.workspace = s.workspace and p.id = s.person
+where s.workspace = :workspace and s.digest = :digest and s.expires_at > :now;
+
+-- name: end_session
+-- End one session.
+delete from sessions where workspace = :workspace and id = :id returning id;
+
+-- name: add_link
+-- Keep a new link for a person who exists.
+insert into links (workspace, id, digest, person, purpose, created_at, expires_at)
+select workspace, :id, :digest, id, :purpose, :now, :now + :lasts
+from people
+where workspace = :workspace and id = :person
+returning *;
+
+-- name: find_link
+-- The link with a digest, unless it has ended.
+select * from links where workspace = :workspace and digest = :digest and expires_at > :now;
+
+-- name: use_link
+-- Use up a link: of any number of users one gets a row.
+delete from links where workspace = :workspace and digest = :digest and expires_at > :now returning *;
+
+-- name: end_links
+-- Forget the links of a person.
+delete from links where workspace = :workspace and person = :person;
+
+-- name: add_question_link
+-- Keep a new question link for a person who exists.
+insert into question_links
+    (workspace, id, digest, question_id, person, channel, created_at, created_by, expires_at)
+select workspace, :id, :digest, :question_id, id, :channel, :now, :actor, :now + :lasts
+from people
+where workspace = :workspace and id = :person
+returning
+    workspace, id as link_id, question_id, person, channel, created_at as made_at, created_by, expires_at;
+
+-- name: find_question_link
+-- The question link with a digest, unless it has ended, and its person as they are now.
+select
+    p.*, l.id as link_id, l.question_id, l.person, l.channel, l.created_at as made_at, l.created_by,
+    l.expires_at
+from question_links as l
+join people_with_groups as p on p.workspace = l.workspace and p.id = l.person
+where l.workspace = :workspace and l.digest = :digest and l.expires_at > :now;
+
+-- name: end_question_links
+-- End the links to a question, of one person or of everybody.
+delete from question_links
+where workspace = :workspace and question_id = :question_id and (:person is null or person = :person)
+returning id;
+
+-- name: claim
+-- Take a request on: a new one, or one that was given up or not finished within `:patience`. No row where it is neither.
+insert into requests (workspace, actor, key, fingerprint, made, began_at)
+values (:workspace, :actor, :key, :fingerprint, :made, :now)
+on conflict (workspace, actor, key) do update
+set began_at = excluded.began_at, released = 0, turns = turns + 1
+where fingerprint = excluded.fingerprint and status is null and (released or began_at <= :now - :patience)
+returning made, turns;
+
+-- name: read_request
+-- One request as it stands.
+select fingerprint, made, status, body
+from requests
+where workspace = :workspace and actor = :actor and key = :key;
+
+-- name: finish
+-- Keep the response to a request, unless it has one.
+update requests
+set status = :status, body = :body
+where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
+
+-- name: release
+-- Give up a request without a response.
+update requests
+set released = 1
+where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
+
+-- name: forget_requests
+-- Forget the oldest requests.
+delete from requests
+where (workspace, actor, key) in (
+    select workspace, actor, key from requests where began_at < :now - :older_than order by began_at limit :limit
+)
+returning 1;
+
+-- name: forget_links
+-- Forget the links that ended first.
+delete from links
+where (workspace, id) in (
+    select workspace, id from links where expires_at < :now - :older_than order by expires_at limit :limit
+)
+returning 1;
+
+-- name: forget_question_links
+-- Forget the question links that ended first.
+delete from question_links
+where (workspace, id) in (
+    select workspace, id from question_links
+    where expires_at < :now - :older_than order by expires_at limit :limit
+)
+returning 1;
+
+-- name: forget_sessions
+-- Forget the sessions that ended first.
+delete from sessions
+where (workspace, id) in (
+    select workspace, id from sessions where expires_at < :now - :older_than order by expires_at limit :limit
+)
+returning 1;

@@ -1,0 +1,9 @@
+"""Ways to reach people, one file each. Each needs an extra of its own; the file says which.
+
+A channel renders questions for its medium, sends them, and changes them when they have ended; what comes back
+goes through `Replies`, which is the same for all.
+"""
+
+from handraise.channels.replies import Replies, Reply, Said
+
+__all__ = ["Replies", "Reply", "Said"]

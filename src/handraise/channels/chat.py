@@ -1,0 +1,254 @@
+"""The agent's own chat as a channel: a question is told in a conversation, and a reply there answers it.
+
+An address is `{"conversation": "thread-9"}`, and its id is who the person is in that chat; `{"conversation": "*"}` is the
+conversation that a question belongs to, whichever that is. What an agent of `handraise.conversations` asks it says
+itself, and is called with the reply itself: of such a question only an end elsewhere is told here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Protocol
+
+from handraise.channels.plain import choices_of, ended_lines, fitting, mention_of, theirs
+from handraise.channels.replies import Replies, Reply, Said
+from handraise.channels.wording import (
+    action_of,
+    facts_of,
+    heading_of,
+    how_to_reply,
+    is_shown,
+    prompt_of,
+    risk_of,
+    shortened,
+    why_now,
+)
+from handraise.model.deliveries import Delivery
+from handraise.model.forms import Approval
+from handraise.model.json_values import Json
+from handraise.model.people import CLIENT_ASSERTED, GROUP
+from handraise.model.questions import Question
+from handraise.ports.channel import Message, Notice, NotSent
+
+_OWN = "*"
+_LONGEST_CONVERSATION = 200
+_LONGEST_TEXT = 12_000
+_LONGEST_MENTION = 60
+_REFERENCE = re.compile(r"\s*#([0-9a-f]{4})(?![0-9a-z])[\s:,]*(.*)", re.IGNORECASE | re.DOTALL)
+
+
+class Room(Protocol):
+    """A chat, as `handraise.conversations.Channel` has it."""
+
+    @property
+    def name(self) -> str:
+        """What addresses and answers call it."""
+        ...
+
+    @property
+    def is_trigger(self) -> bool:
+        """Whether nobody can answer there."""
+        ...
+
+    async def send(self, conversation: str, text: str) -> None:
+        """Deliver a text to a conversation, or raise."""
+        ...
+
+
+@asynccontextmanager
+async def open_chat(room: Room, replies: Replies) -> AsyncIterator[Chat]:
+    """The channel of a chat, for as long as this context lasts."""
+    yield Chat(room, replies)
+
+
+class Chat:
+    """Tells of questions in conversations and takes what people reply there. See `handraise.ports.channel`."""
+
+    private = False
+    """Others may be in the conversation."""
+    patience = timedelta(hours=6)
+
+    def __init__(self, room: Room, replies: Replies) -> None:
+        if room.is_trigger:
+            raise ValueError(f"nobody can answer on {room.name!r}, so nobody is asked there")
+        self._room = room
+        self._replies = replies
+
+    @property
+    def name(self) -> str:
+        """The name of the chat."""
+        return self._room.name
+
+    def lane(self, to: Json) -> str | None:
+        """The chat, which is slow or dead as a whole."""
+        return None if _conversation_of(to) is None else self.name
+
+    async def send(self, message: Message) -> Json:
+        """Say it in its conversation, or each in its own."""
+        said: dict[str, list[Notice]] = {}
+        for notice in message.notices:
+            if (conversation := _place_of(message.to, notice.question)) is not None:
+                said.setdefault(conversation, [])
+                if not self._is_its_agents(notice.question):
+                    said[conversation].append(notice)
+        if not said:
+            raise NotSent("the question belongs to no conversation", again=False)
+        for conversation, notices in said.items():
+            if notices:
+                await self._say(
+                    conversation, _text_of(notices[0]) if len(notices) == 1 else _bundled(notices)
+                )
+        return {"in_full": len(message.notices) == 1}
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        """Say how it ended, unless its agent has: what was said in a chat stays as it is."""
+        del receipt
+        [notice] = message.notices
+        question = notice.question
+        conversation = _place_of(message.to, question)
+        if conversation is None:
+            return
+        if self._is_its_agents(question) and getattr(question.outcome, "channel", None) == self.name:
+            return
+        ended, lines = ended_lines(question)
+        await self._say(conversation, fitting([f"{ended}.", *lines], _LONGEST_TEXT))
+
+    async def take(self, workspace: str, conversation: str, text: str, *, by: str, id: str) -> Said | None:  # noqa: A002 -- its name in `Reply`
+        """Take a text as the reply to a question that was told in the conversation; None where it is none.
+
+        `by` is who wrote it, as their address says, and `id` names the text: the same one twice is one reply. The
+        caller vouches for both. Where several questions wait, or several people were asked, the text begins with the
+        reference of the one that is meant.
+        """
+
+        def where(delivery: Delivery, question: Question) -> bool:
+            return _place_of(delivery.to, question) == conversation and not self._is_its_agents(question)
+
+        waiting = await self._replies.told(workspace, self.name, by, where=where)
+        named = _REFERENCE.fullmatch(text)
+        meant = [each for each in waiting if named and _reference_of(each[0]) == named[1].lower()]
+        if named and meant:
+            text = named[2]
+        else:
+            meant = [each for each in waiting if not _is_shared(each[0])]
+        if not meant:
+            return None
+        if len(meant) > 1:
+            return Said("misfit", fitting(_which_of([question for question, _ in meant]), _LONGEST_TEXT))
+        [(question, deliveries)] = meant
+        if _is_decided_elsewhere(question) or (
+            isinstance(question.form, Approval) and not any(map(_was_in_full, deliveries))
+        ):
+            return Said("misfit", "That is decided on its page, in the inbox.", question)
+        reply = Reply(
+            workspace=workspace,
+            question_id=question.id,
+            channel=self.name,
+            identity=by,
+            id=id,
+            evidence=CLIENT_ASSERTED,
+            text=text,
+        )
+        return await self._replies.take(reply)
+
+    def _is_its_agents(self, question: Question) -> bool:
+        """Whether an agent asked it in this chat by itself, as `handraise.conversations` notes in its state."""
+        match question.state:
+            case {"conversations": {"channel": self._room.name}}:
+                return True
+            case _:
+                return False
+
+    async def _say(self, conversation: str, text: str) -> None:
+        try:
+            await self._room.send(conversation, text)
+        except NotSent:
+            raise
+        except Exception as failure:  # noqa: BLE001 -- whatever a chat raises, nobody has seen it
+            raise NotSent(f"the chat failed: {type(failure).__name__}") from None
+
+
+def _conversation_of(to: Json) -> str | None:
+    name = to.get("conversation") if isinstance(to, dict) and to.keys() == {"conversation"} else None
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        return None
+    return name if len(name) <= _LONGEST_CONVERSATION else None
+
+
+def _place_of(to: Json, question: Question) -> str | None:
+    """The conversation in which a question is told."""
+    conversation = _conversation_of(to)
+    return question.conversation if conversation == _OWN else conversation
+
+
+def _is_shared(question: Question) -> bool:
+    """Whether several people were asked: then not everything that one of them writes is a reply."""
+    return len(question.recipients) != 1 or question.recipients[0].startswith(GROUP)
+
+
+def _was_in_full(delivery: Delivery) -> bool:
+    return isinstance(delivery.receipt, dict) and delivery.receipt.get("in_full") is True
+
+
+def _reference_of(question: Question) -> str:
+    return hashlib.sha256(question.id.encode()).hexdigest()[:4]
+
+
+def _text_of(notice: Notice) -> str:
+    """A question, and below it, whatever its length, what to reply and where its page is."""
+    question = notice.question
+    if _is_decided_elsewhere(question):
+        below = f"This is decided on its page: {notice.link}"
+    else:
+        begin = f"Begin your reply with #{_reference_of(question)}, and then"
+        how = f"{begin if _is_shared(question) else 'Reply here:'} {how_to_reply(question.form)}"
+        below = f"{how}\nOr open it: {notice.link}"
+    return f"{fitting(_lines_of(notice), _LONGEST_TEXT - len(below) - 1)}\n{below}"
+
+
+def _lines_of(notice: Notice) -> Iterator[str]:
+    """What is asked. An action is shown in full where it can be decided here."""
+    question, form = notice.question, notice.question.form
+    if why := why_now(notice.reason):
+        yield why
+    yield f"{heading_of(question)}:"
+    prompt, more = prompt_of(question)
+    yield from theirs([prompt])
+    if more:
+        yield more
+    yield from choices_of(question)
+    if isinstance(form, Approval):
+        tool, arguments = action_of(form)
+        yield "What will be executed:"
+        if is_shown(form):
+            yield from theirs([tool, *(f"{row.name}: {row.text}" for row in arguments)])
+        else:
+            yield from theirs([shortened(tool, _LONGEST_MENTION), "…"])
+        yield risk_of(form)
+    yield from facts_of(question)
+
+
+def _is_decided_elsewhere(question: Question) -> bool:
+    """Whether it is an action that is too long for a chat, or at which more is at stake than a chat can vouch for."""
+    form = question.form
+    return isinstance(form, Approval) and (form.risk == "high" or not is_shown(form))
+
+
+def _bundled(notices: Sequence[Notice]) -> str:
+    """Several questions that waited, each with its reference and its link."""
+    lines = [f"{len(notices)} questions wait for an answer. To answer one here, begin with its reference."]
+    for notice in notices:
+        who, *rest = mention_of(notice)
+        lines += [f"#{_reference_of(notice.question)} {who}", *rest]
+    return fitting(lines, _LONGEST_TEXT)
+
+
+def _which_of(questions: Sequence[Question]) -> Iterator[str]:
+    yield f"{len(questions)} questions wait here. Begin your reply with the reference of the one that you mean:"
+    for question in questions:
+        asked = shortened(" ".join(prompt_of(question)[0].split()), _LONGEST_MENTION)
+        yield f"#{_reference_of(question)} {asked}"

@@ -1,0 +1,17 @@
+"""Discord: questions as messages with buttons, answered there; over its REST API and signed requests.
+
+By hand rather than with discord.py: that one lives on a gateway connection for each process, and none is needed here.
+Needs `pip install "handraise[discord]"`.
+"""
+
+try:
+    from handraise.channels.discord.channel import Discord, open_discord
+except ModuleNotFoundError as error:
+    from handraise.model.errors import MissingExtra
+
+    missing = (error.name or "").partition(".")[0]
+    if missing not in ("httpx2", "cryptography"):
+        raise
+    raise MissingExtra(missing, "discord") from error
+
+__all__ = ["Discord", "open_discord"]

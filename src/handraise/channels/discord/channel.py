@@ -1,0 +1,193 @@
+"""Discord as a channel: sends questions to people and rooms, changes them when they end, and takes what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import httpx2
+
+from handraise.channels.discord.api import DiscordApi, as_json, is_id, message_of, said
+from handraise.channels.discord.incoming import CHANNEL, LATER, PING, Came, Incoming
+from handraise.channels.discord.messages import asking, bundled, settled
+from handraise.channels.discord.modals import Garbled
+from handraise.channels.discord.signing import is_genuine, read_key
+from handraise.channels.replies import Replies
+from handraise.model.errors import HandraiseError, RequestConflict
+from handraise.model.json_values import Json
+from handraise.ports.channel import Message, NotSent, Response
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+DISCORD = "https://discord.com/api/v10"
+_AT_ONCE = 2.0
+"""Discord waits three seconds for an answer."""
+_FINISHING = 5.0
+_PONG = {"type": 1}
+_NOT_NOW = "That could not be taken just now. Please try again."
+_TAKEN_ALREADY = "That is being taken already."
+
+
+@asynccontextmanager
+async def open_discord(
+    replies: Replies,
+    *,
+    bot_token: str,
+    public_key: str,
+    api_url: str = DISCORD,
+    verify: ssl.SSLContext | None = None,
+) -> AsyncIterator[Discord]:
+    """The channel for the application that the token and the key are of, for as long as this context lasts.
+
+    `verify` says whose certificates are trusted, where that is not for the machine to say.
+    """
+    async with httpx2.AsyncHTTPTransport(verify=verify or True) as transport:
+        discord = Discord(DiscordApi(transport, bot_token, api_url), replies, public_key)
+        try:
+            yield discord
+        finally:
+            await discord.finish()
+
+
+class Discord:
+    """Reaches people through Discord."""
+
+    name = CHANNEL
+    private = False
+    """Messages are passed on, and whoever runs a room reads them: no link in one may answer."""
+    patience = timedelta(days=1)
+
+    def __init__(self, api: DiscordApi, replies: Replies, public_key: str) -> None:
+        self._api = api
+        self._key = read_key(public_key)
+        self._incoming = Incoming(api, replies, self._beside)
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    def lane(self, to: Json) -> str | None:
+        """The one bot that the token is for; None unless `to` is a user or a room."""
+        match to:
+            case {"user": who, **rest} | {"channel": who, **rest} if not rest and is_id(who):
+                return CHANNEL
+            case _:
+                return None
+
+    async def send(self, message: Message) -> Json:
+        """Post a message. The same one again within minutes is told apart by Discord, by the name that we give it."""
+        one = len(message.notices) == 1
+        rendered = asking(message.notices[0]) if one else bundled(message)
+        room = await self._room(message.to)
+        made = await self._api.post(room, {**message_of(rendered), **_named(message.id)})
+        return {"channel": room, "message": made} | ({} if one else {"several": True})
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        """Let a message say how its question ended. What has several questions is followed up by a reply to it."""
+        body = message_of(settled(message.notices[0].question))
+        follow_up = {**body, **_named(f"{message.id} ended")}
+        match receipt:
+            case {"channel": str(room), "message": str(sent), "several": True}:
+                answers = {"message_id": sent, "fail_if_not_exists": False}
+                await self._api.post(room, {**follow_up, "message_reference": answers})
+            case {"channel": str(room), "message": str(sent)}:
+                await self._api.edit(room, sent, body)
+            case _:
+                await self._api.post(await self._room(message.to), follow_up)
+
+    async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
+        """Take what Discord signed: it looks whether we are here, or somebody did something."""
+        if not is_genuine(self._key, headers, body):
+            return Response(status=401)
+        try:
+            payload = _payload(body)
+            return _answer(_PONG if payload.get("type") == PING else await self._take(payload))
+        except Garbled:
+            return Response(status=400)
+
+    async def finish(self) -> None:
+        """See through what is under way, within reason."""
+        if self._under_way:
+            _, late = await asyncio.wait(self._under_way, timeout=_FINISHING)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _take(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Do what a payload says, and give back what Discord is to be answered within its three seconds.
+
+        What takes longer is promised, and said when it is done. Discord sends nothing a second time, so that a person
+        is told where something went wrong.
+        """
+        task = self._begin(self._come(payload))
+        done, _ = await asyncio.wait({task}, timeout=_AT_ONCE)
+        if done:
+            return task.result().answer
+        self._beside(self._later(task, payload))
+        return LATER
+
+    async def _come(self, payload: Mapping[str, Any]) -> Came:
+        try:
+            return await self._incoming.take(payload)
+        except RequestConflict:
+            return Came(said(_TAKEN_ALREADY))
+        except HandraiseError as error:
+            _log.warning("something from Discord could not be done: %s", type(error).__name__)
+            return Came(said(_NOT_NOW))
+
+    async def _later(self, task: asyncio.Task[Came], payload: Mapping[str, Any]) -> None:
+        try:
+            told = (await task).later
+        except Garbled:
+            told = said(_NOT_NOW)
+        await self._api.follow(str(payload.get("application_id")), str(payload.get("token")), told)
+
+    async def _room(self, to: Json) -> str:
+        match to:
+            case {"user": str(user)} if is_id(user):
+                return await self._api.room_with(user)
+            case {"channel": str(room)} if is_id(room):
+                return room
+            case _:
+                raise NotSent("the address makes no sense to Discord", again=False)
+
+    def _beside(self, what: Coroutine[Any, Any, None]) -> None:
+        self._begin(what)
+
+    def _begin(self, what: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        task = asyncio.create_task(what, name="handraise discord reply")
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not isinstance(error, Garbled):
+            _log.warning("something about Discord failed: %s", type(error).__name__)
+
+
+def _named(what: str) -> dict[str, Any]:
+    """A name for a message: where Discord has had it before, it makes no second one."""
+    digest = hashlib.sha256(what.encode()).digest()[:16]
+    nonce = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return {"nonce": nonce, "enforce_nonce": True}
+
+
+def _payload(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body.decode())
+    except (ValueError, RecursionError):
+        raise Garbled("body") from None
+    if not isinstance(found, dict):
+        raise Garbled("body")
+    return found
+
+
+def _answer(reply: Mapping[str, Any]) -> Response:
+    return Response(body=as_json(reply), content_type="application/json")

@@ -1,0 +1,111 @@
+"""The pieces of a message and of a form that can be pressed or filled in. In none of them Discord reads markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from handraise.channels.discord.markup import is_short, plain
+from handraise.channels.discord.places import Place
+from handraise.model.forms import Option
+from handraise.model.visible import visible_line
+
+Component: TypeAlias = dict[str, Any]
+"""A piece of a message or a form, as Discord takes it."""
+
+MOST_BUTTONS = 5
+MOST_OPTIONS = 25
+MOST_INPUTS = 5
+LONGEST_TEXT = 4_000
+BUTTON = 80
+LABEL = 45
+TITLE = 45
+_OPTION = 100
+_HINT = 100
+_ROW, _BUTTON, _SELECT, _TEXT, _SHOWN, _LABEL = 1, 2, 3, 4, 10, 18
+_GREY = 2
+_SHORT, _LONG = 1, 2
+
+
+def button(place: Place, text: str) -> Component:
+    """A button. All are grey: nobody is to be nudged."""
+    return {"type": _BUTTON, "style": _GREY, "label": plain(text, BUTTON), "custom_id": place.text}
+
+
+def row(*elements: Component) -> Component:
+    """A row of buttons, or one menu."""
+    return {"type": _ROW, "components": list(elements)}
+
+
+def menu(place: Place, labels: Sequence[str]) -> Component:
+    """A menu of which one is chosen."""
+    return {
+        "type": _SELECT,
+        "custom_id": place.text,
+        "placeholder": "Choose one",
+        "options": [
+            {"label": plain(label, _OPTION), "value": str(number)} for number, label in enumerate(labels)
+        ],
+    }
+
+
+def choosing(
+    name: str, options: Sequence[Option], *, chosen: Sequence[Any], required: bool, most: int
+) -> Component:
+    """A menu in a form, of which so many are chosen at the most."""
+    return {
+        "type": _SELECT,
+        "custom_id": name,
+        "required": required,
+        "min_values": 1 if required else 0,
+        "max_values": max(1, min(most, len(options))),
+        "options": [
+            {
+                "label": plain(each.label, _OPTION),
+                "value": str(number),
+                **({"description": plain(each.description, _OPTION)} if each.description else {}),
+                **({"default": True} if each.id in chosen else {}),
+            }
+            for number, each in enumerate(options)
+        ],
+    }
+
+
+def shows_in_full(option: Option) -> bool:
+    """Whether a menu in a form has all of an option."""
+    described = option.description is None or is_short(option.description, _OPTION)
+    return described and is_short(option.label, _OPTION)
+
+
+def writing(
+    name: str, *, several_lines: bool, required: bool, longest: int | None = None, text: str | None = None
+) -> Component:
+    """A field to write in."""
+    return {
+        "type": _TEXT,
+        "custom_id": name,
+        "style": _LONG if several_lines else _SHORT,
+        "required": required,
+        "max_length": min(max(1, longest or LONGEST_TEXT), LONGEST_TEXT),
+        **({"value": text} if text else {}),
+    }
+
+
+def labelled(label: str, component: Component, hint: str | None = None) -> Component:
+    """A field of a form with its name, and with what is to be known about it."""
+    return {
+        "type": _LABEL,
+        "label": plain(label, LABEL),
+        "component": component,
+        **({"description": plain(hint, _HINT)} if hint and visible_line(hint).strip() else {}),
+    }
+
+
+def shown(text: str) -> Component:
+    """A text in a form; it is read as Markdown."""
+    return {"type": _SHOWN, "content": text}
+
+
+def modal(place: Place, title: str, components: Sequence[Component]) -> Component:
+    """A form that opens over the conversation."""
+    return {"custom_id": place.text, "title": plain(title, TITLE), "components": list(components)}

@@ -1,0 +1,277 @@
+"""Questions as messages: what is asked, by whom, and what can be pressed; then how it ended.
+
+A message is made from what never changes about a question, so that it is the same however often it is sent. All of it
+is text: people can turn off the boxes that Discord calls embeds, and would then approve what they do not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from handraise.channels import wording
+from handraise.channels.discord.components import (
+    BUTTON,
+    MOST_BUTTONS,
+    MOST_OPTIONS,
+    Component,
+    button,
+    menu,
+    row,
+)
+from handraise.channels.discord.markup import (
+    action_text,
+    bold,
+    escaped,
+    escaped_line,
+    is_short,
+    length_of,
+    literal,
+    quoted,
+    quoted_start,
+)
+from handraise.channels.discord.modals import can_be_filled_in
+from handraise.channels.discord.places import has_room, place_of
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
+from handraise.model.json_values import canonical_json
+from handraise.model.questions import Question
+from handraise.ports.channel import Message, Notice
+
+LONGEST = 2_000
+_LEAST_OF_A_PROMPT = 300
+_AFTERWARDS = 500
+_EXCERPT = 160
+_TOO_LARGE = "This does not fit into a message, so it is answered in the inbox."
+_ACTION_TOO_LARGE = "This action is too large to be shown here in full, so it is decided in the inbox."
+_ELSEWHERE = "It is answered in the inbox."
+_CHANGED = "Approved with changed arguments"
+_MARGIN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A message: its text, and the rows of what can be pressed."""
+
+    content: str = field(repr=False)
+    rows: Sequence[Component] = field(default=(), repr=False)
+
+
+def asking(notice: Notice) -> Rendered:
+    """A question, with what can be pressed to answer it."""
+    question = notice.question
+    form = question.form
+    told = _facts(notice)
+    # What cannot fit is not looked at any closer: it may be much.
+    listed = "" if (is_long := _raw_length(form) > LONGEST) else "\n".join(_listed(question))
+    noted = told if has_room(question) and any(_answers(question)) else [_ELSEWHERE, *told]
+    if not is_long and _fits(notice, listed, noted):
+        return Rendered(_text(notice, [listed] if listed else [], noted), list(_rows(question)))
+    why = _ACTION_TOO_LARGE if isinstance(form, Approval) else _TOO_LARGE
+    return Rendered(_text(notice, [], [why, *told]), _rows_without(question))
+
+
+def bundled(message: Message) -> Rendered:
+    """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
+    parts = [bold(f"{len(message.notices)} questions wait for an answer")]
+    for place, notice in enumerate(message.notices):
+        left = len(message.notices) - place
+        told, _ = quoted_start(notice.question.prompt, _EXCERPT)
+        part = f"{_heading(notice.question)}:\n{told}\n<{notice.link}>"
+        if length_of("\n".join((*parts, part))) > LONGEST - _MARGIN:
+            parts.append(f"And {left} more, in the inbox.")
+            break
+        parts.append(part)
+    return Rendered("\n".join(parts))
+
+
+def settled(question: Question) -> Rendered:
+    """How a question ended. Nothing can be pressed any more."""
+    asked, _ = quoted_start(question.prompt, _AFTERWARDS)
+    head = f"{bold(wording.name_of(question.asker))} asked:\n{asked}"
+    # By name, whoever looks: a message is passed on, and shown to others.
+    ending, told = wording.ending_of(question, "")
+    at = "" if question.outcome is None else f" · {wording.moment(question.outcome.at)}"
+    end = f"{bold(ending)}{at}"
+    parts = [head, end]
+    if any(each.startswith(_CHANGED) for each in told[:1]):
+        told = [*told, "What was executed is in the inbox."]
+    elif isinstance(question.form, Approval) and _raw_length(question.form) <= LONGEST:
+        action = literal(action_text(question.form))
+        if length_of(f"{head}\n{action}\n{end}") <= LONGEST - _AFTERWARDS:
+            parts = [head, action, end]
+    room = LONGEST - length_of("\n".join(parts)) - _MARGIN
+    for each in told:
+        shown, is_all = quoted_start(each, max(0, min(room, 2 * _AFTERWARDS)))
+        room -= length_of(shown) + 1
+        if room < 0:
+            break
+        parts.append(shown)
+        if not is_all:
+            break
+    return Rendered("\n".join(parts))
+
+
+def labels_of(options: Sequence[Option]) -> list[str]:
+    """The options as a button or a menu can show them, by number where a list has them in full."""
+    if not _needs_list(options):
+        return [each.label for each in options]
+    return [f"{place}. {each.label}" for place, each in enumerate(options, 1)]
+
+
+def _heading(question: Question) -> str:
+    """Who asks for what, with the name set off from our own words."""
+    name = wording.name_of(question.asker)
+    return bold(name) + escaped(wording.heading_of(question).removeprefix(name))
+
+
+def _fits(notice: Notice, listed: str, told: Sequence[str]) -> bool:
+    """Whether there is room for what must be seen in full, and for enough of the prompt."""
+    least, _ = quoted_start(notice.question.prompt, _LEAST_OF_A_PROMPT)
+    fixed = "\n".join((_opening(notice), least, listed, *told, _foot(notice)))
+    return length_of(listed) <= LONGEST and length_of(fixed) + _MARGIN * 2 <= LONGEST
+
+
+def _text(notice: Notice, parts: Sequence[str], told: Sequence[str]) -> str:
+    opening, foot = _opening(notice), _foot(notice)
+    room = LONGEST - length_of("\n".join((opening, *parts, *told, foot))) - _MARGIN * 2
+    prompt, is_all = quoted_start(notice.question.prompt, room)
+    note = f"The text is longer, {len(notice.question.prompt)} characters: all of it is in the inbox."
+    return "\n".join((opening, prompt, *(() if is_all else (note,)), *parts, *told, foot))
+
+
+def _opening(notice: Notice) -> str:
+    why = wording.why_now(notice.reason)
+    asked = f"{_heading(notice.question)}:"
+    return f"{bold(why)}\n{asked}" if why else asked
+
+
+def _facts(notice: Notice) -> list[str]:
+    return [escaped_line(each) for each in wording.facts_of(notice.question)]
+
+
+def _foot(notice: Notice) -> str:
+    return f"Open it in the inbox: <{notice.link}>"
+
+
+def _listed(question: Question) -> Iterator[str]:
+    """What must be seen before somebody presses: the options, the fields, or the action."""
+    form = question.form
+    match form:
+        case Choice() if _needs_list(form.options):
+            yield "The options:"
+            yield from _numbered(form.options)
+        case MultiChoice():
+            yield "The options:"
+            yield from _numbered(form.options)
+        case Form():
+            yield "To fill in:"
+            rows, more = wording.rows_of(form)
+            yield from (f"> {bold(each.name)}: {escaped_line(each.text or '')}" for each in rows)
+            if more:
+                yield more
+        case Approval():
+            yield "What will be executed:"
+            yield literal(action_text(form))
+            yield escaped(wording.risk_of(form))
+            if form.editable:
+                yield "Its arguments can be changed in the inbox."
+        case _:
+            return
+
+
+def _raw_length(form: AnyForm) -> int:
+    """How long what must be seen in full is, at the least."""
+    match form:
+        case Approval():
+            return len(form.action.tool) + len(canonical_json(form.action.arguments))
+        case MultiChoice():
+            return sum(len(each.label) + len(each.description or "") for each in form.options)
+        case Choice() if _needs_list(form.options):
+            return sum(len(each.label) + len(each.description or "") for each in form.options)
+        case Form():
+            return sum(len(each.name) for each in form.fields)
+        case _:
+            return 0
+
+
+def _numbered(options: Sequence[Option]) -> Iterator[str]:
+    for place, each in enumerate(options, 1):
+        described = f": {escaped_line(each.description)}" if each.description else ""
+        yield f"> {place}\\. {bold(each.label)}{described}"
+
+
+def _needs_list(options: Sequence[Option]) -> bool:
+    return any(each.description or not is_short(f"99. {each.label}", BUTTON) for each in options)
+
+
+def _rows(question: Question) -> Iterator[Component]:
+    if not has_room(question):
+        return
+    answers = list(_answers(question))
+    form = question.form
+    if isinstance(form, Approval):
+        yield row(*answers)
+        return
+    more = [button(place_of(question, "decline"), "Decline…")]
+    if isinstance(form, Choice) and form.allow_other and answers:
+        more.insert(0, button(place_of(question, "answer"), "Other…"))
+    together = [*answers, *more]
+    if len(together) <= MOST_BUTTONS and all("options" not in each for each in answers):
+        yield row(*together)
+        return
+    if answers:
+        yield row(*answers)
+    yield row(*more)
+
+
+def _rows_without(question: Question) -> Sequence[Component]:
+    """What can be pressed where an answer cannot be given here."""
+    if isinstance(question.form, Approval) or not has_room(question):
+        return ()
+    return (row(button(place_of(question, "decline"), "Decline…")),)
+
+
+def _answers(question: Question) -> Iterator[Component]:
+    """The buttons, or the menu, that answer. What could not be taken back is asked once more."""
+    form = question.form
+    asks = "?" if question.undo_for else ""
+    match form:
+        case Confirm():
+            yield button(place_of(question, f"{asks}yes"), "Yes")
+            yield button(place_of(question, f"{asks}no"), "No")
+        case Choice() if len(form.options) <= MOST_BUTTONS:
+            for number, label in enumerate(labels_of(form.options)):
+                yield button(place_of(question, f"{asks}option-{number}"), label)
+        case Choice() if len(form.options) <= MOST_OPTIONS:
+            yield menu(place_of(question, "select"), labels_of(form.options))
+        case Choice():
+            return
+        case Approval():
+            yield button(place_of(question, "?approve"), "Approve")
+            yield button(place_of(question, f"{asks}deny"), "Deny")
+            yield button(place_of(question, "reason"), "Deny with a reason…")
+        case Open() | MultiChoice() | Form() if can_be_filled_in(question):
+            named = {"multi_choice": "Choose…", "form": "Fill in…", "open": "Answer…"}
+            yield button(place_of(question, "answer"), named[form.kind])
+        case _:
+            return
+
+
+def once_more(question: Question, verb: str) -> Rendered:
+    """What is asked once more before something is sent, of one person."""
+    form = question.form
+    sends = "It counts as soon as it is sent."
+    match form:
+        case Approval():
+            tool = wording.shortened(form.action.tool, 150)
+            what = {"approve": f"Approve {bold(tool)}?", "deny": f"Deny {bold(tool)}?"}[verb]
+            then = "It is executed just as it stands in the message above." if verb == "approve" else sends
+            text, label = f"{what} {then}", f"Yes, {verb}"
+            if verb == "approve" and form.risk == "high":
+                text = f"{text}\n{escaped(wording.risk_of(form))}"
+        case Choice():
+            chosen = form.options[int(verb.removeprefix("option-"))]
+            text, label = f"Send this answer? {sends}\n{quoted(chosen.label)}", "Send"
+        case _:
+            text, label = f"Send this answer? {sends}\n{quoted(verb.capitalize())}", "Send"
+    return Rendered(text, (row(button(place_of(question, verb), label)),))

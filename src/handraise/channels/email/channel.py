@@ -1,0 +1,347 @@
+"""The channel itself: sends questions, follows them up when they have ended, and takes what people reply.
+
+An address is `{"address": "ann@example.org"}`, or just that, and its id is the address in lower case: that is by what
+somebody who replies is known. A mail cannot be taken back, so one that follows says how the question ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.headerregistry import Address
+from itertools import islice
+from typing import TypeVar
+
+from handraise.channels.email.fresh import Marks, fresh_text
+from handraise.channels.email.letters import write_letter
+from handraise.channels.email.mailbox import reading
+from handraise.channels.email.places import MailServer, address_in
+from handraise.channels.email.reading import Garbled, Letter, passes, read_letter, text_of
+from handraise.channels.email.relaying import SmtpRelay
+from handraise.channels.email.rendering import (
+    Rendered,
+    brand,
+    render_bundle,
+    render_ending,
+    render_question,
+    render_said,
+)
+from handraise.channels.email.tokens import ReplyAddress, ReplyAddresses, Token
+from handraise.channels.email.wording import on_replying, only_on_the_page, subject_of
+from handraise.channels.replies import Replies, Reply, Said
+from handraise.channels.webhook import genuine
+from handraise.channels.wording import heading_of, why_now
+from handraise.model.deliveries import Reason
+from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
+from handraise.model.forms import Approval
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.people import ANYONE, EMAIL_SENDER
+from handraise.model.questions import Question
+from handraise.model.replies import Understood, read_reply
+from handraise.ports.channel import Message, NotSent, Response
+
+_log = logging.getLogger(__name__)
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+_PATIENCE = timedelta(days=2)
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
+_MOST_REMEMBERED = 10_000
+_MOST_TOLD = 5
+_MOST_CLAIMS = 5
+_TOLD_WITHIN = 3_600.0
+
+
+@asynccontextmanager
+async def open_email(
+    replies: Replies,
+    *,
+    smtp: MailServer,
+    sender: Address,
+    host: str,
+    reply_to: str | None = None,
+    key: bytes | None = None,
+    imap: MailServer | None = None,
+    inbound_secret: bytes | None = None,
+    authserv_id: str | None = None,
+    verify: ssl.SSLContext | None = None,
+) -> AsyncIterator[Email]:
+    """E-mail through these servers, for as long as this context lasts.
+
+    `host` is ours, for the ids of mails. Replies go to `reply_to` with a code made with `key`, and are fetched over
+    IMAP or posted here with a signature. With `authserv_id`, the receiving server must have found that the sender's
+    domain sent them. `verify` says whose certificates are trusted, where that is not the system's affair.
+    """
+    channel = Email(
+        replies,
+        SmtpRelay(smtp, verify=verify),
+        lane=f"email {smtp.host.lower()}:{smtp.port}",
+        sender=sender,
+        host=host if _HOST.fullmatch(host) else "localhost",
+        addresses=None if reply_to is None or key is None else ReplyAddresses(reply_to, key),
+        inbound_secret=inbound_secret,
+        authserv_id=authserv_id,
+    )
+    async with AsyncExitStack() as stack:
+        if imap is not None:
+            await stack.enter_async_context(reading(imap, channel.take, verify=verify))
+        yield channel
+
+
+class Email:
+    """Tells people by e-mail and takes their replies. See `handraise.ports.channel`."""
+
+    name = "email"
+    private = True
+    patience = _PATIENCE
+
+    def __init__(
+        self,
+        replies: Replies,
+        relay: SmtpRelay,
+        *,
+        lane: str,
+        sender: Address,
+        host: str,
+        addresses: ReplyAddresses | None = None,
+        inbound_secret: bytes | None = None,
+        authserv_id: str | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._replies = replies
+        self._relay = relay
+        self._lane = lane
+        self._sender = sender
+        self._host = host
+        self._addresses = addresses
+        self._inbound_secret = inbound_secret
+        self._authserv_id = authserv_id
+        self._now = now
+        self._told: OrderedDict[str, None] = OrderedDict()
+        self._tellings: OrderedDict[tuple[str, str, str], tuple[int, float]] = OrderedDict()
+
+    def lane(self, to: Json) -> str | None:
+        """The mail server, which is the same for everybody."""
+        return None if address_in(to) is None else self._lane
+
+    async def send(self, message: Message) -> Json:
+        """Send a question, or several that waited."""
+        if len(message.notices) != 1:
+            rendered = render_bundle(message, server=self._host)
+            await self._mail(message, rendered, id=f"{message.id}@{self._host}", at=message.at)
+            return {"questions": len(message.notices)}
+        [notice] = message.notices
+        back = self._back(message.workspace, notice.question.id, message.recipient)
+        how = on_replying(notice.question, by_reply=back is not None, checked=self._authserv_id is not None)
+        rendered = render_question(message, notice, how=how, server=self._host)
+        name = self._id(message.id, back)
+        await self._mail(
+            message,
+            rendered,
+            id=name,
+            at=message.at,
+            reply_to=None if back is None else back.address,
+            thread=self._thread(notice.question),
+        )
+        return {"questions": 1, "id": name}
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        """Follow a mail up with how its question ended; several that came as one are left as they are."""
+        [notice] = message.notices
+        sent = receipt if isinstance(receipt, dict) else {}
+        ended = notice.question.outcome
+        if ended is None or sent.get("questions", 1) != 1:
+            return
+        back = self._back(message.workspace, notice.question.id, message.recipient)
+        await self._mail(
+            message,
+            render_ending(message, notice, server=self._host),
+            id=self._id(f"{message.id}.ended", back),
+            at=ended.at,
+            # A late reply is told that it is late.
+            reply_to=None if back is None else back.address,
+            in_reply_to=sent.get("id") or self._id(message.id, back),
+            thread=self._thread(notice.question),
+        )
+
+    async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
+        """Take a mail that was posted as it came; see `handraise.ports.channel.Receiver`."""
+        if self._inbound_secret is None:
+            return Response(status=404)
+        if not genuine(headers, body, [self._inbound_secret], now=self._now()):
+            return Response(status=401)
+        # Whatever mail it is, the request was in order: a refusal would only make the mail server bounce it.
+        return Response(status=204 if await self.take(body) else 503)
+
+    async def take(self, raw: bytes) -> bool:
+        """Deal with a mail that came in; False where it must come again.
+
+        What is no reply from somebody we know, to a question that they were sent, is passed over in silence.
+        """
+        try:
+            letter = read_letter(raw)
+            found = await self._find(letter)
+            if found is None:
+                return True
+            return await self._take(letter, *found)
+        except Garbled as error:
+            _log.info("a mail was passed over: %s", error)
+        except (StoreUnavailable, RequestConflict, DeskClosed) as error:
+            _log.warning("a reply by mail waits: %s", error)
+            return False
+        return True
+
+    async def _find(self, letter: Letter) -> tuple[Token, str] | None:
+        """Which question a mail answers, and as which recipient, as far as both are shown."""
+        if self._addresses is None or letter.automatic:
+            return None
+        for token in islice(self._addresses.read(letter.to, letter.references), _MOST_CLAIMS):
+            responder = await self._replies.find_responder(token.workspace, self.name, letter.sender)
+            if responder is None:
+                continue
+            recipient = self._addresses.recipient_of(token, (*responder.principals, ANYONE))
+            if recipient is None:
+                continue
+            if self._authserv_id is not None and not passes(letter, self._authserv_id):
+                _log.warning(
+                    "a reply by mail was passed over: its sender's domain was not found to have sent it"
+                )
+                return None
+            return token, recipient
+        return None
+
+    async def _take(self, letter: Letter, token: Token, recipient: str) -> bool:
+        found = await self._replies.look(token.workspace, self.name, letter.sender, token.question_id)
+        if isinstance(found, Said):
+            return await self._say(letter, found, "", token, recipient)
+        text = fresh_text(text_of(letter), self._marks(letter, found))
+        if found.outcome is None and (elsewhere := self._elsewhere(found, text)) is not None:
+            said = Said("misfit", elsewhere, found)
+        else:
+            said = await self._replies.take(
+                Reply(
+                    workspace=token.workspace,
+                    question_id=token.question_id,
+                    channel=self.name,
+                    identity=letter.sender,
+                    evidence=EMAIL_SENDER,
+                    id=letter.id,
+                    text=text,
+                    details={"domain_checked": self._authserv_id is not None},
+                )
+            )
+        return await self._say(letter, said, text, token, recipient)
+
+    def _elsewhere(self, question: Question, text: str) -> str | None:
+        """Why a reply cannot decide it, and what can; None where it can."""
+        elsewhere = only_on_the_page(question)
+        if elsewhere is not None or self._authserv_id is not None or not isinstance(question.form, Approval):
+            return elsewhere
+        read = read_reply(question, text)
+        if isinstance(read, Understood) and read.value["decision"] == "approve":
+            return (
+                "You can deny by reply, but not approve: nobody checks here that a mail is from whom it says."
+            )
+        return None
+
+    async def _say(self, letter: Letter, said: Said, read: str, token: Token, recipient: str) -> bool:
+        """Tell somebody what came of their reply, once. Of an answer that counts, the mail about the end tells."""
+        settled = said.question is not None and said.question.outcome is not None
+        if said.kind == "taken" and settled:
+            return True
+        asked = (token.workspace, token.question_id, letter.sender)
+        if letter.id in self._told or not self._may_tell(asked):
+            return True
+        back = self._back(token.workspace, token.question_id, recipient)
+        waits = said.question is not None and not settled and only_on_the_page(said.question) is None
+        written = write_letter(
+            render_said(said, read, again=waits and said.kind == "misfit", server=self._host),
+            sender=self._sender,
+            to=letter.sender,
+            id=self._id(f"{letter.id[:32]}.said", back),
+            at=datetime.fromtimestamp(self._now(), UTC),
+            auto="auto-replied",
+            reply_to=None if back is None else back.address,
+            in_reply_to=letter.message_id,
+        )
+        try:
+            await self._relay.hand_over(written, sender=self._sender.addr_spec, to=letter.sender)
+        except NotSent as error:
+            _log.warning("somebody could not be told what came of their reply: %s", error)
+            return not error.again
+        _remember(self._told, letter.id, None)
+        times, until = self._tellings.get(asked, (0, self._now() + _TOLD_WITHIN))
+        _remember(self._tellings, asked, (times + 1, until))
+        return True
+
+    def _may_tell(self, asked: tuple[str, str, str]) -> bool:
+        """Whether somebody was not told too often already: two machines that answer each other must come to an end."""
+        times, until = self._tellings.get(asked, (0, 0.0))
+        if self._now() >= until:
+            self._tellings.pop(asked, None)
+            return True
+        return times < _MOST_TOLD
+
+    async def _mail(
+        self,
+        message: Message,
+        rendered: Rendered,
+        *,
+        id: str,  # noqa: A002 -- a Message-ID, without its brackets
+        at: datetime,
+        reply_to: str | None = None,
+        in_reply_to: str | None = None,
+        thread: str | None = None,
+    ) -> None:
+        to = address_in(message.to)
+        if to is None:
+            raise NotSent("that is no e-mail address", again=False)
+        letter = write_letter(
+            rendered,
+            sender=self._sender,
+            to=to,
+            id=id,
+            at=at,
+            auto="auto-generated",
+            reply_to=reply_to,
+            in_reply_to=in_reply_to,
+            thread=thread,
+        )
+        await self._relay.hand_over(letter, sender=self._sender.addr_spec, to=to)
+
+    def _back(self, workspace: str, question_id: str, recipient: str) -> ReplyAddress | None:
+        return None if self._addresses is None else self._addresses.make(workspace, question_id, recipient)
+
+    def _id(self, name: str, back: ReplyAddress | None) -> str:
+        return f"{name}{f'.{back.place}' if back and back.place else ''}@{self._host}"
+
+    def _thread(self, question: Question) -> str:
+        """What all mails about a question refer to."""
+        place = canonical_json([question.workspace, question.id])
+        return f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.question@{self._host}"
+
+    def _marks(self, letter: Letter, question: Question) -> Marks:
+        reasons: tuple[Reason, ...] = ("asked", "reminded", "escalated")
+        lines = [heading_of(question), brand(self._host)]
+        for reason in reasons:
+            lines += [subject_of(question, reason), why_now(reason) or ""]
+        return Marks(
+            addresses=(self._sender.addr_spec,),
+            name=self._sender.display_name,
+            lines=lines,
+            writer=letter.sender_name,
+        )
+
+
+def _remember(kept: OrderedDict[_K, _V], key: _K, value: _V) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > _MOST_REMEMBERED:
+        kept.popitem(last=False)

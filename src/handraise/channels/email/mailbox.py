@@ -1,0 +1,181 @@
+"""A mailbox that replies come to, looked at over IMAP: at once where the server tells of new mail, else again and again.
+
+A mail is marked as seen only when it has been dealt with. Whatever happens before, it is fetched again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import imaplib
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from typing import Literal, TypeVar, TypeVarTuple
+
+from handraise.channels.email.places import MailServer
+from handraise.channels.email.reading import LARGEST
+from handraise.model.errors import MissingExtra
+
+try:
+    from imap_tools.errors import ImapToolsError
+    from imap_tools.mailbox import BaseMailBox, MailBox, MailBoxStartTls, MailBoxUnencrypted
+except ImportError as error:
+    raise MissingExtra("imap-tools", "email") from error
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_Given = TypeVarTuple("_Given")
+
+Take = Callable[[bytes], Awaitable[bool]]
+"""Deals with a mail; False where it must come again."""
+
+_COMMAND_WITHIN = 15.0
+_CLOSE_WITHIN = 5.0
+_IDLE_SECONDS = 15.0
+_AGAIN_SECONDS = 5.0
+_POLL_SECONDS = 20.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_FAILURES = (ImapToolsError, imaplib.IMAP4.error, OSError)
+
+
+@asynccontextmanager
+async def reading(
+    server: MailServer, take: Take, *, verify: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
+    """Read a mailbox for as long as this context lasts."""
+    reader = _Reader(server, take, verify)
+    task = asyncio.create_task(reader.run(), name="handraise reads mail")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await reader.close()
+
+
+class _Reader:
+    """Works on one connection at a time, in a thread of its own."""
+
+    def __init__(self, server: MailServer, take: Take, verify: ssl.SSLContext | None) -> None:
+        self._server = server
+        self._take = take
+        self._verify = verify
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="handraise mailbox")
+        self._box: BaseMailBox | None = None
+        self._failed: set[str] = set()
+
+    async def run(self) -> None:
+        """Read until cancelled, over as many connections as it takes."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                await self._there(self._connect)
+                while True:
+                    standing = await self._read_new()
+                    pause = _FIRST_PAUSE
+                    # More may have come while some was dealt with, and the server need not tell of it again.
+                    if standing != "done":
+                        await self._wait(
+                            _AGAIN_SECONDS if standing == "some must come again" else _IDLE_SECONDS
+                        )
+            except _FAILURES as error:
+                _log.warning("the mailbox cannot be read (%s); trying again", type(error).__name__)
+            except Exception as error:  # noqa: BLE001 -- replies depend on this task
+                _log.error("reading mail failed; trying again", exc_info=error)
+            await self._there(self._close)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def close(self) -> None:
+        """End what the thread waits for, and the thread."""
+        if self._box is not None:
+            with suppress(OSError):
+                self._box.client.sock.shutdown(socket.SHUT_RDWR)
+        # A server that does not answer keeps the thread for a while, and nobody has to wait for that.
+        closed = asyncio.wrap_future(self._thread.submit(self._close))
+        self._thread.shutdown(wait=False)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_WITHIN):
+                await asyncio.shield(closed)
+
+    async def _read_new(self) -> Literal["nothing", "done", "some must come again"]:
+        """Deal with what is new."""
+        new = [uid for uid in await self._there(self._unseen) if uid not in self._failed]
+        again = False
+        for uid in new:
+            raw = await self._there(self._fetch, uid)
+            try:
+                done = raw is None or await self._take(raw)
+            except Exception as error:  # noqa: BLE001 -- one mail must not keep others from being read
+                _log.error("a mail could not be dealt with; it stays unread", exc_info=error)
+                self._failed.add(uid)
+                continue
+            again = again or not done
+            if done:
+                await self._there(self._mark, uid)
+        if again:
+            return "some must come again"
+        return "done" if new else "nothing"
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait until the server tells of new mail, or so long."""
+        if "IDLE" in self._opened().client.capabilities:
+            await self._there(self._idle, seconds)
+        else:
+            await asyncio.sleep(min(seconds, _POLL_SECONDS))
+
+    async def _there(self, work: Callable[[*_Given], _T], *given: *_Given) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
+
+    def _connect(self) -> None:
+        server = self._server
+        # Without a context of ours, nobody would look at the certificate.
+        kinds = {"tls": MailBox, "starttls": MailBoxStartTls}
+        context = self._verify or ssl.create_default_context()
+        secure = {"ssl_context": context} if server.security in kinds else {}
+        box: BaseMailBox = kinds.get(server.security, MailBoxUnencrypted)(
+            server.host, server.port, timeout=_COMMAND_WITHIN, **secure
+        )
+        self._box = box
+        self._failed = set()
+        box.login(server.user or "", server.password or "", initial_folder=server.folder)
+        # Servers say after the login what else they can do.
+        box.client.capabilities = tuple(box.client.capability()[1][0].decode().upper().split())
+
+    def _unseen(self) -> list[str]:
+        box = self._opened()
+        box.client.noop()
+        # Whatever the server tells of from here on may not be among those found.
+        box.client.response("EXISTS")
+        return box.uids("UNSEEN")
+
+    def _fetch(self, uid: str) -> bytes | None:
+        """The beginning of a mail, without marking it."""
+        status, found = self._opened().client.uid("FETCH", uid, f"(BODY.PEEK[]<0.{LARGEST}>)")
+        if status != "OK":
+            raise imaplib.IMAP4.error("a mail could not be fetched")
+        return next((part[1] for part in found if isinstance(part, tuple)), None)
+
+    def _mark(self, uid: str) -> None:
+        status, _ = self._opened().client.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)")
+        if status != "OK":
+            raise imaplib.IMAP4.error("a mail could not be marked")
+
+    def _idle(self, seconds: float) -> None:
+        box = self._opened()
+        if "EXISTS" not in box.client.untagged_responses:
+            box.idle.wait(timeout=seconds)
+
+    def _opened(self) -> BaseMailBox:
+        if self._box is None:
+            raise OSError("the mailbox is closed")
+        return self._box
+
+    def _close(self) -> None:
+        box, self._box = self._box, None
+        if box is not None:
+            with suppress(OSError):
+                box.client.shutdown()

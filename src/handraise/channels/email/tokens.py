@@ -1,0 +1,131 @@
+"""The address that a reply goes to: it says which question is meant, and only who got the mail knows it.
+
+`reply+TOKEN@example.org`, where the token is a code over workspace, question and recipient, and behind it the
+question's id and the workspace's name. Mail servers take up to 64 characters before the @ and may change the case of
+letters. What does not fit there stands in the Message-ID, which a reply names among its references.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from handraise.model.json_values import canonical_json
+
+_CODE_BYTES = 10
+_ID_BYTES = 16
+_LONGEST_LOCAL = 64
+_LONGEST_PLACE = 600
+_MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Which question a reply says that it is about, and the code that shows it."""
+
+    workspace: str
+    question_id: str
+    code: bytes = field(repr=False)
+
+
+class ReplyAddress(NamedTuple):
+    """Where a reply goes. `place` must be in the Message-ID, where it did not fit into the address."""
+
+    address: str
+    place: str | None = None
+
+
+class ReplyAddresses:
+    """Makes and reads the addresses of replies; the same question and recipient have the same one every time."""
+
+    def __init__(self, mailbox: str, key: bytes) -> None:
+        self._local, _, self._domain = mailbox.rpartition("@")
+        self._key = key
+        token = rf"{re.escape(self._local)}\+([a-z2-7]{{16,58}})@{re.escape(self._domain)}(?![a-z0-9.-])"
+        self._pattern = re.compile(rf"(?<![a-z0-9!#$%&'*+/=?^_`{{|}}~.-]){token}", re.IGNORECASE)
+
+    def make(self, workspace: str, question_id: str, recipient: str) -> ReplyAddress | None:
+        """The address for what this recipient replies to this question; None where no mail could carry it."""
+        code = self._code(workspace, question_id, recipient)
+        packed = _packed(workspace, question_id)
+        if packed is not None and len(self._local) + len(_text(code + packed)) < _LONGEST_LOCAL:
+            return ReplyAddress(self._address(code + packed))
+        place = _text(canonical_json([workspace, question_id]).encode())
+        return ReplyAddress(self._address(code), place) if len(place) <= _LONGEST_PLACE else None
+
+    def read(self, recipients: Iterable[str], references: Iterable[str]) -> Iterator[Token]:
+        """What these headers of a reply claim to be about; none of it is shown yet."""
+        found = [each for text in recipients for each in self._pattern.findall(text)][:_MOST]
+        named = [each for text in references for each in _places_in(text)][:_MOST]
+        for token in dict.fromkeys(each.lower() for each in found):
+            data = _bytes(token)
+            if data is None:
+                continue
+            code, rest = data[:_CODE_BYTES], data[_CODE_BYTES:]
+            if not rest:
+                yield from (Token(*each, code) for each in dict.fromkeys(named))
+            elif (place := _unpacked(rest)) is not None:
+                yield Token(*place, code)
+
+    def recipient_of(self, token: Token, names: Iterable[str]) -> str | None:
+        """As which of these recipients somebody got our mail with this token; None where none of them did."""
+        codes = {each: self._code(token.workspace, token.question_id, each) for each in names}
+        found = [each for each, code in codes.items() if hmac.compare_digest(token.code, code)]
+        return found[0] if found else None
+
+    def _address(self, token: bytes) -> str:
+        return f"{self._local}+{_text(token)}@{self._domain}"
+
+    def _code(self, workspace: str, question_id: str, recipient: str) -> bytes:
+        what = canonical_json(["e-mail reply", workspace, question_id, recipient])
+        return hmac.new(self._key, what.encode(), hashlib.sha256).digest()[:_CODE_BYTES]
+
+
+def _places_in(text: str) -> Iterator[tuple[str, str]]:
+    for name in re.findall(rf"<[^<>@\s]{{1,100}}\.([a-z2-7]{{8,{_LONGEST_PLACE}}})@", text, re.IGNORECASE):
+        data = _bytes(name)
+        try:
+            place = json.loads(data or b"null")
+        except (ValueError, RecursionError):
+            continue
+        match place:
+            case [str(workspace), str(question_id)]:
+                yield workspace, question_id
+
+
+def _packed(workspace: str, question_id: str) -> bytes | None:
+    """A place in few bytes, where the question's id is the usual one."""
+    try:
+        number = uuid.UUID(question_id)
+    except ValueError:
+        return None
+    return number.bytes + workspace.encode() if str(number) == question_id and workspace else None
+
+
+def _unpacked(data: bytes) -> tuple[str, str] | None:
+    try:
+        workspace = data[_ID_BYTES:].decode()
+    except UnicodeDecodeError:
+        return None
+    return (workspace, str(uuid.UUID(bytes=data[:_ID_BYTES]))) if workspace else None
+
+
+def _text(data: bytes) -> str:
+    return base64.b32encode(data).decode().rstrip("=").lower()
+
+
+def _bytes(text: str) -> bytes | None:
+    try:
+        data = base64.b32decode(text.upper() + "=" * (-len(text) % 8))
+    except binascii.Error:
+        return None
+    # Several texts can stand for the same bytes; only the one that we write is one of ours.
+    return data if _text(data) == text.lower() else None

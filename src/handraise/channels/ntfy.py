@@ -1,0 +1,155 @@
+"""ntfy: a notification on a phone or desktop that leads to the question.
+
+An address is `{"topic": "…"}`. Answers are given behind the link: whoever can read a topic is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from handraise.channels.outward import (
+    URL,
+    IPNetwork,
+    Outward,
+    asked_to_wait,
+    open_outward,
+    place_of,
+    read_url,
+)
+from handraise.channels.plain import ended_lines, fitting, lines_of, mention_of
+from handraise.channels.wording import heading_of, shortened
+from handraise.model.json_values import Json
+from handraise.ports.channel import Message, NotSent
+
+_TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
+_NOT_TOPICS = frozenset(
+    {"docs", "static", "file", "app", "metrics", "account", "settings", "signup", "login", "v1"}
+)
+_LONGEST_TITLE = 120
+_LARGEST = 3_600
+"""In bytes, of everything. Phones are told by services that take 4 KB, and ntfy cuts what is more."""
+_LOW, _USUAL, _HIGH = 2, 3, 4
+_YES, _ELSEWHERE = range(200, 300), range(300, 400)
+_HOPELESS, _BUSY, _SERVER_FAULTS = (400, 413), 429, 500
+_A_WHILE = timedelta(hours=1)
+
+
+def read_server_url(text: str, allowed: Sequence[IPNetwork]) -> URL | None:
+    """The address of an ntfy server, or None where it makes no sense or could never be called."""
+    url = read_url(text, allowed)
+    return url if url is not None and url.raw_path in (b"", b"/") else None
+
+
+@asynccontextmanager
+async def open_ntfy(
+    *, url: str, token: str | None = None, allowed: Sequence[IPNetwork] = ()
+) -> AsyncIterator[Ntfy]:
+    """Notifications through one ntfy server, for as long as this context lasts."""
+    server = read_server_url(url, allowed)
+    if server is None:
+        raise ValueError("not the address of an ntfy server that may be called")
+    async with open_outward(allowed) as outward:
+        yield Ntfy(outward, server, token=token)
+
+
+class Ntfy:
+    """Publishes to topics. See `handraise.ports.channel`."""
+
+    name = "ntfy"
+    private = False
+    """Whoever knows a topic can read it, and so can the server: no link in it answers."""
+    patience = timedelta(hours=6)
+
+    def __init__(
+        self, outward: Outward, server: URL, *, token: str | None, now: Callable[[], float] = time.time
+    ) -> None:
+        self._outward = outward
+        self._server = server
+        self._token = token
+        self._now = now
+
+    def lane(self, to: Json) -> str | None:
+        """The server."""
+        return None if _topic_of(to) is None else f"ntfy {place_of(self._server)}"
+
+    async def send(self, message: Message) -> Json:
+        """Publish a notification. One that is sent again takes the place of the first."""
+        await self._publish(message.to, message.id, _asking(message))
+        return {"sequence": message.id, "alone": len(message.notices) == 1}
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        """Say how it ended, in the place of the notification; where several were told together, beside them."""
+        known = isinstance(receipt, dict) and receipt.get("alone") is True
+        await self._publish(message.to, receipt["sequence"] if known else message.id, _ended(message))
+
+    async def _publish(self, to: Json, sequence: str, content: dict[str, Any]) -> None:
+        topic = _topic_of(to)
+        if topic is None:
+            raise NotSent("its address makes no sense any more", again=False)
+        # Since ntfy 2.16 what has the same sequence replaces what came before; older ones take it for one more.
+        body = {"topic": topic, "sequence_id": sequence, **content}
+        headers = {"content-type": "application/json", "user-agent": "handraise"}
+        if self._token is not None:
+            headers["authorization"] = f"Bearer {self._token}"
+        answered = await self._outward.post(self._server, headers=headers, content=_bytes_of(body))
+        if answered.status not in _YES:
+            raise _refused(answered.status, answered.headers.get("retry-after"), self._now())
+
+
+def _topic_of(to: Json) -> str | None:
+    topic = to.get("topic") if isinstance(to, dict) and to.keys() == {"topic"} else None
+    usable = isinstance(topic, str) and _TOPIC.fullmatch(topic) and topic not in _NOT_TOPICS
+    return topic if usable else None
+
+
+def _asking(message: Message) -> dict[str, Any]:
+    first, several = message.notices[0], len(message.notices) > 1
+    risks = {each.question.risk for each in message.notices}
+    loud = "high" in risks or any(each.reason == "escalated" for each in message.notices)
+    content: dict[str, Any] = {
+        "title": shortened(heading_of(first.question), _LONGEST_TITLE),
+        "priority": _HIGH if loud else _USUAL,
+        "tags": ["handraise", "warning"] if "high" in risks else ["handraise"],
+    }
+    if several:
+        content["title"] = f"{len(message.notices)} questions wait for an answer"
+        return _filled(content, [line for each in message.notices for line in mention_of(each)])
+    # A button that opens a page, and none that does anything by itself.
+    button = {"action": "view", "label": "Open", "url": first.link, "clear": False}
+    return _filled(content | {"click": first.link, "actions": [button]}, lines_of(first))
+
+
+def _ended(message: Message) -> dict[str, Any]:
+    [notice] = message.notices
+    ended, lines = ended_lines(notice.question)
+    content = {"title": shortened(ended, _LONGEST_TITLE), "priority": _LOW, "tags": ["handraise"]}
+    return _filled(content | {"click": notice.link}, lines)
+
+
+def _filled(content: dict[str, Any], lines: Iterable[str]) -> dict[str, Any]:
+    """The same with as many of the lines as there is room for."""
+    room = _LARGEST - len(_bytes_of(content))
+    return content | {"message": fitting(lines, room, lambda line: len(_bytes_of(line)))}
+
+
+def _bytes_of(content: Json) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _refused(status: int, retry_after: str | None, now: float) -> NotSent:
+    """What an answer other than yes means for another try."""
+    problem = f"ntfy answered {status}"
+    if status in _HOPELESS:
+        return NotSent(problem, again=False)
+    if status == _BUSY or status >= _SERVER_FAULTS:
+        return NotSent(problem, after=asked_to_wait(retry_after, now))
+    if status in _ELSEWHERE:
+        problem += ", and redirects are not followed"
+    # A token that is not good, or a topic that is not ours: somebody may mend that.
+    return NotSent(problem, within=_A_WHILE)

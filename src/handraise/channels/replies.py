@@ -1,0 +1,229 @@
+"""What comes back through a channel: who it is, what it means, and what to say to that person.
+
+The channel has checked that the message is genuine and says how sure it is (`evidence`). Everything else is decided
+by the desk, as for any other answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Literal
+
+from handraise import AlreadySettled, Desk, InvalidAnswer, NotEntitled, QuestionNotFound, Responder
+from handraise.model.deliveries import Address, Delivery
+from handraise.model.errors import RequestConflict, TooManyRequests
+from handraise.model.json_values import Json, text_problem
+from handraise.model.people import ANYONE, GROUP, may_respond, may_see
+from handraise.model.plain_text import too_late
+from handraise.model.questions import Question
+from handraise.model.replies import NotAnAnswer, read_reply
+from handraise.ports import Directory, Outbox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What somebody on a channel did: chose a `value`, wrote a `text`, or would not answer.
+
+    `identity` is the id of the address that this person has on the channel; `recipient` says whose it is where
+    several may have the same. `id` is the channel's own name for what was done: the same one twice is one reply.
+    """
+
+    workspace: str
+    question_id: str
+    channel: str
+    identity: str
+    evidence: str
+    recipient: str | None = None
+    id: str | None = None
+    value: Json = field(default=None, repr=False)
+    text: str | None = field(default=None, repr=False)
+    declines: bool = False
+    reason: str | None = field(default=None, repr=False)
+    details: Json = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of a reply, and how to tell the person.
+
+    `taken`: it counts. `misfit`: it does not fit, and the question waits still. `late`: the question had ended.
+    `refused`: this person cannot answer it, or there is no such question; which of the two is not told.
+    """
+
+    kind: Literal["taken", "misfit", "late", "refused"]
+    text: str
+    question: Question | None = field(default=None, repr=False)
+
+
+_UNKNOWN = Said(
+    "refused", "I cannot take an answer to this from you. Open your inbox to see what waits for you."
+)
+
+
+_PATIENCE = timedelta(seconds=10)
+
+
+class Replies:
+    """Takes replies of every channel to the desk."""
+
+    def __init__(self, desk: Desk, directory: Directory, outbox: Outbox) -> None:
+        self._desk = desk
+        self._directory = directory
+        self._outbox = outbox
+
+    async def find_responder(
+        self, workspace: str, channel: str, identity: str, recipient: str | None = None
+    ) -> Responder | None:
+        """The person behind an identity on a channel; None unless it is exactly one who is here."""
+        if any(map(text_problem, (workspace, channel, identity))):
+            return None
+        names = await self._outbox.recipients_at(workspace, channel, identity)
+        people = [name for name in names if name != ANYONE and not name.startswith(GROUP)]
+        if recipient is not None:
+            people = [name for name in people if name == recipient]
+        if len(people) != 1:
+            return None
+        person = await self._directory.find_person(workspace, people[0])
+        return None if person is None else person.responder
+
+    async def find_address(
+        self, workspace: str, channel: str, recipient: str, address_id: str
+    ) -> Address | None:
+        """An address by its names, for a channel that checks with it whether what came is genuine."""
+        if any(map(text_problem, (workspace, recipient, address_id))):
+            return None
+        found = await self._outbox.addresses(workspace, [recipient])
+        return next((each for each in found if (each.channel, each.id) == (channel, address_id)), None)
+
+    async def look(self, workspace: str, channel: str, identity: str, question_id: str) -> Question | Said:
+        """A question as it stands, for a form to be drawn, where this person may see it; else what to tell them."""
+        responder = await self.find_responder(workspace, channel, identity)
+        if responder is None:
+            return _UNKNOWN
+        try:
+            question = await self._desk.at(workspace).get(question_id)
+        except QuestionNotFound:
+            return _UNKNOWN
+        return question if may_see(question, responder) else _UNKNOWN
+
+    async def told(
+        self, workspace: str, channel: str, identity: str, *, where: Callable[[Delivery, Question], bool]
+    ) -> Sequence[tuple[Question, Sequence[Delivery]]]:
+        """The pending questions that this person may answer and that were told there, oldest first, with how.
+
+        What a reply may be about that names no question. Nothing but the store keeps it.
+        """
+        responder = await self.find_responder(workspace, channel, identity)
+        found: list[tuple[Question, Sequence[Delivery]]] = []
+        after: str | None = None
+        while responder is not None:
+            page = await self._desk.at(workspace).pending(recipient=responder, after=after)
+            for question in page.questions:
+                deliveries = [
+                    each
+                    for each in await self._outbox.deliveries(question.ref)
+                    if each.channel == channel and each.turn and each.may_have_arrived
+                ]
+                here = [each for each in deliveries if where(each, question)]
+                if here:
+                    found.append((question, here))
+            if (after := page.after) is None:
+                break
+        return found
+
+    async def take(self, reply: Reply) -> Said:
+        """Give a reply to the desk and tell what came of it. The same one twice is the same answer.
+
+        Raises `RequestConflict` while one with the same id is being taken.
+        """
+        responder = await self.find_responder(reply.workspace, reply.channel, reply.identity, reply.recipient)
+        if responder is None:
+            return _UNKNOWN
+        desk = self._desk.at(reply.workspace)
+        try:
+            question = await desk.get(reply.question_id)
+        except QuestionNotFound:
+            return _UNKNOWN
+        if not may_see(question, responder):
+            # Nobody else learns that there is anything to answer, or was.
+            return _UNKNOWN
+
+        async def take() -> Said:
+            return await _say(desk, question, responder, reply)
+
+        if reply.id is None:
+            return await take()
+        said = await self._once(reply, f"{reply.channel}:{responder.id}", reply.id, take)
+        return said if said.kind == "refused" else replace(said, question=said.question or question)
+
+    async def _once(self, reply: Reply, actor: str, key: str, take: Callable[[], Awaitable[Said]]) -> Said:
+        """What came of a reply, also where it comes again: one that did not fit is not counted twice."""
+        what = (reply.question_id, reply.value, reply.text, reply.declines, reply.reason)
+        place = (reply.workspace, actor, key)
+        claim = await self._directory.claim(
+            *place,
+            fingerprint=hashlib.sha256(repr(what).encode(errors="surrogatepass")).hexdigest(),
+            made=key,
+            patience=_PATIENCE,
+        )
+        match claim.state:
+            case "done":
+                kind, text = json.loads(claim.body or "[]")
+                return Said(kind, text)
+            case "busy":
+                raise RequestConflict("The same reply is being taken already; send it again shortly.")
+            case "different":
+                return Said("misfit", "Something else came with the same id before.")
+            case "new" | "again":
+                pass
+        said = None
+        try:
+            said = await take()
+        finally:
+            if said is None:
+                await self._directory.release(*place, turn=claim.turn)
+            else:
+                body = json.dumps([said.kind, said.text])
+                await self._directory.finish(*place, turn=claim.turn, status=200, body=body)
+        return said
+
+
+async def _say(desk: Desk, question: Question, responder: Responder, reply: Reply) -> Said:
+    try:
+        return await _take(desk, question, responder, reply)
+    except AlreadySettled as settled:
+        mine = getattr(settled.outcome, "by", None) == responder.id
+        text = "You have answered this already." if mine else too_late(settled.outcome)
+        return Said("late", text, await desk.get(question.id))
+    except InvalidAnswer as misfit:
+        why = "; ".join(map(str, misfit.problems))
+        return Said("misfit", f"That does not fit: {why}.", await desk.get(question.id))
+    except NotEntitled as refused:
+        # Whoever may answer is told why not like this; nobody else learns that there is anything to answer.
+        known = may_respond(question, responder)
+        return Said("refused", f"This cannot be taken: {refused.reason}.") if known else _UNKNOWN
+    except TooManyRequests:
+        return Said("misfit", "That was too much at once. Please try again in a minute.")
+
+
+async def _take(desk: Desk, question: Question, responder: Responder, reply: Reply) -> Said:
+    how = {"channel": reply.channel, "evidence": reply.evidence, "details": reply.details}
+    if reply.declines:
+        ended = await desk.decline(question.id, by=responder, reason=reply.reason, **how)
+        return Said("taken", "You declined to answer.", ended)
+    value = reply.value
+    if reply.text is not None:
+        if question.outcome is not None:
+            raise AlreadySettled(question.id, question.outcome)
+        read = read_reply(question, reply.text)
+        if isinstance(read, NotAnAnswer):
+            return Said("misfit", f"I cannot take that as an answer: {read.reason}.", question)
+        value = read.value
+    answered = await desk.answer(question.id, value, by=responder, **how)
+    if answered.outcome is None:
+        return Said("taken", f"Your vote counts; {answered.need} people must agree.", answered)
+    return Said("taken", "Thank you, your answer was recorded.", answered)

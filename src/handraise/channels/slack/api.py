@@ -1,0 +1,157 @@
+"""Slack's Web API: one call at a time, with what Slack says of it.
+
+By hand rather than with Slack's own client: that one writes what it sends and gets into the log at level debug, and
+tries again by itself, which is for the outbox to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import httpx2
+
+from handraise.channels.slack.elements import Block, as_json, escaped, line, rich, words
+from handraise.model.visible import visible_line
+from handraise.ports.channel import NotSent
+
+_FINAL = frozenset(
+    {
+        "cannot_dm_bot",
+        "cannot_message_user",
+        "cant_update_message",
+        "channel_is_archived",
+        "channel_not_found",
+        "edit_window_closed",
+        "invalid_arguments",
+        "invalid_blocks",
+        "is_archived",
+        "message_not_found",
+        "messages_tab_disabled",
+        "msg_blocks_too_long",
+        "msg_too_long",
+        "not_in_channel",
+        "restricted_action",
+        "thread_not_found",
+        "user_disabled",
+        "user_is_bot",
+        "user_not_found",
+        "user_not_visible",
+    }
+)
+"""What Slack would say again, however often it is asked."""
+_LONGEST_WAIT = 3_600
+_TOO_MANY = 429
+_TROUBLE = 500
+
+
+class Refused(NotSent):
+    """Slack did not do what it was asked; `code` is its word for why."""
+
+    def __init__(self, method: str, code: str, after: timedelta | None = None) -> None:
+        super().__init__(
+            f"Slack says {visible_line(code)[:80]} to {method}", again=code not in _FINAL, after=after
+        )
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Who we are at Slack: the team that the token is for, and our own user there."""
+
+    team: str
+    user: str
+
+
+class SlackApi:
+    """Calls methods of the Web API in the name of a bot."""
+
+    def __init__(self, client: httpx2.AsyncClient, token: str, url: str) -> None:
+        self._client = client
+        self._token = token
+        self._url = url.rstrip("/")
+        self._home: Home | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the API is reached without TLS, as a stand-in is."""
+        return self._url.startswith("http:")
+
+    async def home(self) -> Home:
+        """Who we are; Slack is asked once."""
+        if self._home is None:
+            said = await self.read("auth.test")
+            self._home = Home(str(said.get("team_id")), str(said.get("user_id")))
+        return self._home
+
+    async def call(self, method: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method that takes JSON; raises `NotSent`."""
+        return await self._post(method, as_json(body), "application/json; charset=utf-8")
+
+    async def read(self, method: str, **fields: str) -> dict[str, Any]:
+        """Call a method that takes a form, as those do that only read; raises `NotSent`."""
+        body = urlencode(fields).encode()
+        return await self._post(method, body, "application/x-www-form-urlencoded")
+
+    async def tell(self, response_url: object, text: str) -> None:
+        """Say something that only one person sees, in answer to what they did; raises `NotSent`."""
+        if not isinstance(response_url, str) or not self.is_slack(response_url):
+            raise NotSent("that is no address of Slack's", again=False)
+        body = {"response_type": "ephemeral", "replace_original": False, **said(text)}
+        try:
+            answer = await self._client.post(
+                response_url,
+                content=as_json(body),
+                headers={"content-type": "application/json; charset=utf-8"},
+            )
+        except httpx2.HTTPError as error:
+            raise NotSent(f"Slack cannot be reached: {type(error).__name__}") from None
+        if not answer.is_success:
+            raise NotSent(f"Slack answered {answer.status_code}", again=False)
+
+    def is_slack(self, url: str) -> bool:
+        """Whether an address is Slack's own: where the API is, or where answers to what people do are taken."""
+        ours = urlsplit(self._url)
+        hosts = {(ours.hostname, ours.port), (f"hooks.{ours.hostname}", None)}
+        try:
+            given = urlsplit(url)
+            host = (given.hostname, given.port)
+        except ValueError:
+            return False
+        return given.scheme == ours.scheme and given.username is None and host in hosts
+
+    async def _post(self, method: str, body: bytes, content_type: str) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {self._token}", "content-type": content_type}
+        try:
+            answer = await self._client.post(f"{self._url}/{method}", content=body, headers=headers)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise NotSent(f"Slack cannot be reached: {type(error).__name__}") from None
+        except httpx2.HTTPError as error:
+            # Without the error itself: it has the request in it, and that the token.
+            raise NotSent(f"no answer from Slack: {type(error).__name__}", arrived_perhaps=True) from None
+        if answer.status_code == _TOO_MANY:
+            raise Refused(method, "ratelimited", _wait(answer))
+        if answer.status_code >= _TROUBLE:
+            raise NotSent(f"Slack answered {answer.status_code} to {method}", arrived_perhaps=True)
+        try:
+            told = answer.json()
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            raise NotSent(f"Slack answered {method} with something that is not its own", arrived_perhaps=True)
+        if told.get("ok") is not True:
+            raise Refused(method, str(told.get("error")), _wait(answer))
+        return told
+
+
+def said(text: str) -> Block:
+    """One paragraph, as it is."""
+    return {"text": escaped(text), "blocks": [rich(line(words(text)))]}
+
+
+def _wait(answer: httpx2.Response) -> timedelta | None:
+    seconds = answer.headers.get("retry-after", "")
+    return timedelta(seconds=min(int(seconds[:9]), _LONGEST_WAIT)) if seconds.isdecimal() else None

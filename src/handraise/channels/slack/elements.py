@@ -1,0 +1,179 @@
+"""The pieces of Block Kit that we use. Whatever goes into them is shown as it is, never read as markup.
+
+Nothing here is `mrkdwn`: in `rich_text` and `plain_text`, Slack looks for no mentions, links or formats, so that an
+agent's words need no escaping and cannot get out of their place. Only what cannot be seen is made visible.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from handraise.model.visible import visible, visible_line
+
+Block: TypeAlias = dict[str, Any]
+"""A piece of a message or a view, as Slack takes it."""
+
+MOST_OPTIONS = 100
+MOST_TICKS = 10
+"""The most options of a menu, and of a group of boxes."""
+LABEL = 75
+_LOOSE = " \n\u200d"
+"""What must not be left at an end: a joiner with nothing behind it could join with our own words."""
+LARGEST = 10_000
+"""The largest blocks of a message, in bytes: Slack refuses somewhat larger ones, and does not say how large."""
+
+
+def words(text: str, **style: bool) -> Block:
+    """Some words on one or several lines."""
+    return _piece(visible(text), style)
+
+
+def words_in_line(text: str, **style: bool) -> Block:
+    """Some words on one line, whatever is in them."""
+    return _piece(visible_line(text), style)
+
+
+def name(text: str) -> Block:
+    """A name that somebody else gave, in a box of its own so that it cannot pass for our words."""
+    return words_in_line(text, code=True)
+
+
+def link(url: str, text: str) -> Block:
+    """A link to a page of ours."""
+    return {"type": "link", "url": url, "text": text}
+
+
+def moment(at: datetime) -> Block:
+    """An instant, which Slack shows in the time zone of whoever looks."""
+    return {
+        "type": "date",
+        "timestamp": int(at.timestamp()),
+        "format": "{date_long} at {time}",
+        "fallback": in_full(at),
+    }
+
+
+def in_full(at: datetime) -> str:
+    """An instant in words."""
+    return f"{at.day} {at:%B %Y, %H:%M} UTC"
+
+
+def line(*parts: Block) -> Block:
+    """A paragraph of our own words."""
+    return {"type": "rich_text_section", "elements": list(parts)}
+
+
+def quote(*parts: Block) -> Block:
+    """What somebody else wrote, with a bar beside it."""
+    return {"type": "rich_text_quote", "elements": list(parts)}
+
+
+def literal(text: str) -> Block:
+    """A text to the letter, in a box."""
+    return {"type": "rich_text_preformatted", "elements": [words(text)]}
+
+
+def numbered(items: Iterable[Sequence[Block]]) -> Block:
+    """A numbered list of what somebody else wrote, with a bar beside it."""
+    return {
+        "type": "rich_text_list",
+        "style": "ordered",
+        "border": 1,
+        "elements": [line(*item) for item in items],
+    }
+
+
+def rich(*parts: Block) -> Block:
+    """A block of paragraphs, quotes, boxes and lists."""
+    return {"type": "rich_text", "elements": list(parts)}
+
+
+def small(text: str) -> Block:
+    """A line of our own words in small type."""
+    return {"type": "context", "elements": [plain(text, 2_000)]}
+
+
+def plain(text: str, most: int) -> Block:
+    """A short text on one line, cut where Slack would refuse it."""
+    shown = shortened(text, most).strip()
+    return {"type": "plain_text", "text": cut(shown, most) or "…", "emoji": False}
+
+
+def shortened(text: str, most: int) -> str:
+    """A text on one line with everything unseen shown, cut to so many characters."""
+    # What is beyond is cut before anybody looks at it: it may be much.
+    return cut(visible_line(text[: most + 1]), most)
+
+
+def button(action: str, text: str, value: str, *, confirm: Block | None = None) -> Block:
+    """A button. None has a colour: nobody is to be nudged."""
+    made = {"type": "button", "action_id": action, "text": plain(text, LABEL), "value": value}
+    return made | ({"confirm": confirm} if confirm else {})
+
+
+def confirmation(title: str, text: str, yes: str) -> Block:
+    """What is asked once more before something is sent."""
+    return {
+        "title": plain(title, 100),
+        "text": plain(text, 300),
+        "confirm": plain(yes, 30),
+        "deny": plain("Go back", 30),
+    }
+
+
+def actions(elements: Sequence[Block], block_id: str | None = None) -> Block:
+    """A row of what can be pressed."""
+    return {"type": "actions", "elements": list(elements), **({"block_id": block_id} if block_id else {})}
+
+
+def cut(text: str, most: int) -> str:
+    """The text, no longer than this also once Slack has escaped it, with a sign where something is missing."""
+    if len(text) <= most and _length(text) <= most:
+        return text
+    text = text[:most]
+    while (over := _length(text) - most) >= 0:
+        text = text[: -max(1, over // 8)]
+    return text.rstrip(_LOOSE) + "…"
+
+
+def cut_to_bytes(text: str, most: int) -> str | None:
+    """What of a text fits into so many bytes of a message, or None where all of it does."""
+    if len(text) <= most and size_of(text) <= most:
+        return None
+    text = text[:most]
+    while (over := size_of(text) - most) > 0:
+        text = text[: -max(1, over // 8)]
+    return text.rstrip(_LOOSE)
+
+
+def escaped(text: str) -> str:
+    """A text for the one place where Slack reads markup: what a notification shows."""
+    return html.escape(text, quote=False)
+
+
+def _piece(text: str, style: dict[str, bool]) -> Block:
+    return {"type": "text", "text": text or " ", **({"style": style} if style else {})}
+
+
+def _length(text: str) -> int:
+    """How long a text is to Slack, at the most: escaped, and with a picture counted as two."""
+    return len(escaped(text).encode("utf-16-le", errors="replace")) // 2
+
+
+def size_of(value: Any) -> int:
+    """How many bytes this has in a message, at the most: as JSON, and escaped."""
+    return len(escaped(as_json(value).decode()).encode())
+
+
+def fits(blocks: Sequence[Block]) -> bool:
+    """Whether Slack takes these as one message."""
+    return size_of(blocks) <= LARGEST
+
+
+def as_json(value: Any) -> bytes:
+    """The JSON that is sent: the same for the same value."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

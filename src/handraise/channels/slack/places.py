@@ -1,0 +1,64 @@
+"""Which question a button, a menu, a view or a thread is about: what we wrote into it when we sent it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from handraise.model.json_values import Json, canonical_json, text_problem
+from handraise.model.questions import Draft
+
+EVENT = "handraise_question"
+"""The name of what a message carries besides its blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A question, and whatever else belongs to what was pressed."""
+
+    workspace: str
+    question_id: str
+    extra: Json = None
+
+
+def place_text(question: Draft, extra: Json = None) -> str:
+    """A place as it is written into something that can be pressed."""
+    what = [question.workspace, question.id]
+    return canonical_json(what if extra is None else [*what, extra])
+
+
+def read_place(text: object) -> Place | None:
+    """The place in what Slack sent back, or None where it is none of ours."""
+    try:
+        read = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    match read:
+        case [str(workspace), str(question_id), *rest] if len(rest) <= 1:
+            if text_problem(workspace) or text_problem(question_id):
+                return None
+            return Place(workspace, question_id, rest[0] if rest else None)
+        case _:
+            return None
+
+
+def metadata_of(question: Draft) -> Json:
+    """What a message carries so that a reply in its thread finds its question."""
+    return {
+        "event_type": EVENT,
+        "event_payload": {"workspace": question.workspace, "question": question.id},
+    }
+
+
+def read_metadata(metadata: object) -> Place | None:
+    """The place in what a message carries, or None where it carries none of ours."""
+    match metadata:
+        case {
+            "event_type": "handraise_question",
+            "event_payload": {"workspace": str(workspace), "question": str(question_id)},
+        }:
+            if text_problem(workspace) or text_problem(question_id):
+                return None
+            return Place(workspace, question_id)
+        case _:
+            return None

@@ -1,0 +1,30 @@
+"""Subscriptions to web push, for whoever does not need the extra that sends them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+from handraise.model.json_values import Json
+from handraise.ports.channel import Channel
+
+NAME = "webpush"
+
+
+class PushChannel(Channel, Protocol):
+    """Web push, as far as browsers see it."""
+
+    @property
+    def public_key(self) -> str:
+        """What a browser needs to subscribe, in base64url."""
+        ...
+
+    def accepts(self, to: Json) -> bool:
+        """Whether a browser has made this, so that it can be encrypted for."""
+        ...
+
+
+def subscription_id(to: Json) -> str:
+    """The id of the address that a subscription is."""
+    endpoint = to.get("endpoint") if isinstance(to, dict) else ""
+    return hashlib.sha256(str(endpoint).encode()).hexdigest()[:32]

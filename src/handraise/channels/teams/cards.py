@@ -1,0 +1,316 @@
+"""Questions as cards: what is asked, by whom, and how to answer; then how it ended.
+
+A card is made from what never changes about a question, so that it is the same however often it is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from handraise.channels import wording
+from handraise.channels.teams.elements import (
+    MOST_BUTTONS,
+    Element,
+    button,
+    card,
+    fits,
+    is_plain,
+    line,
+    link,
+    literal,
+    name,
+    ours,
+    row,
+    small,
+    theirs,
+    words,
+)
+from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, parts_of
+from handraise.channels.teams.places import place_of
+from handraise.model.checking import decision_of
+from handraise.model.deliveries import Reason
+from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Answered
+from handraise.model.questions import Draft, Question
+from handraise.model.visible import visible, visible_line
+from handraise.ports.channel import Message, Notice
+
+_PROMPTS = (4_000, 800, 200)
+"""How much of a prompt is shown where there is room for all else, for some, and for hardly anything."""
+_AFTERWARDS = 600
+_EXCERPT = 120
+_COUNTS = (15, 8, 4, 1)
+_MOST_PARTS = 50
+_LARGEST = 20_000
+"""More characters of options than any card has room for."""
+_LONGEST_CHANGE = 2_000
+_HIGH = (
+    "An action of high risk is not decided here: Teams does not sign what people press. Open it in the inbox."
+)
+_TOO_LARGE = "This action is too large to be shown here in full, so it is decided in the inbox."
+_INBOX = "This is too large to be answered here. Open it in the inbox."
+
+
+def asking(question: Question, url: str, reason: Reason = "asked") -> Element:
+    """A question, with what can be pressed and filled in to answer it."""
+    return next(each for each in _candidates(question, url, reason) if fits(each))
+
+
+def bundled(notices: Sequence[Notice]) -> Element:
+    """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
+    return next(each for each in _lists(notices) if fits(each))
+
+
+def settled(question: Question, note: str | None = None) -> Element:
+    """How a question ended. Nothing can be pressed any more."""
+    return next(each for each in _endings(question, note) if fits(each))
+
+
+def summary_of(message: Message) -> str:
+    """What a notification says of a message."""
+    if len(message.notices) > 1:
+        return f"{len(message.notices)} questions wait for an answer"
+    question = message.notices[0].question
+    if question.outcome is not None:
+        return "A question has ended"
+    asker = wording.name_of(question.asker)
+    return (asker if is_plain(asker) else "An agent") + _asks(question)
+
+
+def can_be_decided(question: Question) -> bool:
+    """Whether a card about an approval has its action in full, so that it can be decided here."""
+    if not isinstance(question.form, Approval):
+        return True
+    # A link is short beside all the rest; this one is longer than any of ours.
+    likely = "https://" + "x" * 500
+    return (
+        question.form.risk != "high" and _approval(question, question.form, likely, "escalated") is not None
+    )
+
+
+def _asks(question: Draft) -> str:
+    return wording.heading_of(question)[len(wording.name_of(question.asker)) :]
+
+
+def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Element]:
+    """The card in full, then with less and less of it in Teams."""
+    form = question.form
+    if isinstance(form, Approval):
+        made = _approval(question, form, url, reason) if form.risk != "high" else None
+        if made is not None:
+            yield made
+        why = _HIGH if form.risk == "high" else _TOO_LARGE
+        for longest in _PROMPTS[:2]:
+            for action in (_action(form), ()) if wording.is_shown(form) else ((),):
+                tail = [*action, ours(wording.risk_of(form)), small(why)]
+                yield card([*_head(question, reason, longest), *tail], [link(url)])
+    else:
+        last = [button("Decline…", "decline", place_of(question, url)), link(url)]
+        for longest in _PROMPTS:
+            if _has_room(question):
+                head = _head(question, reason, longest)
+                yield card([*head, *_facts(question), *_answers(question, url)], last)
+        yield card([*_head(question, reason, _PROMPTS[1]), *_facts(question), small(_INBOX)], last)
+    yield card([*_head(question, reason, _PROMPTS[-1]), small(_INBOX)], [link(url)])
+
+
+def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
+    """Who asks, why somebody is told now, and what; cut where it is long."""
+    prompt, note = wording.prompt_of(question)
+    if len(prompt) > longest:
+        prompt = wording.shortened(prompt, longest)
+        note = f"This is the beginning; all {len(question.prompt)} characters are on the page."
+    why = wording.why_now(reason)
+    return [
+        line(name(wording.name_of(question.asker)), words(_asks(question), weight="Bolder")),
+        *([ours(why)] if why else ()),
+        theirs(line(words(prompt))),
+        *([small(note)] if note else ()),
+    ]
+
+
+def _facts(question: Question) -> list[Element]:
+    return [small(each) for each in wording.facts_of(question)]
+
+
+def _has_room(question: Question) -> bool:
+    """Whether it is worth a try to put all of a form into a card."""
+    parts = parts_of(question.form)
+    options = [
+        each for part in parts if isinstance(part.form, Choice | MultiChoice) for each in part.form.options
+    ]
+    length = sum(len(each.label) + len(each.description or "") for each in options)
+    return len(parts) <= _MOST_PARTS and length <= _LARGEST
+
+
+def _answers(question: Question, url: str) -> Iterator[Element]:
+    """What can be filled in and pressed."""
+    form = question.form
+    match form:
+        case Confirm():
+            yield row(
+                [
+                    button("Yes", "yes", place_of(question, url)),
+                    button("No", "no", place_of(question, url)),
+                ]
+            )
+        case Choice(options=options, allow_other=False) if len(options) < MOST_BUTTONS:
+            yield from list_of(options)
+            yield row(
+                [
+                    button(label, "option", place_of(question, url, n=number))
+                    for number, label in enumerate(labels_of(options))
+                ]
+            )
+        case Choice() | MultiChoice() | Open() | Form():
+            for part in parts_of(form):
+                yield from inputs_of(part)
+            yield row([button("Send", "send", place_of(question, url), inputs=True)])
+
+
+def _action(form: Approval) -> Sequence[Element]:
+    """The frozen action in full."""
+    tool, rows = wording.action_of(form)
+    shown = [line(words(tool, fontType="Monospace", weight="Bolder"))]
+    for each in rows:
+        text = each.text or ""
+        shown.append(
+            literal(f"{each.name}:\n{text}" if each.verbatim or "\n" in text else f"{each.name}: {text}")
+        )
+    return [ours("What will be executed", weight="Bolder"), theirs(*shown)]
+
+
+def _approval(question: Question, form: Approval, url: str, reason: Reason) -> Element | None:
+    """An approval with its action in full, or None where that does not fit. What is approved is named by its digest."""
+    if not wording.is_shown(form):
+        return None
+    place = place_of(question, url, digest=form.digest)
+    buttons = [
+        button("Approve…", "approve", place),
+        button("Deny", "deny", place),
+        button("Deny with a reason…", "reason", place),
+    ]
+    if parts_of(form):
+        buttons.append(button("Change and approve…", "change", place))
+    tail = [*_action(form), ours(wording.risk_of(form)), *_facts(question), row(buttons)]
+    for longest in _PROMPTS:
+        made = card([*_head(question, reason, longest), *tail], [link(url)])
+        if fits(made):
+            return made
+    return None
+
+
+def sure_card(question: Question, url: str, asked: str, yes: str, verb: str, **data: Json) -> Element:
+    """What is asked once more before something is sent."""
+    return _step(question, url, [ours(asked)], button(yes, verb, place_of(question, url, sure=True, **data)))
+
+
+def approve_card(question: Question, form: Approval, url: str) -> Element:
+    """What is asked once more before an action is approved: the action stands in it again."""
+    made = _step(
+        question,
+        url,
+        [*_action(form), ours("It is executed just as it stands here.")],
+        button("Approve", "approved", place_of(question, url, digest=form.digest)),
+    )
+    return made if fits(made) else told_card(question, url, _TOO_LARGE)
+
+
+def reason_card(question: Question, url: str, title: str, verb: str, **data: Json) -> Element:
+    """Asks why not, which may be left empty."""
+    why = {"type": "Input.Text", "id": "reason", "label": "Why not? The agent is told.", "isMultiline": True}
+    place = place_of(question, url, **data)
+    return _step(question, url, [why], button(title, verb, place, inputs=True))
+
+
+def change_card(question: Question, form: Approval, url: str) -> Element:
+    """Takes changes to an action's arguments; what was changed is shown before it is approved."""
+    inputs = [each for part in parts_of(form) for each in inputs_of(part)]
+    shown = button("Show the difference", "changed", place_of(question, url, digest=form.digest), inputs=True)
+    made = _step(question, url, inputs, shown)
+    return (
+        made
+        if fits(made)
+        else told_card(question, url, "Change it in the inbox: there is too much for here.")
+    )
+
+
+def difference_card(
+    question: Question, form: Approval, url: str, approved: dict[str, Json], arguments: dict[str, Json]
+) -> Element:
+    """What would be approved and how it differs."""
+    changes = difference(form.action.arguments, arguments)
+    shown = theirs(literal(changes)) if changes else ours("You changed nothing.")
+    heading = line(words("What changes in "), name(form.action.tool))
+    yes = button("Approve with these changes", "approved", place_of(question, url, **approved))
+    made = _step(question, url, [heading, shown], yes)
+    return (
+        made
+        if fits(made)
+        else told_card(question, url, "Change it in the inbox: that is too much to be shown here.")
+    )
+
+
+def told_card(question: Question, url: str, text: str) -> Element:
+    """Says one thing, and leads back to the question."""
+    return card([ours(text)], [button("Back", "show", place_of(question, url)), link(url)])
+
+
+def difference(before: dict[str, Json], after: dict[str, Json]) -> str:
+    """What was changed in some arguments."""
+    lines: list[str] = []
+    for key in dict.fromkeys((*before, *after)):
+        if before.get(key) != after.get(key):
+            for sign, value in (("-", before.get(key)), ("+", after.get(key))):
+                lines.append(f"{sign} {visible_line(key)}: {visible(json.dumps(value, ensure_ascii=False))}")
+    return "\n".join(lines)
+
+
+def _step(question: Question, url: str, body: Sequence[Element], yes: Element) -> Element:
+    """One of several steps to an answer, and the way back."""
+    about = _head(question, "asked", _EXCERPT)[:2]
+    return card([*about, *body, row([yes, button("Back", "show", place_of(question, url))])], [link(url)])
+
+
+def _endings(question: Question, note: str | None) -> Iterator[Element]:
+    first = [ours(note)] if note else []
+    ended, told = wording.ending_of(question, "")
+    at = getattr(question.outcome, "at", None)
+    when = "" if at is None else f", {wording.moment(at)}"
+    end = [
+        ours(f"{ended}{when}.", weight="Bolder"),
+        *([theirs(*(line(words(each), spacing="Small") for each in told))] if told else ()),
+        *_changes(question),
+    ]
+    asked = line(words("Asked by "), name(wording.name_of(question.asker)))
+    prompt = wording.prompt_of(question)[0]
+    for longest in (_AFTERWARDS, _EXCERPT):
+        cut = theirs(line(words(wording.shortened(prompt, longest), isSubtle=True)))
+        yield card([*first, asked, cut, *end])
+    yield card([*first, asked, ours(f"{wording.shortened(ended, 200)}{when}.", weight="Bolder")])
+
+
+def _changes(question: Question) -> Iterator[Element]:
+    """What was changed in the arguments of an action that was approved."""
+    match question:
+        case Question(form=Approval() as form, outcome=Answered(value={"arguments": dict()} as value)):
+            changes = difference(form.action.arguments, decision_of(form, value).action.arguments)
+            yield theirs(literal(wording.shortened(changes, _LONGEST_CHANGE)))
+
+
+def _lists(notices: Sequence[Notice]) -> Iterator[Element]:
+    for count in _COUNTS:
+        body = [ours(f"{len(notices)} questions wait for an answer", weight="Bolder")]
+        for notice in notices[:count]:
+            question = notice.question
+            excerpt = wording.shortened(visible_line(question.prompt[: _EXCERPT + 1]), _EXCERPT)
+            body += [
+                line(name(wording.name_of(question.asker)), words(_asks(question))),
+                theirs(line(words(excerpt))),
+                row([link(notice.link)]),
+            ]
+        if len(notices) > count:
+            body.append(small(f"And {len(notices) - count} more, in the inbox."))
+        yield card(body)

@@ -1,0 +1,359 @@
+"""Questions as messages: what is asked, by whom, and what can be pressed; then how it ended.
+
+A message is made from what never changes about a question, so that it is the same however often it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from handraise.channels.telegram.places import Places
+from handraise.channels.telegram.texts import Piece, Text, bold, box, code, composed, cut, link, mention, ours
+from handraise.channels.wording import (
+    Row,
+    action_of,
+    ending_of,
+    facts_of,
+    heading_of,
+    how_to_reply,
+    is_shown,
+    name_of,
+    prompt_of,
+    risk_of,
+    rows_of,
+    shortened,
+    why_now,
+)
+from handraise.model.deliveries import Reason
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice
+from handraise.model.questions import Question
+from handraise.model.visible import visible_line
+from handraise.ports.channel import Message, Notice
+
+Keyboard: TypeAlias = list[list[dict[str, str]]]
+"""Rows of buttons."""
+
+_LONGEST_LABEL, _MOST_LABELS = 24, 8
+"""What a button shows on a telephone; and how many such buttons there are before they go by number."""
+_IN_A_ROW = 5
+_EXCERPT = 200
+_LONGEST_LINK = 200
+"""No link of ours is longer, but for the place behind it."""
+_AFTERWARDS = 500
+_LONGEST_ANSWER = 1_200
+_COUNTS = (15, 10, 6, 3, 1)
+_PAGE = "Open the page"
+_MORE_IN_MESSAGE = {"w": "Answer…", "t": "Other…", "r": "Decline with a reason…", "e": "Deny with a reason…"}
+"""The deeds for which somebody must write something, as buttons."""
+_TOO_LARGE = "It is too large to be shown here in full, so it is decided on the page."
+_HIGH = "An action of high risk is decided on the page, where you are signed in, or in the terminal."
+_NOT_HERE = "There is too much to choose from or to fill in for a message: that is on the page."
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How much of a question is in its message: so much of the prompt; and of the rest all or nothing."""
+
+    prompt: int
+    is_full: bool
+
+
+_LEVELS = (Level(3_500, True), Level(1_500, True), Level(600, True), Level(3_000, False), Level(600, False))
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A message, and what can be pressed in it or must be replied to it."""
+
+    text: Text = field(repr=False)
+    markup: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The same as a part of a request."""
+        return self.text.body | ({} if self.markup is None else {"reply_markup": self.markup})
+
+
+def asking(notice: Notice, places: Places, *, room: bool) -> Rendered:
+    """A question, with what can be pressed to answer it. In a `room` people talk: replies are no answers there."""
+    question = notice.question
+    where = link(places.link(notice.link, question), _PAGE)
+    text = composed(_asking(question, notice.reason, where, _level(question), room=room))
+    rows = keyboard(question, places)
+    return Rendered(text, {"inline_keyboard": rows} if rows else None)
+
+
+def bundled(message: Message) -> Rendered:
+    """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
+    texts = (composed(_bundle(message.notices, count)) for count in _COUNTS)
+    return Rendered(next(each for each in texts if each.fits))
+
+
+def settled(question: Question, url: str, places: Places) -> Rendered:
+    """How a question ended. Nothing can be pressed any more."""
+    where = link(places.link(url, question), _PAGE)
+    form = question.form
+    if isinstance(form, Approval) and is_shown(form):
+        text = composed(_settled(question, where, action=form))
+        if text.fits:
+            return Rendered(text)
+    return Rendered(composed(_settled(question, where, action=None)))
+
+
+def prompting(
+    question: Question,
+    url: str,
+    places: Places,
+    deed: str,
+    *,
+    user: int,
+    name: str | None,
+    problem: Sequence[Piece],
+) -> Rendered:
+    """A message that one person is to reply to. In a room it says their name, and asks nobody else."""
+    whose = () if name is None else (mention(user, name), ours(", "))
+    pieces = [
+        *problem,
+        *whose,
+        *_heading(question),
+        box(shortened(question.prompt, _EXCERPT)),
+        ours("\nReply to this message"),
+        *_wanted(question.form, deed),
+        ours(" "),
+        link(places.link(url, question, deed, user), _PAGE),
+    ]
+    placeholder = {"w": "Your answer", "t": "Your own answer"}.get(deed, "The reason")
+    markup = {"force_reply": True, "input_field_placeholder": placeholder, "selective": name is not None}
+    return Rendered(composed(pieces), markup)
+
+
+def keyboard(question: Question, places: Places) -> Keyboard:
+    """What can be pressed in the message of a question."""
+    answers = list(_answers(question, places)) if can_be_answered(question) else []
+    return [*answers, [_button(question, places, "Decline…", "x")]]
+
+
+def once_more(question: Question, places: Places, deed: str, number: int) -> Keyboard:
+    """What is asked before a press counts."""
+    back = [_button(question, places, "Go back", "b")]
+    if deed == "x":
+        reason = [_button(question, places, _MORE_IN_MESSAGE["r"], "r")]
+        return [[_button(question, places, "Yes, decline", "X")], reason, back]
+    return [[_button(question, places, _meaning(question, deed, number), deed.upper(), number)], back]
+
+
+def can_be_answered(question: Question) -> bool:
+    """Whether a message has all that an answer needs; else it is answered on the page."""
+    form = question.form
+    risky = isinstance(form, Approval) and form.risk == "high"
+    return not risky and (_level(question).is_full or _is_short(form))
+
+
+def said(text: str) -> list[Piece]:
+    """What a person is told; what stands behind a colon may be somebody else's words."""
+    before, colon, theirs = text.partition(": ")
+    return [ours(before + colon), *([code(cut(theirs, 1_000))] if colon else [])]
+
+
+def _level(question: Question) -> Level:
+    """The most that fits, whatever the reason and the link."""
+    form = question.form
+    for each in _LEVELS:
+        if each.is_full and isinstance(form, Approval) and not is_shown(form):
+            continue
+        # The place behind a link is written out where the link is.
+        room = ours("x" * (_LONGEST_LINK + len(_PLACES.link("", question))))
+        if composed(_asking(question, "escalated", room, each, room=False)).fits:
+            return each
+    return _LEVELS[-1]
+
+
+_PLACES = Places("")
+"""Only to know how long a place is."""
+
+
+def _asking(question: Question, reason: Reason, where: Piece, level: Level, *, room: bool) -> Iterator[Piece]:
+    form = question.form
+    if why := why_now(reason):
+        yield ours(f"{why}\n")
+    yield from _heading(question)
+    prompt, note = prompt_of(question, longest=level.prompt)
+    yield from (box(prompt), ours("\n"))
+    if note:
+        yield ours(f"{note}\n")
+    if isinstance(form, Approval):
+        yield from _action(form, is_full=level.is_full)
+    elif level.is_full:
+        yield from _rows(form)
+    elif not _is_short(form):
+        yield ours(f"{_NOT_HERE}\n")
+    for fact in facts_of(question):
+        yield ours(f"{fact}\n")
+    yield where
+    risky = isinstance(form, Approval) and form.risk == "high"
+    if not room and not risky and (level.is_full or _is_short(form)):
+        yield ours("\nOr reply to this message")
+        yield from _wanted(form, "w")
+
+
+def _heading(question: Question, did: str | None = None) -> Iterator[Piece]:
+    name = name_of(question.asker)
+    yield code(name)
+    yield bold(f" {did}:" if did else f"{heading_of(question)[len(name) :]}:")
+    yield ours("\n")
+
+
+def _rows(form: AnyForm) -> Iterator[Piece]:
+    rows, more = rows_of(form)
+    if isinstance(form, Choice) and _labels(form) is not None:
+        return
+    if rows:
+        numbered = isinstance(form, (Choice, MultiChoice))
+        yield box("\n".join(_line(row, place if numbered else None) for place, row in enumerate(rows, 1)))
+        yield ours("\n")
+    if more:
+        yield ours(f"{more}\n")
+
+
+def _line(row: Row, number: int | None) -> str:
+    text = f"{row.name}: {row.text}" if row.text else row.name
+    return text if number is None else f"{number}. {text}"
+
+
+def _action(form: Approval, *, is_full: bool) -> Iterator[Piece]:
+    """The frozen action in full, and how much harm it could do."""
+    if not is_full:
+        yield from (bold(risk_of(form)), ours(f"\n{_TOO_LARGE}\n"))
+        return
+    tool, rows = action_of(form)
+    yield from (ours("This is what will be executed: "), code(tool), ours("\n"))
+    if rows:
+        yield from (box("\n".join(_argument(row) for row in rows)), ours("\n"))
+    yield from (bold(risk_of(form)) if form.risk == "high" else ours(risk_of(form)), ours("\n"))
+    if form.risk == "high":
+        yield ours(f"{_HIGH}\n")
+
+
+def _argument(row: Row) -> str:
+    text = row.text or ""
+    if "\n" not in text and not row.verbatim:
+        return f"{row.name}: {text}"
+    # Every line has an edge, so that none looks like another argument.
+    lines = "\n".join(f"│ {line}" for line in text.split("\n"))
+    return f"{row.name}{' (text)' if row.verbatim else ''}:\n{lines}"
+
+
+def _wanted(form: AnyForm, deed: str) -> Iterator[Piece]:
+    """What a reply must look like."""
+    match deed:
+        case "t":
+            yield ours(" with your own answer.")
+        case "r":
+            yield ours(" with the reason why you decline.")
+        case "e":
+            yield ours(" with the reason why you deny it.")
+        case _:
+            how = how_to_reply(form)
+            before, quote, rest = how.partition("“")
+            theirs, end, after = rest.rpartition("”")
+            if isinstance(form, Form) and quote and end:
+                yield from (ours(f": {before}"), code(theirs), ours(after))
+            else:
+                yield ours(f": {how}")
+
+
+def _answers(question: Question, places: Places) -> Iterator[list[dict[str, str]]]:
+    form = question.form
+    match form:
+        case Confirm():
+            yield [_choosing(question, places, "Yes", "y"), _choosing(question, places, "No", "n")]
+        case Choice() if (labels := _labels(form)) is not None:
+            for number, label in enumerate(labels):
+                yield [_choosing(question, places, label, "o", number)]
+        case Choice() if rows_of(form)[1] is None:
+            numbers = range(len(form.options))
+            for start in numbers[::_IN_A_ROW]:
+                yield [
+                    _choosing(question, places, str(number + 1), "o", number)
+                    for number in numbers[start : start + _IN_A_ROW]
+                ]
+        case Approval():
+            yield [_button(question, places, "Approve…", "a"), _choosing(question, places, "Deny", "d")]
+            yield [_button(question, places, _MORE_IN_MESSAGE["e"], "e")]
+        case _:
+            yield [_button(question, places, _MORE_IN_MESSAGE["w"], "w")]
+    if isinstance(form, Choice) and form.allow_other:
+        yield [_button(question, places, _MORE_IN_MESSAGE["t"], "t")]
+
+
+def _choosing(question: Question, places: Places, label: str, deed: str, number: int = 0) -> dict[str, str]:
+    """A button that answers; where there would be time to undo it, it asks once more."""
+    return _button(question, places, label, deed if question.undo_for else deed.upper(), number)
+
+
+def _button(question: Question, places: Places, label: str, deed: str, number: int = 0) -> dict[str, str]:
+    return {"text": label, "callback_data": places.data(question, deed, number)}
+
+
+def _labels(form: Choice) -> list[str] | None:
+    """The options as buttons show them in full, or None where they cannot: then they go by their number."""
+    labels = [visible_line(each.label).strip() or "…" for each in form.options]
+    short = all(cut(each, _LONGEST_LABEL) == each for each in labels)
+    plain = not any(each.description for each in form.options)
+    return labels if short and plain and len(labels) <= _MOST_LABELS else None
+
+
+def _is_short(form: AnyForm) -> bool:
+    """Whether an answer needs nothing to be listed in the message."""
+    return not isinstance(form, (Approval, MultiChoice, Form)) and not (
+        isinstance(form, Choice) and _labels(form) is None
+    )
+
+
+def _meaning(question: Question, deed: str, number: int) -> str:
+    match question.form, deed:
+        case Choice(options=options), "o" if number < len(options):
+            return f"Send “{cut(visible_line(options[number].label).strip() or '…', _LONGEST_LABEL)}”"
+        case _:
+            return {"y": "Send “Yes”", "n": "Send “No”", "a": "Yes, approve", "d": "Yes, deny"}.get(
+                deed, "Send"
+            )
+
+
+def _settled(question: Question, where: Piece, *, action: Approval | None) -> Iterator[Piece]:
+    yield from _heading(question, "asked")
+    prompt, _ = prompt_of(question, longest=_AFTERWARDS)
+    yield from (box(prompt), ours("\n"))
+    if action is not None:
+        tool, rows = action_of(action)
+        yield from (code(tool), ours("\n"))
+        if rows:
+            yield from (box("\n".join(_argument(row) for row in rows)), ours("\n"))
+    how, theirs = ending_of(question, "")
+    yield from _with_name(how, name_of(getattr(question.outcome, "by", None) or ""))
+    yield ours(":\n" if theirs else ".\n")
+    if theirs:
+        yield from (box(cut("\n".join(theirs), _LONGEST_ANSWER)), ours("\n"))
+    yield where
+
+
+def _with_name(sentence: str, name: str) -> Iterator[Piece]:
+    """A sentence of ours with somebody's name at its end, or nearly there."""
+    for end in ("", " gave before"):
+        if name and sentence.endswith(name + end):
+            yield from (bold(sentence[: -len(name + end)]), code(name), bold(end))
+            return
+    yield bold(sentence)
+
+
+def _bundle(notices: Sequence[Notice], count: int) -> Iterator[Piece]:
+    yield from (bold(f"{len(notices)} questions wait for an answer"), ours("\n"))
+    for notice in notices[:count]:
+        yield ours("\n")
+        yield from _heading(notice.question)
+        yield from (box(shortened(notice.question.prompt, _EXCERPT)), ours("\n"))
+        yield from (link(notice.link, _PAGE), ours("\n"))
+    if len(notices) > count:
+        yield ours(f"\nAnd {len(notices) - count} more, in the inbox.")

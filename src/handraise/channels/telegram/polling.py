@@ -1,0 +1,148 @@
+"""Long polling: we ask Telegram for what people did, so that Telegram need not reach us.
+
+Telegram lets one process ask at a time, and sends away whoever asked before with a 409. That one stands by, and looks
+now and then whether something lies there that nobody fetches: then it is its turn again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from handraise.channels.telegram.api import BotApi, Refused
+from handraise.channels.telegram.incoming import Garbled
+from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
+from handraise.ports.channel import NotSent
+
+_log = logging.getLogger(__name__)
+
+Take: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
+"""Does what an update says; raises a desk's error where it should come again."""
+
+WANTED = ["message", "callback_query"]
+"""The kinds of update that we ask for."""
+_LONG = 50
+"""For how many seconds Telegram keeps us waiting where there is nothing."""
+_SLACK = 15.0
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+_STAND_BY = 10.0
+_MOST_LOOKS = 60
+_CONFLICT = 409
+
+
+class Poller:
+    """Asks for updates, and has each done before it is forgotten at Telegram."""
+
+    def __init__(self, api: BotApi, take: Take) -> None:
+        self._api = api
+        self._take = take
+        self._offset = 0
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Ask until cancelled. What is under way then comes again: the same update twice is one answer."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                updates = await self._updates(_LONG)
+            except Refused as refused:
+                if refused.code != _CONFLICT:
+                    await self._pause(refused)
+                elif "webhook" in refused.why.lower():
+                    _log.warning(
+                        "Telegram sends what people answer to a webhook of this bot; delete that, "
+                        "or set HANDRAISE_TELEGRAM_WEBHOOK_SECRET"
+                    )
+                    await asyncio.sleep(_LONGEST_PAUSE)
+                else:
+                    await self._stand_by()
+            except NotSent as failed:
+                await self._pause(failed)
+            else:
+                await self._do(updates)
+                if not updates and loop.time() - began < _FIRST_PAUSE:
+                    # Whatever says at once that there is nothing is not asked without a breath.
+                    await asyncio.sleep(_FIRST_PAUSE)
+
+    async def _updates(self, wait: int) -> Sequence[Any]:
+        body = {"offset": self._offset, "timeout": wait, "allowed_updates": WANTED}
+        found = await self._api.call("getUpdates", body, within=wait + _SLACK)
+        return found if isinstance(found, list) else []
+
+    async def _do(self, updates: Sequence[Any]) -> None:
+        """Do these at once, and go on behind them; what could not be done comes again, with all behind it."""
+        everybody: dict[object, dict[int, Mapping[str, Any]]] = {}
+        for each in updates:
+            if (number := _number(each)) is not None:
+                everybody.setdefault(_sender(each), {})[number] = each
+        failed = await asyncio.gather(*map(self._do_one_by_one, everybody.values()))
+        if again := [number for number in failed if number is not None]:
+            self._offset = min(again)
+            await self._pause(None)
+            return
+        self._failures = 0
+        if everybody:
+            self._offset = max(max(each) for each in everybody.values()) + 1
+
+    async def _do_one_by_one(self, updates: Mapping[int, Mapping[str, Any]]) -> int | None:
+        """Do what one person did, in order, up to what must come again; that one's number, if there is one."""
+        for number, update in updates.items():
+            if not await self._one(update):
+                return number
+        return None
+
+    async def _one(self, update: Mapping[str, Any]) -> bool:
+        try:
+            await self._take(update)
+        except RequestConflict:
+            # Another process is at it. If it fails, it comes to us again.
+            return False
+        except (StoreUnavailable, DeskClosed) as error:
+            _log.warning("something from Telegram could not be done yet (%s)", type(error).__name__)
+            return False
+        except Garbled:
+            _log.warning("something from Telegram made no sense")
+        except Exception as error:  # noqa: BLE001 -- whatever is in one update, the next one counts
+            _log.error("something from Telegram could not be done: %s", type(error).__name__)
+        return True
+
+    async def _stand_by(self) -> None:
+        """Leave it to the other process, until something has lain there for two looks: they end nobody's long poll."""
+        _log.info("another process asks Telegram for what people answer; this one stands by")
+        lay: int | None = None
+        for _ in range(_MOST_LOOKS):
+            await asyncio.sleep(_STAND_BY * random.uniform(0.5, 1.5))  # noqa: S311 -- only to spread them
+            try:
+                lies = next(map(_number, await self._updates(0)), None)
+            except NotSent:
+                continue
+            if lies is not None and lies == lay:
+                return
+            lay = lies
+
+    async def _pause(self, failed: NotSent | None) -> None:
+        """Wait ever longer, and as long as Telegram says."""
+        if failed is not None:
+            _log.warning("Telegram gives no updates (%s); trying again", failed)
+        after = failed.after.total_seconds() if failed is not None and failed.after else 0.0
+        pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311
+        self._failures = min(self._failures + 1, 10)
+        await asyncio.sleep(max(pause, after))
+
+
+def _sender(update: Mapping[str, Any]) -> object:
+    """Whoever did something; None, too, is somebody."""
+    what = update.get("callback_query") or update.get("message")
+    sender = what.get("from") if isinstance(what, dict) else None
+    number = sender.get("id") if isinstance(sender, dict) else None
+    return number if isinstance(number, int) else None
+
+
+def _number(update: object) -> int | None:
+    number = update.get("update_id") if isinstance(update, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None

@@ -1,0 +1,342 @@
+"""Webhooks: a system of the operator's is told of questions, and gives answers for the person whose address it is.
+
+An address is `{"url": "https://…", "secret": "whsec_…"}`, with a `previous_secret` while the secret is being changed.
+Both ways are signed as Standard Webhooks says. What is sent is a CloudEvent.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pydantic
+
+from handraise.channels.outward import (
+    URL,
+    IPNetwork,
+    Outward,
+    asked_to_wait,
+    open_outward,
+    place_of,
+    read_url,
+)
+from handraise.channels.replies import Replies, Reply, Said
+from handraise.model.json_values import Json
+from handraise.model.questions import Question
+from handraise.ports.channel import Message, NotSent, Response
+from handraise.wire.records import QuestionRecord
+
+_TYPE = "dev.handraise.question."
+_ONE, _SEVERAL = "application/cloudevents+json", "application/cloudevents-batch+json"
+_NEVER_CHANGES = frozenset(
+    {
+        "id",
+        "workspace",
+        "asker",
+        "prompt",
+        "form",
+        "context",
+        "key",
+        "conversation",
+        "tool_call",
+        "recipients",
+    }
+    | {"need", "veto", "max_attempts", "undo_for", "timeline", "asked_at", "expires_at"}
+)
+"""What of a question is the same however often it is told."""
+_AT_THE_END = frozenset({"status", "votes", "outcome"})
+
+_PATIENCE, _A_WHILE = timedelta(days=3), timedelta(hours=1)
+_YES, _ELSEWHERE = range(200, 300), range(300, 400)
+_GONE, _BUSY, _SERVER_FAULTS = 410, (408, 425, 429, 503), 500
+
+_SECRET = "whsec_"  # noqa: S105 -- how they all begin
+_SECRET_BYTES = range(24, 65)
+_ID = re.compile(r"[!-\-/-~]{1,200}")
+"""Visible and without a full stop, which parts what is signed."""
+_MOMENT = re.compile(r"[0-9]{1,12}")
+_TOLERANCE = 300.0
+_MOST_SIGNATURES = 10
+_LARGEST = 65_536
+_STATUSES = {"taken": 200, "misfit": 422, "late": 409, "refused": 404}
+
+
+@asynccontextmanager
+async def open_webhook(replies: Replies, *, allowed: Sequence[IPNetwork] = ()) -> AsyncIterator[Webhook]:
+    """Webhooks to the public network, and to private ones that are allowed, for as long as this context lasts."""
+    async with open_outward(allowed) as outward:
+        yield Webhook(replies, outward, allowed)
+
+
+class Webhook:
+    """Tells systems of questions and takes what they answer. See `handraise.ports.channel`."""
+
+    name = "webhook"
+    private = False
+    patience = _PATIENCE
+
+    def __init__(
+        self,
+        replies: Replies,
+        outward: Outward,
+        allowed: Sequence[IPNetwork],
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._replies = replies
+        self._outward = outward
+        self._allowed = allowed
+        self._now = now
+
+    def lane(self, to: Json) -> str | None:
+        """The host and port."""
+        place = self._place(to)
+        return None if place is None else f"webhook {place_of(place.url)}"
+
+    def same_place(self, one: Json, other: Json) -> bool:
+        """Whether both have the same URL, and perhaps other secrets."""
+        places = [self._place(each) for each in (one, other)]
+        return None not in places and len({str(each.url) for each in places if each}) == 1
+
+    async def send(self, message: Message) -> Json:
+        """Tell a system of a question, or of several that waited."""
+        events: list[Json] = [
+            _event(
+                message,
+                each.question,
+                link=each.link,
+                id=each.delivery_id,
+                kind=each.reason,
+                at=message.at,
+                fields=_NEVER_CHANGES,
+            )
+            for each in message.notices
+        ]
+        if len(events) == 1:
+            return await self._post(message.to, message.id, events[0], _ONE)
+        return await self._post(message.to, message.id, events, _SEVERAL)
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        """Tell it how the question ended."""
+        del receipt
+        [notice] = message.notices
+        question, name = notice.question, f"{message.id}-settled"
+        if question.outcome is None:
+            raise NotSent("the question has not ended", again=False)
+        event = _event(
+            message,
+            question,
+            link=notice.link,
+            id=name,
+            kind="settled",
+            at=question.outcome.at,
+            fields=_NEVER_CHANGES | _AT_THE_END,
+        )
+        await self._post(message.to, name, event, _ONE)
+
+    async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
+        """Take an answer from the system at somebody's address; see `handraise.ports.channel.Receiver`."""
+        if not is_fresh(headers, now=self._now()):
+            return Response(status=401)
+        try:
+            given = _Given.model_validate_json(body if len(body) <= _LARGEST else b"")
+        except (pydantic.ValidationError, RecursionError):
+            return Response(status=400)
+        address = await self._replies.find_address(
+            given.workspace, self.name, given.address.recipient, given.address.id
+        )
+        place = None if address is None else self._place(address.to)
+        # One that is unknown costs as much time as one whose secret is another.
+        secrets = (b"",) if place is None else place.secrets
+        if not genuine(headers, body, secrets, now=self._now()) or place is None:
+            return Response(status=401)
+        said = await self._replies.take(
+            Reply(
+                workspace=given.workspace,
+                question_id=given.question,
+                channel=self.name,
+                identity=given.address.id,
+                recipient=given.address.recipient,
+                id=headers["webhook-id"],
+                evidence="webhook-signature",
+                value=given.value,
+                declines=given.decline,
+                reason=given.reason,
+            )
+        )
+        return _said(said)
+
+    async def _post(self, to: Json, name: str, content: Json, content_type: str) -> Json:
+        place = self._place(to)
+        if place is None:
+            raise NotSent("its address makes no sense any more", again=False)
+        body = json.dumps(content, separators=(",", ":")).encode()
+        headers = {
+            "content-type": f"{content_type}; charset=utf-8",
+            "user-agent": "handraise",
+            **signed(name, body, place.secrets, now=self._now()),
+        }
+        answered = await self._outward.post(place.url, headers=headers, content=body)
+        if answered.status not in _YES:
+            raise _refused(answered.status, answered.headers.get("retry-after"), self._now())
+        return {"status": answered.status}
+
+    def _place(self, to: Json) -> _Place | None:
+        try:
+            address = _To.model_validate(to)
+        except pydantic.ValidationError:
+            return None
+        url = read_url(address.url, self._allowed)
+        given = (address.secret, address.previous_secret)
+        secrets = [secret_bytes(each) for each in given if each is not None]
+        if url is None or None in secrets:
+            return None
+        return _Place(url, tuple(filter(None, secrets)))
+
+
+class _Place(NamedTuple):
+    """Where to send, and what to sign with: the present secret and, while it is being changed, the one before."""
+
+    url: URL
+    secrets: tuple[bytes, ...]
+
+
+class _Part(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class _To(_Part):
+    url: str
+    secret: str = pydantic.Field(repr=False)
+    previous_secret: str | None = pydantic.Field(default=None, repr=False)
+
+
+class _Where(_Part):
+    recipient: str
+    id: str
+
+
+class _Given(_Part):
+    """What a system says for the person whose address it is: a value, or that they decline."""
+
+    workspace: str
+    address: _Where
+    question: str
+    value: Any = None
+    decline: bool = False
+    reason: str | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _one_of_both(self) -> _Given:
+        if self.decline == ("value" in self.model_fields_set):
+            raise ValueError("expected either a value or decline")
+        if self.reason is not None and not self.decline:
+            raise ValueError("a reason goes with decline; that of a denial is in its value")
+        return self
+
+
+def signed(name: str, body: bytes, secrets: Sequence[bytes], *, now: float) -> dict[str, str]:
+    """The three headers of Standard Webhooks, with a signature for each secret.
+
+    By hand, for the reference library has one secret, and fails in several ways at what it cannot read.
+    """
+    moment = str(int(now))
+    signatures = (base64.b64encode(_signature(name, moment, body, each)).decode() for each in secrets)
+    return {
+        "webhook-id": name,
+        "webhook-timestamp": moment,
+        "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
+    }
+
+
+def is_fresh(headers: Mapping[str, str], *, now: float) -> bool:
+    """Whether a request says that it was made just now."""
+    name, moment = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    readable = _ID.fullmatch(name) and _MOMENT.fullmatch(moment)
+    return readable is not None and abs(now - int(moment)) <= _TOLERANCE
+
+
+def genuine(headers: Mapping[str, str], body: bytes, secrets: Sequence[bytes], *, now: float) -> bool:
+    """Whether a request was signed with one of these secrets, just now."""
+    if not is_fresh(headers, now=now):
+        return False
+    name, moment = headers["webhook-id"], headers["webhook-timestamp"]
+    expected = [base64.b64encode(_signature(name, moment, body, each)) for each in secrets]
+    given = headers.get("webhook-signature", "").split(" ")[:_MOST_SIGNATURES]
+    found = [
+        hmac.compare_digest(each.removeprefix("v1,").encode(), one)
+        for each in given
+        for one in expected
+        if each.startswith("v1,")
+    ]
+    return any(found)
+
+
+def secret_bytes(secret: str) -> bytes | None:
+    """The bytes of a `whsec_…`, or None where it is none, or one that could be guessed."""
+    if not secret.startswith(_SECRET):
+        return None
+    text = secret.removeprefix(_SECRET)
+    try:
+        found = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return found if len(found) in _SECRET_BYTES else None
+
+
+def _signature(name: str, moment: str, body: bytes, secret: bytes) -> bytes:
+    return hmac.new(secret, f"{name}.{moment}.".encode() + body, hashlib.sha256).digest()
+
+
+def _event(
+    message: Message,
+    question: Question,
+    *,
+    link: str,
+    id: str,  # noqa: A002 -- the word of CloudEvents
+    kind: str,
+    at: datetime,
+    fields: frozenset[str],
+) -> Json:
+    """A CloudEvent about a question; the same every time."""
+    record = QuestionRecord.of(question, with_state=False).model_dump(mode="json", include=set(fields))
+    return {
+        "specversion": "1.0",
+        "id": id,
+        "source": f"urn:handraise:workspace:{quote(question.workspace, safe='')}",
+        "type": f"{_TYPE}{kind}",
+        "subject": question.id,
+        "time": at.isoformat(),
+        "datacontenttype": "application/json",
+        "data": {"question": record, "recipient": message.recipient, "link": link},
+    }
+
+
+def _refused(status: int, retry_after: str | None, now: float) -> NotSent:
+    """What an answer other than yes means for another try."""
+    problem = f"it answered {status}"
+    if status == _GONE:
+        return NotSent(problem, again=False)
+    if status in _BUSY:
+        return NotSent(problem, after=asked_to_wait(retry_after, now))
+    if status >= _SERVER_FAULTS:
+        return NotSent(problem)
+    if status in _ELSEWHERE:
+        problem += ", and redirects are not followed"
+    return NotSent(problem, within=_A_WHILE)
+
+
+def _said(said: Said) -> Response:
+    status = _STATUSES[said.kind]
+    body = json.dumps({"kind": said.kind, "text": said.text}).encode()
+    return Response(status=status, body=body, content_type="application/json")

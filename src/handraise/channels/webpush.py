@@ -1,0 +1,181 @@
+"""Web push: a notification in a person's browser or on their phone that leads to the question.
+
+`pip install "handraise[push]"`. It says who asks and what for, never what is in the question, and is encrypted for the
+browser. Answers are given behind the link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from handraise.channels.outward import IPNetwork, Outward, asked_to_wait, open_outward, place_of, read_url
+from handraise.channels.subscriptions import NAME, subscription_id
+from handraise.model.errors import MissingExtra
+from handraise.model.forms import Approval
+from handraise.model.json_values import Json
+from handraise.model.visible import visible_line
+from handraise.ports import Outbox
+from handraise.ports.channel import Message, NotSent
+
+try:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+    from py_vapid import Vapid02  # type: ignore[import-untyped]  # it has none
+    from pywebpush import WebPusher  # type: ignore[import-untyped]  # it has none
+except ImportError as error:
+    raise MissingExtra("pywebpush", "push") from error
+
+_GONE = (404, 410)
+_BUSY = (429, 503)
+_FIRST_REFUSAL = 300
+_LONGEST_NAME = 60
+_KEPT_SECONDS = 86_400
+_SIGNED_FOR = 3_600
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Of the curve that browsers use."""
+
+
+@asynccontextmanager
+async def open_webpush(
+    outbox: Outbox, *, secret: bytes, contact: str, allowed: Sequence[IPNetwork] = ()
+) -> AsyncIterator[WebPush]:
+    """Web push for as long as this context lasts. Our key at the push services comes from the server's secret."""
+    async with open_outward(allowed) as outward:
+        yield WebPush(outward, outbox, key=signing_key(secret), contact=contact, allowed=allowed)
+
+
+class WebPush:
+    """Tells a person's browsers. `to` is what a browser gives out: its `endpoint` and `keys`."""
+
+    name = NAME
+    private = False
+    """The browser is signed in, or leads there: no link that answers needs to lie in a notification."""
+    patience = timedelta(hours=6)
+
+    def __init__(
+        self,
+        outward: Outward,
+        outbox: Outbox,
+        *,
+        key: ec.EllipticCurvePrivateKey,
+        contact: str,
+        allowed: Sequence[IPNetwork] = (),
+    ) -> None:
+        self._outward = outward
+        self._outbox = outbox
+        self._key = key
+        self._contact = contact
+        self._allowed = allowed
+
+    @property
+    def public_key(self) -> str:
+        """What a browser needs to subscribe, in base64url."""
+        point = self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        return base64.urlsafe_b64encode(point).rstrip(b"=").decode()
+
+    def lane(self, to: Json) -> str | None:
+        """The push service; see the port."""
+        url = self._endpoint(to)
+        keys = to.get("keys") if isinstance(to, dict) else None
+        shaped = isinstance(keys, dict) and all(
+            isinstance(keys.get(name), str) for name in ("p256dh", "auth")
+        )
+        return f"{NAME} {place_of(url)}" if url is not None and shaped else None
+
+    def accepts(self, to: Json) -> bool:
+        """Whether a browser has made this, so that it can be encrypted for."""
+        return self.lane(to) is not None and _encrypted(to, b"{}") is not None
+
+    async def send(self, message: Message) -> Json:
+        """Send a notification; see the port. One that is sent again takes the place of the first."""
+        url = self._endpoint(message.to)
+        content = None if url is None else await asyncio.to_thread(_encrypted, message.to, _payload(message))
+        if url is None or content is None:
+            raise NotSent("the subscription makes no sense", again=False)
+        answer = await self._outward.post(url, headers=self._headers(message, url), content=content)
+        if answer.status in _GONE:
+            await self._outbox.remove_address(
+                message.workspace, message.recipient, NAME, subscription_id(message.to)
+            )
+            raise NotSent("the browser has ended its subscription", again=False)
+        if answer.status >= _FIRST_REFUSAL:
+            again = answer.status in _BUSY or answer.status >= 500  # noqa: PLR2004 -- the service's own fault
+            raise NotSent(
+                f"the push service said {answer.status}",
+                again=again,
+                after=asked_to_wait(answer.headers.get("retry-after"), time.time()),
+            )
+        return None
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        """Leave it as it is: a second notification would only disturb, and a page that is open closes it."""
+
+    def _headers(self, message: Message, url: httpx2.URL) -> dict[str, str]:
+        parts = urlsplit(str(url))
+        claims: dict[str, Any] = {
+            "sub": self._contact,
+            "aud": f"{parts.scheme}://{parts.netloc}",
+            "exp": int(time.time()) + _SIGNED_FOR,
+        }
+        signed: Mapping[str, str] = Vapid02(private_key=self._key).sign(claims)
+        return {
+            **{name.lower(): text for name, text in signed.items()},
+            "content-type": "application/octet-stream",
+            "content-encoding": "aes128gcm",
+            "ttl": str(_KEPT_SECONDS),
+            "urgency": "high",
+            "topic": message.id[:32],
+        }
+
+    def _endpoint(self, to: Json) -> httpx2.URL | None:
+        return read_url(to.get("endpoint"), self._allowed) if isinstance(to, dict) else None
+
+
+def signing_key(secret: bytes) -> ec.EllipticCurvePrivateKey:
+    """Our key at the push services: the same wherever the server has the same secret."""
+    number = int.from_bytes(hmac.new(secret, b"web push", hashlib.sha512).digest())
+    return ec.derive_private_key(number % (_ORDER - 1) + 1, ec.SECP256R1())
+
+
+def _payload(message: Message) -> bytes:
+    first = message.notices[0]
+    if len(message.notices) > 1:
+        said = {
+            "title": f"{len(message.notices)} questions wait for you",
+            "body": "They are in your inbox.",
+            "url": "/",
+            "tag": "handraise",
+        }
+    else:
+        asker = visible_line(first.question.asker)[:_LONGEST_NAME]
+        approval = isinstance(first.question.form, Approval)
+        said = {
+            "title": f"{asker} asks for your approval" if approval else f"{asker} asks you something",
+            "body": "A reminder: it waits for you in your inbox."
+            if first.reason == "reminded"
+            else "It waits for you in your inbox.",
+            "url": f"/questions/{first.question.id}",
+            "tag": first.question.id,
+        }
+    return json.dumps(said).encode()
+
+
+def _encrypted(to: Json, payload: bytes) -> bytes | None:
+    """The payload as only the browser can read it; None where the subscription makes no sense."""
+    try:
+        body: bytes = WebPusher(to).encode(payload)["body"]
+    except Exception:  # noqa: BLE001 -- it raises whatever its base64 and curves do, and all of it means the same
+        return None
+    return body

@@ -1,0 +1,102 @@
+"""How a command ends: what could not be done is one sentence on stderr, and a code says what kind it is.
+
+1: not done, as it was asked for. 2: the command line cannot be read. 69: something is not available now, and
+trying again later may help. 78: something is set up wrongly, and trying again does not help.
+
+Commands that ask or wait say by their code how the question stands. Only a 0 is an answer to go on with: a no
+and a denial have a code of their own, so that no script takes one for a yes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import assert_never
+
+import pydantic
+from pydantic_settings import SettingsError
+
+from handraise.model.errors import (
+    HandraiseError,
+    MissingExtra,
+    SchemaMismatch,
+    StoreUnavailable,
+    TooManyRequests,
+    UnknownAddress,
+    UnsafeStore,
+)
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
+from handraise.model.questions import Question
+
+REFUSED = 1
+DECLINED = 3
+EXPIRED = 4
+WITHDRAWN = 5
+EXHAUSTED = 6
+STILL_PENDING = 7
+ANSWERED_NO = 8
+UNAVAILABLE = 69
+MISCONFIGURED = 78
+
+
+class CannotDo(Exception):
+    """The command cannot be done as it was asked for; the text says why and what to do."""
+
+
+EXPECTED = (CannotDo, HandraiseError, OSError, pydantic.ValidationError, SettingsError)
+"""What a command may raise; anything else is a fault of ours and keeps its traceback."""
+
+
+def ending(error: BaseException) -> tuple[str, int]:
+    """The sentence and the code with which a command ends."""
+    match error:
+        case pydantic.ValidationError():
+            return "\n".join(map(_setting_problem, error.errors())), MISCONFIGURED
+        case SettingsError():
+            name = re.search(r'field "(\w+)"', str(error))
+            return (
+                f"HANDRAISE_{name[1].upper() if name else '…'} cannot be used: it is not JSON.",
+                MISCONFIGURED,
+            )
+        case UnsafeStore() | SchemaMismatch() | UnknownAddress() | MissingExtra():
+            return str(error), MISCONFIGURED
+        case StoreUnavailable():
+            return f"{str(error).rstrip('.')}. Check HANDRAISE_URL, and that the store is there.", UNAVAILABLE
+        case TooManyRequests():
+            return str(error), UNAVAILABLE
+        case HandraiseError():
+            return str(error), REFUSED
+        case OSError(filename=str(path)):
+            return f"{path}: {error.strerror}. Check HANDRAISE_URL.", MISCONFIGURED
+        case OSError():
+            return error.strerror or str(error), UNAVAILABLE
+        case _:
+            return str(error), REFUSED
+
+
+def code_of(question: Question) -> int:
+    """The code that says how a question stands."""
+    match question.outcome:
+        case None:
+            return STILL_PENDING
+        case Answered(value=value):
+            decision = question.decision
+            refused = value is False if decision is None else not decision.approved
+            return ANSWERED_NO if refused else 0
+        case Declined():
+            return DECLINED
+        case Expired():
+            return EXPIRED
+        case Withdrawn():
+            return WITHDRAWN
+        case Exhausted():
+            return EXHAUSTED
+        case _:
+            assert_never(question.outcome)
+
+
+def _setting_problem(found: object) -> str:
+    """Which variable is wrong; what it was set to may be a secret, and is not said."""
+    details = found if isinstance(found, dict) else {}
+    name = "_".join(str(part) for part in details.get("loc", ())[:1]).upper()
+    why = str(details.get("msg", "it is not valid")).removeprefix("Value error, ")
+    return f"HANDRAISE_{name} cannot be used: {why}."

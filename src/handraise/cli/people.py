@@ -1,0 +1,188 @@
+"""`handraise people` and `handraise groups`: who answers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import pydantic
+import typer
+
+from handraise.cli.endings import CannotDo
+from handraise.cli.houses import Workspace, in_house
+from handraise.cli.showing import show_table, when
+from handraise.model.errors import NotEntitled
+from handraise.model.identities import Person, Role
+from handraise.model.json_values import text_problem
+from handraise.model.people import Responder, responder_of
+from handraise.model.visible import visible_line
+from handraise.server import House
+from handraise.server.issuing import issue_link, issue_question_link
+from handraise.server.mail_addresses import follow_email
+from handraise.wire.records import LinkRecord, QuestionLinkRecord
+from handraise.wire.requests import CreateQuestionLink, PutGroup, PutPerson
+
+app = typer.Typer(
+    help="People who answer, and how they come in.", no_args_is_help=True, rich_markup_mode=None
+)
+groups = typer.Typer(
+    help="Groups of people: a question to group:NAME is for all of them.", no_args_is_help=True
+)
+
+_BY = "command line"
+_PAGE = 500
+_ASKED = CreateQuestionLink()
+"""What a question link is like where nobody says otherwise."""
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Their name as a recipient of questions.")]
+
+
+@app.command()
+def add(
+    name: Name,
+    *,
+    email: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Their e-mail address: OIDC and e-mail find them by it."),
+    ] = None,
+    admin: Annotated[bool, typer.Option("--admin", help="They administer the workspace.")] = False,
+    workspace: Workspace = None,
+) -> None:
+    """Add somebody who may answer."""
+    _check_name(name)
+    try:
+        asked = PutPerson(name=name, email=email, role=Role.ADMIN if admin else Role.MEMBER)
+    except pydantic.ValidationError as error:
+        raise CannotDo(f"{email!r} is not an e-mail address.") from error
+
+    async def work(house: House) -> Person | None:
+        where = house.settings.workspace
+        if await house.directory.find_person(where, name) is not None:
+            raise CannotDo(f"There is somebody called {name!r} already.")
+        person = await house.directory.put_person(
+            where, name, name=asked.name, email=asked.email, role=asked.role
+        )
+        await follow_email(house, None, person)
+        return person
+
+    if in_house(work, workspace=workspace) is None:
+        raise CannotDo(f"{email} belongs to somebody else here.")
+    typer.echo(f"{visible_line(name)} is added. To let them in: handraise people link {visible_line(name)}")
+
+
+@app.command()
+def link(name: Name, *, workspace: Workspace = None) -> None:
+    """Make a link with which somebody signs in, once."""
+
+    async def work(house: House) -> LinkRecord | None:
+        if text_problem(name):
+            return None
+        return await issue_link(house, house.settings.workspace, person=name, purpose="sign-in")
+
+    made = in_house(work, workspace=workspace)
+    if made is None:
+        raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
+    typer.echo(
+        f"This link lets {visible_line(name)} in. It works once, until {when(made.expires_at)}.\n"
+        "Send it to them and to nobody else:\n"
+    )
+    typer.secho(made.url, bold=True)
+
+
+@app.command("question-link")
+def question_link(
+    name: Name,
+    question_id: Annotated[str, typer.Argument(metavar="QUESTION", help="The question's id.")],
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Make a link with which somebody answers one question, and can do nothing else."""
+
+    async def work(house: House) -> QuestionLinkRecord | None:
+        where = house.settings.workspace
+        question = await house.desk.at(where).get(question_id)
+        person = None if text_problem(name) else await house.directory.find_person(where, name)
+        if person is None:
+            return None
+        return await issue_question_link(
+            house,
+            question,
+            person,
+            channel=_ASKED.channel,
+            by=_BY,
+            lasts=timedelta(seconds=_ASKED.expires_in),
+        )
+
+    made = in_house(work, workspace=workspace)
+    if made is None:
+        raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
+    typer.echo(
+        f"With this link {visible_line(name)} answers that one question, until {when(made.expires_at)}.\n"
+        "Send it to them and to nobody else:\n"
+    )
+    typer.secho(made.url, bold=True)
+
+
+@app.command("list")
+def list_people(*, workspace: Workspace = None) -> None:
+    """List everybody, with their groups."""
+
+    async def work(house: House) -> list[Person]:
+        found: list[Person] = []
+        while page := await house.directory.people(
+            house.settings.workspace, after=found[-1].id if found else None, limit=_PAGE
+        ):
+            found += page
+        return found
+
+    people = in_house(work, workspace=workspace)
+    if not people:
+        typer.echo("There is nobody yet. Add somebody: handraise people add NAME")
+        return
+    show_table(
+        ["NAME", "ROLE", "E-MAIL", "GROUPS"],
+        [
+            [
+                each.id if each.name == each.id else f"{each.id} ({each.name})",
+                each.role,
+                each.email or "",
+                ", ".join(sorted(each.groups)),
+            ]
+            for each in people
+        ],
+    )
+
+
+@groups.command("set")
+def set_group(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The group's name, without group:")],
+    people: Annotated[
+        list[str] | None, typer.Argument(metavar="PERSON", help="All who belong to it.")
+    ] = None,
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Make these the people of a group, and nobody else. With nobody, the group is gone."""
+    names = PutGroup(people=tuple(people or ())).people
+    if text_problem(name):
+        raise CannotDo(f"No group can be called {name!r}.")
+
+    async def work(house: House) -> None:
+        where = house.settings.workspace
+        for each in names:
+            if text_problem(each) or await house.directory.find_person(where, each) is None:
+                raise CannotDo(f"There is nobody called {each!r} here. Add them: handraise people add NAME")
+        await house.directory.put_group(where, name, names)
+
+    in_house(work, workspace=workspace)
+    inside = ", ".join(map(visible_line, sorted(set(names))))
+    typer.echo(
+        f"group:{visible_line(name)} is {inside}." if names else f"group:{visible_line(name)} is gone."
+    )
+
+
+def _check_name(name: str) -> None:
+    try:
+        responder_of(Responder(name))
+    except NotEntitled as refusal:
+        raise CannotDo(f"Nobody can be called {name!r}: {refusal.reason}.") from None

@@ -1,0 +1,75 @@
+"""`handraise serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from handraise import __version__
+from handraise.cli.houses import settings_with
+from handraise.cli.showing import show_facts, when
+from handraise.cli.stores import without_secrets
+from handraise.model.visible import visible_line
+from handraise.server import running
+from handraise.server.observing.logs import configure_logs
+
+_log = logging.getLogger(__name__)
+
+
+def serve(
+    *,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; else 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65_535, help="The port; else 8765. With 0, a free one."),
+    ] = None,
+) -> None:
+    """Run the server.
+
+    Without any setting it works for you alone, on SQLite. HANDRAISE_URL=postgresql://… serves everybody, and
+    any number of servers may share one database. Every setting is an environment variable; see the reference.
+
+    Ctrl+C or SIGTERM stops it, and lets requests under way finish.
+    """
+    settings = settings_with(host=host, port=port)
+    configure_logs(settings)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(running.serve(settings, _show))
+
+
+def _show(listening: running.Listening) -> None:
+    """Say where it listens, what it promises, and how the first administrator comes in."""
+    settings = listening.settings
+    facts = [
+        ("Listening", settings.base_url),
+        ("Store", without_secrets(settings.url)),
+        ("Survives", listening.durability.survives),
+    ]
+    typer.echo(f"\nHandraise {__version__}\n")
+    show_facts(facts)
+    if listening.link is not None:
+        typer.echo(
+            f"\nNobody has signed in yet. This link lets {visible_line(settings.admin)} in as the first "
+            f"administrator.\nIt works once, until {when(listening.link.expires_at)}. Keep it to yourself:\n"
+        )
+        typer.secho(listening.link.url, bold=True)
+    if sys.stdout.isatty():
+        typer.echo("\nStop with Ctrl+C.\n")
+    else:
+        _log.info("listening", extra={"url": settings.base_url, "port": settings.port})
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fast event loop, where it is installed."""
+    try:
+        import uvloop  # noqa: PLC0415 -- an extra
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

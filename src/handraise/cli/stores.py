@@ -1,0 +1,215 @@
+"""`handraise migrate` and `handraise doctor`: the store itself."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+import uuid
+from collections.abc import Collection
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from handraise.backends.statements import load_migrations
+from handraise.cli.endings import MISCONFIGURED, CannotDo
+from handraise.cli.houses import settings_with
+from handraise.cli.showing import show_facts
+from handraise.model.errors import UnsafeStore
+from handraise.model.questions import Ref
+from handraise.model.visible import visible_line
+from handraise.opening import open_backend
+from handraise.server import ServerSettings
+
+_SAME_CLOCK = 0.5
+_HEARD_WITHIN = 3.0
+_DEAF = "Is there a pooler in between? HANDRAISE_LISTEN_URL goes around it."
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Where a store's schema is, and the names of all migrations that this release knows."""
+
+    applied: int
+    known: tuple[str, ...]
+
+    @property
+    def newest(self) -> int:
+        """Where this release would bring it."""
+        return len(self.known)
+
+
+def migrate() -> None:
+    """Bring the schema up to this release.
+
+    Run it as the role that owns the schema, where the servers log in as another.
+    """
+    settings = settings_with()
+
+    async def work() -> tuple[Schema, Schema]:
+        before = await _schema(settings)
+        async with open_backend(settings.url, listen=settings.listen_url):
+            return before, await _schema(settings)
+
+    before, after = asyncio.run(work())
+    if before.applied == after.applied:
+        typer.echo(f"Nothing to do: the schema is at {after.applied}, which is what this release needs.")
+        return
+    done = ", ".join(after.known[before.applied : after.applied])
+    typer.echo(f"The schema was at {before.applied} and is at {after.applied} now: {done}.")
+
+
+def doctor() -> None:
+    """Say what the store promises.
+
+    Changes nothing. Ends with 78 where a server would refuse to run on it.
+    """
+    settings = settings_with()
+    typer.echo()
+    show_facts([("Address   ", without_secrets(settings.url))])
+    schema = asyncio.run(_schema(settings))
+    if schema.applied == 0:
+        show_facts([("Schema    ", "none yet: handraise migrate makes it, or the first start")])
+        return
+    show_facts([("Schema    ", _compared(schema))])
+    if schema.applied != schema.newest:
+        raise typer.Exit(MISCONFIGURED)
+    trouble = asyncio.run(_examine(settings))
+    typer.echo()
+    if trouble is not None:
+        typer.echo(trouble, err=True)
+        raise typer.Exit(MISCONFIGURED)
+
+
+async def _examine(settings: ServerSettings) -> str | None:
+    """Show what the store promises; why a server would refuse it, or None."""
+    trouble = None
+    try:
+        async with open_backend(settings.url, confined=True, listen=settings.listen_url) as backend:
+            durability = await backend.store.durability()
+    except UnsafeStore as error:
+        trouble = str(error)
+        try:
+            async with open_backend(settings.url, listen=settings.listen_url) as backend:
+                durability = await backend.store.durability()
+        except UnsafeStore:
+            return trouble
+    in_force = "  ".join(f"{name}={value}" for name, value in sorted(durability.settings.items()))
+    show_facts(
+        [
+            ("Survives  ", durability.survives),
+            ("Settings  ", in_force),
+            ("Workspaces", _walls(settings.url, trouble)),
+            ("Clock     ", await _clock(settings)),
+            ("Listener  ", await _listener(settings)),
+        ]
+    )
+    return trouble
+
+
+async def _clock(settings: ServerSettings) -> str:
+    """How far the store's clock, which rules, is from this machine's."""
+    if not settings.url.startswith("postgres"):
+        return "this machine's own, and the store's is the same"
+    from handraise.backends.postgres.connecting import (  # noqa: PLC0415 -- asyncpg is an extra
+        alone,
+        driver_errors_translated,
+    )
+
+    with driver_errors_translated():
+        async with alone(settings.listen_url or settings.url, "doctor") as acquired:
+            before = datetime.now(UTC)
+            there: datetime = await acquired.fetchval("select clock_timestamp()")
+            after = datetime.now(UTC)
+    ahead = (there - (before + (after - before) / 2)).total_seconds()
+    if abs(ahead) <= max(_SAME_CLOCK, (after - before).total_seconds()):
+        return "the store's, and this machine's is the same"
+    which = "ahead of" if ahead > 0 else "behind"
+    return f"the store's, which is {abs(ahead):.1f} s {which} this machine's: set one of them right"
+
+
+async def _listener(settings: ServerSettings) -> str:
+    """Whether a hint that one process sends reaches another, and how soon."""
+    topic = Ref("handraise doctor", uuid.uuid4().hex)
+    arrived = asyncio.Event()
+
+    def heard(topics: Collection[Ref] | None) -> None:
+        if topics is not None and topic in topics:
+            arrived.set()
+
+    async with (
+        open_backend(settings.url, listen=settings.listen_url) as one,
+        open_backend(settings.url, listen=settings.listen_url) as other,
+        one.bus.listen(heard),
+    ):
+        began = time.monotonic()
+        await other.bus.wake([topic])
+        try:
+            async with asyncio.timeout(_HEARD_WITHIN):
+                await arrived.wait()
+        except TimeoutError:
+            return f"hears NOTHING: answers are found by looking every {settings.poll_interval:g} s. {_DEAF}"
+    return f"hears a wake-up after {(time.monotonic() - began) * 1_000:.0f} ms"
+
+
+def without_secrets(address: str) -> str:
+    """An address as it may be shown: no password, and none of the options, which may hold one."""
+    if address.startswith("sqlite:") or "://" not in address:
+        return visible_line(address)
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{parts.username}@" if parts.username else ""
+    return visible_line(f"{parts.scheme}://{user}{host}{parts.path}")
+
+
+def _walls(address: str, trouble: str | None) -> str:
+    if not address.startswith("postgres"):
+        return "kept apart by Handraise alone, which is all that this store can do"
+    if trouble is not None:
+        return "NOT kept apart by PostgreSQL, and no server runs on it"
+    return "kept apart by PostgreSQL: row-level security is in force"
+
+
+def _compared(schema: Schema) -> str:
+    if schema.applied == schema.newest:
+        return f"{schema.applied}, which is what this release needs"
+    if schema.applied < schema.newest:
+        return f"{schema.applied}; this release needs {schema.newest}: handraise migrate"
+    return f"{schema.applied}; this release knows {schema.newest}: upgrade Handraise"
+
+
+async def _schema(settings: ServerSettings) -> Schema:
+    """Where the schema is now. Looking changes nothing, where opening the store would bring it up to date."""
+    scheme, _, rest = settings.url.partition(":")
+    if scheme == "memory":
+        raise CannotDo("HANDRAISE_URL is memory:, which has no schema and keeps nothing.")
+    if scheme == "sqlite":
+        applied = await asyncio.to_thread(_user_version, rest.removeprefix("///"))
+        return Schema(applied, _known("handraise.backends.sqlite"))
+    from handraise.backends.postgres.connecting import (  # noqa: PLC0415 -- asyncpg is an extra
+        alone,
+        driver_errors_translated,
+    )
+    from handraise.backends.postgres.schema import applied_number  # noqa: PLC0415 -- asyncpg is an extra
+
+    with driver_errors_translated():
+        async with alone(settings.listen_url or settings.url, "doctor") as acquired:
+            applied = await applied_number(acquired)
+    return Schema(applied, _known("handraise.backends.postgres"))
+
+
+def _known(backend: str) -> tuple[str, ...]:
+    return tuple(each.name for each in load_migrations(backend))
+
+
+def _user_version(file: str) -> int:
+    path = Path(file).expanduser().resolve()
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+        version: int = connection.execute("pragma user_version").fetchone()[0]
+    return version

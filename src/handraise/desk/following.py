@@ -1,0 +1,240 @@
+"""Following feeds: one reader for all followers of a process, however many there are.
+
+A tail keeps the newest events of a workspace while anybody follows it. A follower whose place is in the tail
+reads from there; one who is further behind reads the store until it has caught up, together with all who are at
+the same place. Nobody has a queue of its own, so a slow follower costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from itertools import islice
+
+from handraise.model.errors import DeskClosed, StoreUnavailable
+from handraise.model.events import Event
+from handraise.model.questions import Ref
+from handraise.ports import Heard, Store, feed_of
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 500
+_KEPT = 2_500
+_SOON = 0.005
+
+
+class Feeds:
+    """The tails of every followed workspace, and the one task that reads for all of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        listen: Callable[[Heard], AbstractAsyncContextManager[None]],
+        *,
+        poll_interval: float,
+    ) -> None:
+        self._store = store
+        self._listen = listen
+        self._poll_interval = poll_interval
+        self._tails: dict[str, _Tail] = {}
+        self._stirred = asyncio.Event()
+        self._reader: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def follow(self, workspace: str, *, after: str | None) -> AsyncGenerator[Sequence[Event], None]:
+        """The events of a workspace, as many at a time as there are, for as long as they are asked for.
+
+        From behind the cursor `after`, where an empty one is the beginning, else from now on.
+        """
+        if self._closed:
+            raise DeskClosed
+        tail = self._tails.setdefault(workspace, _Tail(workspace))
+        tail.followers += 1
+        try:
+            if self._reader is None:
+                self._reader = asyncio.create_task(self._read_for_all(), name="handraise feeds")
+            place = after
+            while not self._closed:
+                try:
+                    now = await self._begun(tail)
+                    place = now if place is None else place
+                    news = tail.news
+                    events = tail.behind(place)
+                    if events is None:
+                        events = await self._read_behind(tail, place)
+                except StoreUnavailable as error:
+                    _log.warning("the store cannot be reached (%s); a follower waits for it", error)
+                    await asyncio.sleep(self._poll_interval)
+                    continue
+                if events:
+                    yield events
+                    place = events[-1].cursor
+                else:
+                    await news.wait()
+            raise DeskClosed
+        finally:
+            tail.followers -= 1
+            if not tail.followers:
+                self._tails.pop(workspace, None)
+
+    def stir(self, topics: Collection[Ref] | None) -> None:
+        """Read these workspaces' feeds again soon, where anybody follows them; None is all of them."""
+        if topics is None:
+            topics = [feed_of(workspace) for workspace in self._tails]
+        for ref in topics:
+            if tail := self._tails.get(ref.workspace):
+                tail.awaited += not ref.id
+                tail.look_at, tail.pause = 0.0, _SOON
+                self._stirred.set()
+
+    async def close(self) -> None:
+        """Send every follower away."""
+        self._closed = True
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        for tail in self._tails.values():
+            tail.tell()
+
+    async def _begun(self, tail: _Tail) -> str:
+        """Where a tail ends now; of those who begin one together, one asks the store."""
+        async with tail.beginning:
+            if tail.end is None:
+                tail.begin(await self._store.feed_end(tail.workspace))
+                self._stirred.set()
+            return tail.end or ""
+
+    async def _read_for_all(self) -> None:
+        async with AsyncExitStack() as listening:
+            try:
+                await listening.enter_async_context(self._listen(self.stir))
+            except DeskClosed:
+                return
+            except Exception as error:  # noqa: BLE001 -- hearing is only for speed, whatever a bus does
+                _log.warning("nothing can be heard; followers find out by polling", exc_info=error)
+            self.stir(None)
+            next_poll = time.monotonic() + self._poll_interval
+            while True:
+                await self._something_stirs(next_poll)
+                if time.monotonic() >= next_poll:
+                    for tail in self._tails.values():
+                        tail.look_at, tail.awaited = 0.0, 0
+                    next_poll = time.monotonic() + self._poll_interval
+                try:
+                    await self._look()
+                except DeskClosed:
+                    return
+                except StoreUnavailable as error:
+                    _log.warning("the store cannot be reached (%s); followers wait for it", error)
+                    await asyncio.sleep(self._poll_interval)
+                except Exception as error:  # noqa: BLE001 -- every follower depends on this task
+                    _log.error("reading for all followers failed; trying again", exc_info=error)
+                    await asyncio.sleep(self._poll_interval)
+
+    async def _something_stirs(self, next_poll: float) -> None:
+        """Until something does, or it is time to look again."""
+        until = min(
+            (tail.look_at for tail in self._tails.values() if tail.end is not None), default=next_poll
+        )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(min(until, next_poll) - time.monotonic(), 0)):
+                await self._stirred.wait()
+        self._stirred.clear()
+
+    async def _look(self) -> None:
+        """Read what is new in every feed that it is time to look at."""
+        now = time.monotonic()
+        for tail in [tail for tail in self._tails.values() if tail.look_at <= now and tail.end is not None]:
+            tail.look_at = math.inf
+            try:
+                await self._read_to_the_end(tail)
+            except (DeskClosed, StoreUnavailable):
+                raise
+            except Exception as error:  # noqa: BLE001 -- one feed that cannot be read must not hold up the others
+                _log.error("a feed cannot be read; its followers wait", exc_info=error)
+                continue
+            if tail.awaited > 0 and tail.pause < self._poll_interval:
+                # What was told of may wait for an older transaction: look again, ever more slowly.
+                tail.look_at = min(tail.look_at, time.monotonic() + tail.pause)
+                tail.pause *= 3
+
+    async def _read_to_the_end(self, tail: _Tail) -> None:
+        while events := await self._store.feed(tail.workspace, after=tail.end or None, limit=_PAGE):
+            tail.add(events)
+            if len(events) < _PAGE:
+                break
+
+    async def _read_behind(self, tail: _Tail, place: str) -> Sequence[Event]:
+        """What the store has behind a place; of those who are there together, one reads it.
+
+        All of them wait for the same news afterwards, and the reading began when that was still to come.
+        """
+        reads = tail.reads
+        if place not in reads:
+            reads[place] = asyncio.ensure_future(
+                self._store.feed(tail.workspace, after=place or None, limit=_PAGE)
+            )
+            reads[place].add_done_callback(lambda _: reads.pop(place))
+        return await asyncio.shield(reads[place])
+
+
+class _Tail:
+    """The newest events of one workspace, and where in them a cursor stands.
+
+    `awaited` is how many more were told of than have come, since the last poll.
+    """
+
+    def __init__(self, workspace: str) -> None:
+        self.workspace = workspace
+        self.followers = 0
+        self.look_at = 0.0
+        self.pause = _SOON
+        self.awaited = 0
+        self.end: str | None = None
+        self.news = asyncio.Event()
+        self.reads: dict[str, asyncio.Future[Sequence[Event]]] = {}
+        self.beginning = asyncio.Lock()
+        self._events: list[Event] = []
+        self._first = 0
+        self._places: dict[str, int] = {}
+        self._pages: dict[int, Sequence[Event]] = {}
+
+    def begin(self, end: str) -> None:
+        """Start empty, behind everything that happened before."""
+        self.end = end
+        self._places[end] = 0
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Put events behind the others, let go of the oldest, and tell the followers."""
+        for event in events:
+            self._events.append(event)
+            self._places[event.cursor] = self._first + len(self._events)
+        self.end = events[-1].cursor
+        self.awaited = max(0, self.awaited - len(events))
+        if len(self._events) > 2 * _KEPT:
+            for cursor in list(islice(self._places, len(self._events) - _KEPT)):
+                del self._places[cursor]
+            self._first += len(self._events) - _KEPT
+            del self._events[:-_KEPT]
+        self._pages.clear()
+        self.tell()
+
+    def behind(self, cursor: str) -> Sequence[Event] | None:
+        """What is behind a cursor, up to a page of it; None where the tail does not reach back so far."""
+        place = self._places.get(cursor)
+        if place is None:
+            return None
+        page = self._pages.get(place)
+        if page is None:  # most followers are at the same place
+            page = self._pages[place] = self._events[place - self._first : place - self._first + _PAGE]
+        return page
+
+    def tell(self) -> None:
+        """Wake every follower that waits for news."""
+        self.news.set()
+        self.news = asyncio.Event()
+        self.reads = {}

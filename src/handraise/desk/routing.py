@@ -1,0 +1,116 @@
+"""From what happened to whom to tell: turns the lines of the outbox into deliveries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+
+import pydantic
+
+from handraise.desk.engine import Engine
+from handraise.model.deliveries import Address, Reason
+from handraise.model.errors import DeskClosed, StoreUnavailable
+from handraise.model.events import EventKind
+from handraise.model.questions import Question, Ref
+from handraise.model.routing import Policy, Recent, Telling, names_for, plan
+from handraise.ports import Directory
+from handraise.ports.outbox import Line, Outbox, Routed
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 200
+"""So many lines of one workspace before it is the others' turn."""
+_WORKSPACES = 1_000
+_HOUR = timedelta(hours=1)
+_REASONS: Mapping[EventKind, Reason] = {
+    EventKind.ASKED: "asked",
+    EventKind.REMINDED: "reminded",
+    EventKind.ESCALATED: "escalated",
+}
+
+
+class Router:
+    """Routes what happened in every workspace; any number of them may do so at once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        outbox: Outbox,
+        directory: Directory,
+        lane_of: Callable[[Address], str | None],
+    ) -> None:
+        self._engine = engine
+        self._outbox = outbox
+        self._directory = directory
+        self._lane_of = lane_of
+
+    async def route_some(self) -> int:
+        """Route the oldest lines of every workspace, and give back how many; where some are left, it is many."""
+        number = 0
+        for workspace in await self._outbox.workspaces_with_lines(limit=_WORKSPACES):
+            try:
+                if lines := await self._outbox.lines(workspace, limit=_AT_ONCE):
+                    number += await self._route(workspace, lines)
+            except (DeskClosed, StoreUnavailable):
+                raise
+            except Exception as error:  # noqa: BLE001 -- one workspace must not hold up the others
+                _log.error("the lines of a workspace cannot be routed; they wait", exc_info=error)
+        return number
+
+    async def _route(self, workspace: str, lines: Sequence[Line]) -> int:
+        policy = await self._policy(workspace)
+        members = await self._directory.groups(workspace)
+        recent = Recent.nothing()
+        if policy.counts:
+            recent = await self._outbox.recent(workspace, since=lines[0].now - _HOUR)
+        ids = dict.fromkeys(line.question_id for line in lines)
+        found = await self._engine.store.read([Ref(workspace, each) for each in ids])
+        questions = dict(zip(ids, found, strict=True))
+        tellings = {line.number: _telling(line, questions[line.question_id]) for line in lines}
+        names = {
+            number: names_for(telling, policy, members) for number, telling in tellings.items() if telling
+        }
+        wanted: Collection[str] = {name for each in names.values() for name in each}
+        addresses = await self._outbox.addresses(workspace, wanted)
+        routed = []
+        for line in lines:
+            telling = tellings[line.number]
+            if telling is None:
+                routed.append(Routed(line=line, settled=line.kind not in _REASONS))
+                continue
+            planned = plan(
+                telling,
+                policy,
+                names=names[line.number],
+                addresses=[each for each in addresses if each.recipient in names[line.number]],
+                lane_of=self._lane_of,
+                recent=recent,
+                now=line.now,
+            )
+            nobody = not planned.deliveries and not planned.left_out
+            routed.append(Routed(line=line, deliveries=planned.deliveries, nobody=nobody))
+        number = await self._outbox.route(workspace, routed)
+        self._engine.stir_feed(workspace)
+        return number
+
+    async def _policy(self, workspace: str) -> Policy:
+        stored = await self._outbox.policy(workspace)
+        try:
+            return Policy.model_validate(stored or {})
+        except pydantic.ValidationError as error:
+            # What a newer release wrote: everybody is told everywhere rather than nobody.
+            _log.warning("the policy of %s cannot be read and is left out: %s", workspace, error)
+            return Policy()
+
+
+def _telling(line: Line, question: Question | None) -> Telling | None:
+    """What a line means for people, or None where there is nothing to tell them any more."""
+    reason = _REASONS.get(line.kind)
+    if reason is None or question is None or question.outcome is not None:
+        return None
+    to = question.audience
+    if reason == "escalated" and isinstance(line.data, dict):
+        to = tuple(line.data.get("to", ())) or to
+    turn = 0 if reason == "asked" else question.steps_taken
+    return Telling(question, reason, line.number, turn, to)

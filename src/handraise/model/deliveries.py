@@ -1,0 +1,142 @@
+"""Deliveries: attempts to reach people, each with a visible status; and the addresses they go to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from handraise.model.json_values import Json
+from handraise.model.questions import Ref
+
+
+class DeliveryStatus(StrEnum):
+    """Where an attempt to reach somebody stands."""
+
+    QUEUED = "queued"
+    SENT = "sent"
+    UPDATED = "updated"
+    """It was sent, and now says how the question ended."""
+    UNSENT = "unsent"
+    """The question ended before it was its turn."""
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """It was handed over, and whether it arrived was never said. It may be tried again."""
+
+
+Reason: TypeAlias = Literal["asked", "reminded", "escalated"]
+"""Why somebody is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a recipient can be reached through a channel. What `to` holds is the channel's own affair.
+
+    A recipient is a person, a group (`group:ops`, for a room they share), or `*` for questions to anyone.
+    """
+
+    workspace: str
+    recipient: str
+    channel: str
+    id: str
+    """Names it among the recipient's addresses on that channel; the same one again replaces it."""
+    to: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One attempt to reach one recipient through one channel about one question.
+
+    The id is the same however often it is tried. `receipt` is what the channel needs to change the message
+    later; `stale` says that the message shows a question that has ended. Those that share a `bundle` go out
+    as one message.
+    """
+
+    workspace: str
+    id: str
+    question_id: str
+    recipient: str
+    channel: str
+    to: Json = field(repr=False)
+    reason: Reason
+    lane: str
+    created_at: datetime
+    due_at: datetime | None = None
+    """When it is next tried, or None where nothing is left to do."""
+    bundle: str | None = None
+    status: DeliveryStatus = DeliveryStatus.QUEUED
+    tries: int = 0
+    turn: int = 0
+    """How often it has been taken: tells those apart who took it one after the other."""
+    stale: bool = False
+    sent_at: datetime | None = None
+    receipt: Json = field(default=None, repr=False)
+    problem: str | None = None
+
+    @property
+    def is_to_be_sent(self) -> bool:
+        """Whether a try sends it; else it is to be updated."""
+        return self.status in (DeliveryStatus.QUEUED, DeliveryStatus.UNKNOWN) and not self.stale
+
+    @property
+    def may_have_arrived(self) -> bool:
+        """Whether somebody has been told by it, or may be yet."""
+        if self.status in (DeliveryStatus.FAILED, DeliveryStatus.UNSENT):
+            return False
+        return self.status is not DeliveryStatus.UNKNOWN or self.due_at is not None
+
+    @property
+    def question(self) -> Ref:
+        """The question it is about."""
+        return Ref(self.workspace, self.question_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """What came of trying a delivery. `again_after` says how long to wait before the next, where there is one."""
+
+    delivery: Delivery
+    status: DeliveryStatus
+    receipt: Json = field(default=None, repr=False)
+    problem: str | None = None
+    again_after: timedelta | None = None
+
+
+def made_stale(delivery: Delivery, now: datetime) -> Delivery:
+    """The same delivery once its question has ended.
+
+    What was sent, or may have been, is due to be updated. What nobody has tried is not sent. What somebody is at
+    is left to them.
+    """
+    stale = replace(delivery, stale=True)
+    if delivery.status is DeliveryStatus.QUEUED and not delivery.turn:
+        return replace(stale, status=DeliveryStatus.UNSENT, due_at=None)
+    if delivery.status in (DeliveryStatus.SENT, DeliveryStatus.UNKNOWN) and delivery.due_at is None:
+        return replace(stale, due_at=now)
+    return stale
+
+
+def after_try(delivery: Delivery, tried: Try, now: datetime) -> Delivery:
+    """The same delivery with what came of a try, unless somebody else has taken it over since."""
+    if delivery.turn != tried.delivery.turn:
+        return delivery
+    status = tried.status
+    due_at = None if tried.again_after is None else now + tried.again_after
+    arrives = status is DeliveryStatus.SENT and delivery.status in (
+        DeliveryStatus.QUEUED,
+        DeliveryStatus.UNKNOWN,
+    )
+    if delivery.stale and status is DeliveryStatus.QUEUED:
+        status, due_at = DeliveryStatus.UNSENT, None
+    elif delivery.stale and arrives:
+        due_at = now
+    return replace(
+        delivery,
+        status=status,
+        sent_at=now if arrives else delivery.sent_at,
+        tries=0 if arrives else delivery.tries,
+        receipt=delivery.receipt if tried.receipt is None else tried.receipt,
+        problem=tried.problem,
+        due_at=due_at,
+    )

@@ -1,0 +1,51 @@
+"""Endings: how questions ended, in few words. They are for statistics, and hold nothing of what was said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from handraise.model.forms import Approval, Risk
+from handraise.model.outcomes import Answered, Source, Status
+from handraise.model.questions import Question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How one question ended: when, by whom and through what. `kind` is that of its form.
+
+    `approved` is what a person decided about an action, and None where no person did. `risk` is None where there
+    was no action.
+    """
+
+    asker: str
+    kind: str
+    status: Status
+    asked_at: datetime
+    settled_at: datetime
+    by: str | None = None
+    source: Source | None = None
+    channel: str | None = None
+    approved: bool | None = None
+    risk: Risk | None = None
+
+
+def ending_of(question: Question) -> Ending | None:
+    """How a question ended, or None while it is pending."""
+    form, outcome = question.form, question.outcome
+    if outcome is None:
+        return None
+    answered = outcome if isinstance(outcome, Answered) else None
+    decision = question.decision if answered and answered.source == "person" else None
+    return Ending(
+        asker=question.asker,
+        kind=form.kind,
+        status=question.status,
+        asked_at=question.asked_at,
+        settled_at=outcome.at,
+        by=getattr(outcome, "by", None),
+        source=answered.source if answered else None,
+        channel=getattr(outcome, "channel", None),
+        approved=None if decision is None else decision.approved,
+        risk=form.risk if isinstance(form, Approval) else None,
+    )

@@ -1,0 +1,63 @@
+"""A question as plain text, with what can be replied. What an agent or a person wrote stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open, Option
+from handraise.model.json_values import canonical_json
+from handraise.model.outcomes import Outcome, Status
+from handraise.model.questions import Draft
+
+
+def plain_text(question: Draft) -> str:
+    """The prompt, and below it what can be replied; `read_reply` understands just that."""
+    return "\n".join((question.prompt, *reply_hints(question)))
+
+
+def reply_hints(question: Draft) -> Iterator[str]:
+    """What can be replied to a question, line by line."""
+    match question.form:
+        case Open():
+            pass
+        case Confirm():
+            yield "Reply with yes or no."
+        case Choice(options=options, allow_other=allow_other):
+            yield from _numbered(options)
+            if allow_other:
+                yield "Or reply with “other:” and your own answer."
+        case MultiChoice(options=options):
+            yield from _numbered(options)
+            yield "Reply with the numbers, with commas between."
+        case Form(fields=fields):
+            yield "Reply with one line for each:"
+            yield from (f"{entry.name}: {entry.title or entry.description or '…'}" for entry in fields)
+        case Approval(action=action):
+            yield f"{action.tool} {canonical_json(action.arguments)}"
+            yield "Reply with “approve”, or with “deny: ” and the reason."
+        case _:
+            assert_never(question.form)
+
+
+def too_late(outcome: Outcome) -> str:
+    """That the question ended before a reply; what others answered is not told."""
+    match outcome.status:
+        case Status.ANSWERED:
+            ended = "has already been answered"
+        case Status.DECLINED:
+            ended = "has already been declined"
+        case Status.EXPIRED:
+            ended = "has expired"
+        case Status.WITHDRAWN:
+            ended = "was withdrawn"
+        case Status.EXHAUSTED | Status.PENDING:
+            ended = "is closed"
+        case _:
+            assert_never(outcome.status)
+    return f"That question {ended}, so your reply was not used."
+
+
+def _numbered(options: Sequence[Option]) -> Iterator[str]:
+    for place, option in enumerate(options, 1):
+        yield f"{place}. {option.label}" + (f": {option.description}" if option.description else "")

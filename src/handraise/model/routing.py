@@ -1,0 +1,260 @@
+"""Whom to tell about a question, where, and when: rules of a workspace, as pure functions.
+
+Attention is a budget. Outside somebody's hours, or beyond their number of messages an hour, a message waits and
+goes out with others as one. A question itself never waits: it is in the inbox at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Literal, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pydantic
+
+from handraise.model.deliveries import Address, Delivery, Reason
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.people import ANYONE, GROUP
+from handraise.model.questions import Question
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+ClockTime = Annotated[str, pydantic.StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+Name = Annotated[str, pydantic.StringConstraints(min_length=1, max_length=200)]
+
+_DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WINDOW = timedelta(hours=1)
+_HIGH = "high"
+
+
+class _Part(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+
+class Rule(_Part):
+    """What holds for some messages; None does not narrow it. The first rule that fits counts."""
+
+    asker: Name | None = None
+    risk: Literal["low", "medium", "high"] | None = None
+    recipient: Name | None = None
+    channels: tuple[Name, ...] | None = None
+    """The only channels to use; none at all leaves it to the inbox."""
+    urgent: bool = False
+    """Do not wait for anybody's hours, nor count messages."""
+
+    def fits(self, question: Question, recipient: str) -> bool:
+        """Whether it is about this question and recipient."""
+        return (
+            self.asker in (None, question.asker)
+            and self.risk in (None, question.risk)
+            and self.recipient in (None, recipient)
+        )
+
+
+class Hours(_Part):
+    """When somebody wants to be told: from `opens` to `closes` on these days, over midnight where it closes earlier."""
+
+    timezone: str = "UTC"
+    days: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri")
+    opens: ClockTime = "09:00"
+    closes: ClockTime = "18:00"
+
+    @pydantic.field_validator("timezone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("is no time zone, such as Europe/Vienna") from None
+        return name
+
+    @pydantic.field_validator("days")
+    @classmethod
+    def _some(cls, days: tuple[Day, ...]) -> tuple[Day, ...]:
+        if not days:
+            raise ValueError("needs at least one day")
+        return days
+
+    def next_open(self, now: datetime) -> datetime:
+        """The first instant from `now` on that is within these hours."""
+        zone = ZoneInfo(self.timezone)
+        today = now.astimezone(zone).date()
+        spans = (self._span(today + timedelta(days=ahead), zone) for ahead in range(-1, 9))
+        return next(max(begin, now) for begin, end in filter(None, spans) if end > now)
+
+    def _span(self, day: date, zone: ZoneInfo) -> tuple[datetime, datetime] | None:
+        if _DAYS[day.weekday()] not in self.days:
+            return None
+        begin = datetime.combine(day, time.fromisoformat(self.opens), zone)
+        end = datetime.combine(day, time.fromisoformat(self.closes), zone)
+        if self.closes <= self.opens:
+            end += timedelta(days=1)
+        return begin.astimezone(UTC), end.astimezone(UTC)
+
+
+class Attention(_Part):
+    """How much of a recipient's attention agents may have."""
+
+    hours: Hours | None = None
+    per_hour: Annotated[int, pydantic.Field(ge=1)] | None = None
+
+
+class Policy(_Part):
+    """How a workspace reaches its people.
+
+    `people` and `anybody` are recipients' attention, the second for whoever is not in the first; `agents` are
+    how many messages an hour one agent may cause. `on_call` has, for a group, the order in which its people are
+    told: the first when it is asked, the next with every reminder or escalation.
+    """
+
+    rules: Annotated[tuple[Rule, ...], pydantic.Field(max_length=200)] = ()
+    people: dict[Name, Attention] = {}
+    anybody: Attention = Attention()
+    agents: dict[Name, Annotated[int, pydantic.Field(ge=1)]] = {}
+    on_call: dict[Name, tuple[Name, ...]] = {}
+
+    @property
+    def counts(self) -> bool:
+        """Whether it matters how many messages there were."""
+        attention = (self.anybody, *self.people.values())
+        return bool(self.agents) or any(each.per_hour is not None for each in attention)
+
+
+class Recent(NamedTuple):
+    """How many messages somebody was told, and an agent has caused, within the hour."""
+
+    recipients: Counter[str]
+    askers: Counter[str]
+
+    @classmethod
+    def nothing(cls) -> Recent:
+        """Nobody was told anything."""
+        return cls(Counter(), Counter())
+
+    def note(self, recipient: str, asker: str, number: int = 1) -> None:
+        """Somebody is told something."""
+        self.recipients[recipient] += number
+        self.askers[asker] += number
+
+
+class Plan(NamedTuple):
+    """Whom to tell. `left_out` says that a rule keeps it from somebody who could be told."""
+
+    deliveries: tuple[Delivery, ...]
+    left_out: bool
+
+
+class Telling(NamedTuple):
+    """That something is to be told: which event of a question it was, and who is meant."""
+
+    question: Question
+    reason: Reason
+    number: int
+    """Tells the events of a question apart."""
+    turn: int
+    """How often others have been told of it before."""
+    to: tuple[str, ...]
+
+
+def names_for(telling: Telling, policy: Policy, members: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Everybody whose addresses count, and for the sake of which recipient."""
+    found: dict[str, str] = {}
+    for name in telling.to or (ANYONE,):
+        found.setdefault(name, name)
+        group = name.removeprefix(GROUP) if name.startswith(GROUP) else None
+        if group is None:
+            continue
+        order = policy.on_call.get(group, ())
+        people: Iterable[str] = members.get(group, ())
+        if order:
+            people = (order[telling.turn % len(order)],)
+        for person in people:
+            found.setdefault(person, name)
+    return found
+
+
+def plan(
+    telling: Telling,
+    policy: Policy,
+    *,
+    names: Mapping[str, str],
+    addresses: Sequence[Address],
+    lane_of: Callable[[Address], str | None],
+    recent: Recent,
+    now: datetime,
+) -> Plan:
+    """The deliveries that tell of it, each counted in `recent`. An address without a lane cannot be used."""
+    question = telling.question
+    # Whoever asks cannot answer, and so is not told either.
+    usable = [
+        each
+        for each in addresses
+        if each.recipient in names and each.recipient != question.asker and lane_of(each) is not None
+    ]
+    rules = [
+        next((rule for rule in policy.rules if rule.fits(question, each.recipient)), Rule())
+        for each in usable
+    ]
+    allowed = [
+        (each, rule)
+        for each, rule in zip(usable, rules, strict=True)
+        if rule.channels is None or each.channel in rule.channels
+    ]
+    rooms = {(each.recipient, each.channel) for each, _ in allowed if each.recipient.startswith(GROUP)}
+    told: set[tuple[str, str]] = set()
+    planned: list[Delivery] = []
+    for address, rule in allowed:
+        sake, place = names[address.recipient], (address.channel, canonical_json(address.to))
+        # A group that has a room of its own there need not be told one by one.
+        if place in told or (address.recipient != sake and (sake, address.channel) in rooms):
+            continue
+        told.add(place)
+        urgent = rule.urgent or telling.reason == "escalated" or question.risk == _HIGH
+        due_at, bundle = (now, None) if urgent else _turn(address, question, policy, recent, now)
+        planned.append(
+            Delivery(
+                workspace=question.workspace,
+                id=delivery_id(telling, address),
+                question_id=question.id,
+                recipient=address.recipient,
+                channel=address.channel,
+                to=address.to,
+                reason=telling.reason,
+                lane=lane_of(address) or address.channel,
+                created_at=now,
+                due_at=due_at,
+                bundle=bundle,
+            )
+        )
+    for each in planned:
+        if each.bundle is None:
+            recent.note(each.recipient, question.asker)
+    return Plan(tuple(planned), left_out=len(allowed) < len(usable))
+
+
+def delivery_id(telling: Telling, address: Address) -> str:
+    """The id of a delivery: whoever plans the same one gets the same id."""
+    what: list[Json] = [telling.question.workspace, telling.question.id, telling.reason, telling.number]
+    where: list[Json] = [address.recipient, address.channel, address.to]
+    return hashlib.sha256(canonical_json(what + where).encode()).hexdigest()[:32]
+
+
+def _turn(
+    address: Address, question: Question, policy: Policy, recent: Recent, now: datetime
+) -> tuple[datetime, str | None]:
+    """When a message may go out, and with which others if it has to wait."""
+    attention = policy.people.get(address.recipient, policy.anybody)
+    due_at = attention.hours.next_open(now) if attention.hours else now
+    too_many = (
+        attention.per_hour is not None and recent.recipients[address.recipient] >= attention.per_hour
+    ) or recent.askers[question.asker] >= policy.agents.get(question.asker, 1 << 30)
+    if too_many and due_at == now:
+        due_at = now + _WINDOW - (now - datetime.min.replace(tzinfo=UTC)) % _WINDOW
+        if attention.hours:
+            due_at = attention.hours.next_open(due_at)
+    if due_at == now:
+        return now, None
+    where = hashlib.sha256(canonical_json(address.to).encode()).hexdigest()[:16]
+    return due_at, f"{address.channel} {address.recipient} {where} {due_at.isoformat()}"

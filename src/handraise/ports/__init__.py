@@ -1,0 +1,52 @@
+"""The ports behind a desk: what it needs of a store, a bus, a directory and an outbox. Their docstrings are the contract.
+
+`handraise.testing` has the suites that every implementation must pass.
+"""
+
+from typing import NamedTuple
+
+from handraise.ports.bus import Bus, Heard, feed_of
+from handraise.ports.clock import Clock, IdFactory
+from handraise.ports.directory import Claim, Directory
+from handraise.ports.outbox import Line, Outbox, Routed
+from handraise.ports.store import (
+    AGES,
+    LOOKED_THROUGH,
+    Durability,
+    Filter,
+    Pulse,
+    Recovered,
+    SettledPage,
+    Store,
+)
+
+__all__ = [
+    "AGES",
+    "LOOKED_THROUGH",
+    "Backend",
+    "Bus",
+    "Claim",
+    "Clock",
+    "Directory",
+    "Durability",
+    "Filter",
+    "Heard",
+    "IdFactory",
+    "Line",
+    "Outbox",
+    "Pulse",
+    "Recovered",
+    "Routed",
+    "SettledPage",
+    "Store",
+    "feed_of",
+]
+
+
+class Backend(NamedTuple):
+    """What an address opens: four ports that fit each other."""
+
+    store: Store
+    bus: Bus
+    directory: Directory
+    outbox: Outbox

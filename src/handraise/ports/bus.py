@@ -1,0 +1,36 @@
+"""Hints between processes. The docstrings are the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from handraise.model.questions import Ref
+
+Heard = Callable[[Collection[Ref] | None], None]
+"""Called on the event loop with what a hint is about; None says that anything may have changed."""
+
+
+class Bus(Protocol):
+    """Hints. One may be lost, doubled or early, and nothing but speed changes.
+
+    A topic is the place of a question that was settled, or `feed_of` a workspace in which anything happened.
+    """
+
+    async def wake(self, topics: Collection[Ref]) -> None:
+        """Tell other processes about these topics. Never raises because nobody hears it."""
+        ...
+
+    def listen(self, heard: Heard, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
+        """Hear hints of other processes while inside. On entering, hints already reach `heard`.
+
+        Calls `heard(None)` after any gap in which hints may have been lost. Whoever does not follow `feeds`
+        need not be told of them.
+        """
+        ...
+
+
+def feed_of(workspace: str) -> Ref:
+    """The topic of a workspace's feed: no question has an empty id."""
+    return Ref(workspace, "")

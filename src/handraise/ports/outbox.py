@@ -1,0 +1,141 @@
+"""What must be told to whom, kept with the questions until it is done. The docstrings are the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from handraise.model.deliveries import Address, Delivery, Try
+from handraise.model.events import EventKind
+from handraise.model.json_values import Json
+from handraise.model.questions import Ref
+from handraise.model.routing import Recent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An event that nobody has been told of yet, in the order of their numbers."""
+
+    workspace: str
+    number: int
+    question_id: str
+    kind: EventKind
+    at: datetime
+    now: datetime
+    """When it was looked at, by the store's clock."""
+    data: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed:
+    """What a line comes to.
+
+    `settled` says that the question has ended and its messages are stale, `nobody` that nobody can be told of it.
+    """
+
+    line: Line
+    deliveries: Sequence[Delivery] = ()
+    settled: bool = False
+    nobody: bool = False
+
+
+PER_MESSAGE = 50
+"""So many deliveries of a bundle go out as one message; what is more goes out as another."""
+
+UNCLAIMED = timedelta(days=1)
+"""A delivery whose channel no process has had for so long is taken by any: it cannot be sent."""
+
+
+class Outbox(Protocol):
+    """Lines, addresses and deliveries of workspaces.
+
+    In a workspace that has an address, every event that somebody may have to be told of (`asked`, `reminded`,
+    `escalated`, and the five endings) leaves a line in its own transaction; and so does the ending of a question that
+    somebody was told of. Any number of processes route lines
+    to deliveries and try those. Every method is atomic; raises `StoreUnavailable` as a store does.
+    """
+
+    async def put_address(self, address: Address) -> None:
+        """Keep an address, in place of the recipient's one with the same channel and id."""
+        ...
+
+    async def remove_address(self, workspace: str, recipient: str, channel: str, address_id: str) -> bool:
+        """Forget an address; False where there is none."""
+        ...
+
+    async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
+        """The addresses of these recipients, else of all, in the order of recipient, channel and id."""
+        ...
+
+    async def recipients_at(self, workspace: str, channel: str, address_id: str) -> Sequence[str]:
+        """Whose address has this id on that channel, in order: who somebody on a channel is here."""
+        ...
+
+    async def policy(self, workspace: str) -> Json:
+        """How the workspace reaches its people, as it was put; None where it never was."""
+        ...
+
+    async def put_policy(self, workspace: str, policy: Json) -> None:
+        """Replace how the workspace reaches its people."""
+        ...
+
+    async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
+        """Some of the workspaces that have lines."""
+        ...
+
+    async def lines(self, workspace: str, *, limit: int) -> Sequence[Line]:
+        """The oldest lines of a workspace. Taking a look changes nothing: others may see the same."""
+        ...
+
+    async def recent(self, workspace: str, *, since: datetime) -> Recent:
+        """How many deliveries were made since then, by recipient and by asker."""
+        ...
+
+    async def route(self, workspace: str, routed: Sequence[Routed]) -> int:
+        """Turn lines into deliveries, and give back how many lines that were.
+
+        A line is used up once: of any number who route it, one does. A delivery whose id is there already stays
+        as it is. Where the question has ended, its deliveries become stale, as in `made_stale`. Where nobody can
+        be told of it, and no delivery of it has arrived or can still, it is `unreached`, with one event.
+        """
+        ...
+
+    async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
+        """Some of the workspaces in which a delivery is due."""
+        ...
+
+    async def take(
+        self,
+        workspace: str,
+        *,
+        channels: Collection[str],
+        rooms: Mapping[str, int],
+        per_lane: int,
+        limit: int,
+        lease: timedelta,
+    ) -> Sequence[Delivery]:
+        """Take due deliveries to try them, each with its try counted, due again after the lease.
+
+        Only through these channels, or of any that nobody has; at most so many of one lane, which is what `rooms`
+        says or `per_lane`. Those of a bundle that are to be sent come together, up to `PER_MESSAGE`, and count once.
+        What another process is taking is passed over.
+        """
+        ...
+
+    async def record(self, tries: Sequence[Try]) -> None:
+        """Keep what came of tries, as in `after_try`. What somebody else has taken over since stays as it is.
+
+        A pending question is `unreached`, with one event, once none of its deliveries has arrived or can still; and
+        not any more once one has.
+        """
+        ...
+
+    async def mark_unreached(self, ref: Ref) -> bool:
+        """Say of a pending question that nobody can be told of it, with one event; False where that is not so."""
+        ...
+
+    async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
+        """The deliveries of a question, oldest first."""
+        ...

@@ -1,0 +1,205 @@
+"""The truth behind a desk, and the small values that go in and out of it. The docstrings are the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from handraise.model.endings import Ending
+from handraise.model.errors import KeyConflict
+from handraise.model.events import Event
+from handraise.model.grants import Grant
+from handraise.model.lifecycle import Move
+from handraise.model.outcomes import Outcome
+from handraise.model.people import Responder
+from handraise.model.questions import Draft, Question, Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which questions a page is about. What is None does not narrow it."""
+
+    workspace: str
+    conversation: str | None = None
+    recipient: Responder | None = None
+    asker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SettledPage:
+    """Some settled questions, and the cursor to go on from; None where the walk has come to its end."""
+
+    questions: Sequence[Question]
+    after: str | None
+
+
+LOOKED_THROUGH = 5_000
+"""How many events a page of settled questions looks through at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a recovery found: how many questions it expired, and how many are live again."""
+
+    expired: int
+    live: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durability:
+    """What the store promises about an acknowledged write, and the settings it rests on."""
+
+    survives: str
+    settings: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """How much waits, in numbers: in the whole store, for an operator, or in one workspace.
+
+    `pending` has, for each age in seconds, how many pending questions are at most that old; the last age is
+    infinite. `deliveries` counts the attempts to reach people by status, in the whole store only.
+    """
+
+    pending: Mapping[float, int]
+    deliveries: Mapping[str, int]
+
+
+AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
+"""The ages of a pulse: a minute, ten, an hour, six, a day, a week, and whatever is older."""
+
+
+class Store(Protocol):
+    """The truth. Every method is safe to call from any number of tasks, processes and hosts at once.
+
+    Methods that take many items give back one result for each, in the same order; one item never fails its
+    neighbours. Each item is atomic: its rows, its event and nothing else, or none of it. A store raises
+    `StoreUnavailable` where it cannot tell whether a call took effect or knows that it did not; no driver's
+    exception comes out of it. Instants come from the clock the store was given, else from its own.
+    """
+
+    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+        """Register drafts, each with its `asked` event.
+
+        A draft whose key exists in its workspace, or whose id does, gives back the stored question, settled
+        or not, and writes nothing; where its definition differs, the item's result is a `KeyConflict`. Two
+        drafts with one key in one call are one question.
+        """
+        ...
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        """Make moves on pending questions, each decided by one conditional statement as in `transition`.
+
+        A move that is accepted leaves exactly one event and gives back the question after it, which may
+        still be pending (a vote, an attempt). A refused move gives None and leaves nothing: the question is
+        unknown, settled, past its expiry, the mover is not entitled, or the grant holds no more; `read`
+        tells which. Several moves on one question in one call are decided in their order. An accepted
+        approval that leaves a grant leaves it in the same transaction.
+        """
+        ...
+
+    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
+        """The questions as they stand, None for those that do not exist."""
+        ...
+
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """The outcomes of those that are settled, and None for those that do not exist.
+
+        What is pending is left out: this is the poll of all waits, and most of them still wait.
+        """
+        ...
+
+    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+        """The question with this key, or None."""
+        ...
+
+    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+        """Pending, unexpired questions in the order of their ids, from just behind the id `after`."""
+        ...
+
+    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+        """A page of settled questions, the newest ending first, from just behind the cursor `after`.
+
+        `recipient` narrows it to what that person may see, as in `may_see`. No more than `LOOKED_THROUGH` events
+        are looked through: a page may be short, or empty, and have a cursor all the same. Whoever goes on from
+        there meets every question that was settled when they began, and none twice. Raises `ValueError` for a
+        cursor that no page has given out.
+        """
+        ...
+
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
+        """How up to `limit` questions ended since an instant, the newest first.
+
+        About ten times as many events are looked through at most: where nearly all of them end nothing, some of
+        the oldest endings are left out.
+        """
+        ...
+
+    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+        """Do every due deed of every timeline, or of one workspace's; give back what one of them settled.
+
+        Works in batches of `limit`, each atomic. Never waits for another sweep: what another process is
+        working on is passed over. A deed is done once, in its order, with one event.
+        """
+        ...
+
+    async def expire_older(
+        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
+    ) -> Sequence[Ref]:
+        """Expire up to `limit` of an asker's questions asked longer than `max_age` ago; give back which."""
+        ...
+
+    async def count_pending(self, workspace: str, asker: str) -> int:
+        """How many questions an asker has pending in a workspace."""
+        ...
+
+    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+        """Use up the approval of an action, with one event; False where it is not there to be used.
+
+        One conditional statement: the question is answered with an approval of just this digest, was asked
+        by `by`, and has not been consumed. Of any number of consumers one gets True.
+        """
+        ...
+
+    async def find_grant(
+        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
+    ) -> Grant | None:
+        """The grant that holds for such an action now, the one that lasts longest, or None."""
+        ...
+
+    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
+        """All grants of a workspace, also those that ended, in the order of their ids."""
+        ...
+
+    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
+        """End a grant now, with one event; a second time changes nothing. None where there is none."""
+        ...
+
+    async def history(self, ref: Ref) -> Sequence[Event]:
+        """Every event of one question, oldest first."""
+        ...
+
+    async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
+        """The workspace's events in a fixed order, from just behind the cursor `after`.
+
+        An event never appears before one that was already given out: whoever reads to the end and goes on
+        from the last cursor misses nothing, however late a transaction commits.
+        """
+        ...
+
+    async def feed_end(self, workspace: str) -> str:
+        """The cursor behind everything that `feed` gives out now: from there on it gives what is new."""
+        ...
+
+    async def pulse(self, workspace: str | None = None) -> Pulse:
+        """How much waits, everywhere or in one workspace, where no deliveries are counted.
+
+        Counted up to some 100,000 questions; what is beyond that is left out.
+        """
+        ...
+
+    async def durability(self) -> Durability:
+        """What an acknowledged write survives here."""
+        ...

@@ -1,0 +1,112 @@
+"""The ASGI application: routes, problems and guards around a house."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.types import ASGIApp
+
+from handraise import __version__
+from handraise.server import (
+    administration,
+    embedding,
+    events,
+    health,
+    inbound,
+    pushing,
+    question_links,
+    questions,
+    reaching,
+    signing_in,
+    tool_results,
+)
+from handraise.server.callers import BEARER
+from handraise.server.documenting import document_problems, operation_id
+from handraise.server.events import Sights
+from handraise.server.failing import DOCUMENTED, handle_errors
+from handraise.server.guards import STATIC, Guards, Rates
+from handraise.server.health import Readiness
+from handraise.server.house import House
+from handraise.server.inbox import answering, insights, installing, myself, queue, settled
+from handraise.server.last_used import LastUsed
+from handraise.server.observing import ObservedRequests
+from handraise.server.pages import STATIC_FILES
+
+API: tuple[APIRouter, ...] = (
+    questions.router,
+    question_links.router,
+    reaching.router,
+    pushing.router,
+    events.router,
+    tool_results.router,
+    administration.router,
+    administration.secret_router,
+    signing_in.router,
+)
+
+
+def create_app(house: House) -> FastAPI:
+    """The application that serves this house."""
+    app = _routes()
+    app.state.house = house
+    app.state.sights = Sights(house)
+    app.state.rates = Rates(house.settings)
+    app.state.last_used = LastUsed(house)
+    app.state.readiness = Readiness(house)
+    if house.settings.oidc_issuer:
+        _add_oidc(app, house)
+    return app
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of the application, whatever house it serves."""
+    return _routes().openapi()
+
+
+class _Application(FastAPI):
+    def build_middleware_stack(self) -> ASGIApp:
+        """Guards around everything, also around what answers a failure; and all of it is observed."""
+        house: House = self.state.house
+        guarded = Guards(super().build_middleware_stack(), house.settings)
+        return ObservedRequests(guarded, metrics=house.metrics, traces=house.traces, stopping=house.stopping)
+
+
+def _add_oidc(app: FastAPI, house: House) -> None:
+    from handraise.server import oidc, signing_in_oidc  # noqa: PLC0415 -- Authlib is an extra
+
+    app.state.oidc = oidc.Provider(house.settings)
+    app.include_router(signing_in_oidc.pages)
+
+
+def _routes() -> FastAPI:
+    app = _Application(
+        title="Handraise",
+        version=__version__,
+        summary="A program asks a person something, stops durably, and carries on with a validated answer.",
+        openapi_url="/v1/openapi.json",
+        generate_unique_id_function=operation_id,
+        docs_url=None,
+        redirect_slashes=False,
+        redoc_url=None,
+        # Ours instead: FastAPI's puts query strings into spans, and exceptions with their texts into logs.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+    )
+    handle_errors(app)
+    document_problems(app)
+    for router in API:
+        app.include_router(router, dependencies=[Depends(BEARER)], responses=DOCUMENTED)
+    app.include_router(health.router)
+    app.include_router(inbound.router)
+    # Before the sign-in pages, whose `/` only says who one is.
+    app.include_router(queue.pages)
+    app.include_router(settled.pages)
+    app.include_router(insights.pages)
+    app.include_router(answering.pages)
+    app.include_router(myself.pages)
+    app.include_router(installing.pages)
+    app.include_router(signing_in.pages)
+    app.include_router(embedding.pages)
+    app.include_router(embedding.frames)
+    app.mount(STATIC, embedding.SharedFiles(directory=STATIC_FILES))
+    return app

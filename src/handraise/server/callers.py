@@ -1,0 +1,201 @@
+"""Who is at the door: an agent with a key or a person with a session, never both.
+
+Everything else in the server gets a caller from here. An agent's key has no way to answer: the routes that
+answer or administer ask for a person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+from urllib.parse import urlsplit
+
+from fastapi import Depends
+from fastapi.security import HTTPBearer
+from starlette.requests import HTTPConnection
+
+from handraise.model.errors import NotEntitled, NotSignedIn
+from handraise.model.identities import Person, Role, Session
+from handraise.model.people import may_see
+from handraise.model.questions import Question
+from handraise.server.house import House
+from handraise.wire.credentials import Token, TokenKind, read_token
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCaller:
+    """An agent, by its key."""
+
+    workspace: str
+    agent: str
+    key_id: str
+
+    @property
+    def name(self) -> str:
+        """Who this is, among all callers of the workspace."""
+        return f"agent:{self.agent}"
+
+    @property
+    def claimant(self) -> str:
+        """Whose idempotency keys these are."""
+        return self.name
+
+    @property
+    def credential(self) -> str:
+        """With what this agent came; the id of it and no secret."""
+        return self.key_id
+
+    def may_see(self, question: Question) -> bool:
+        """Whether a question is this agent's own."""
+        return question.asker == self.agent
+
+
+@dataclass(frozen=True, slots=True)
+class PersonCaller:
+    """A person who is signed in."""
+
+    workspace: str
+    person: Person
+    session: Session
+
+    @property
+    def name(self) -> str:
+        """Who this is, among all callers of the workspace."""
+        return f"person:{self.person.id}"
+
+    @property
+    def claimant(self) -> str:
+        """Whose idempotency keys these are; somebody who comes to have the same name later has others."""
+        return f"{self.name} since {self.person.created_at.isoformat()}"
+
+    @property
+    def credential(self) -> str:
+        """With what this person came; the id of it and no secret."""
+        return self.session.id
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether this person administers the workspace."""
+        return self.person.role is Role.ADMIN
+
+    def may_see(self, question: Question) -> bool:
+        """Whether a question is this person's to answer, or was; an administrator sees all of them."""
+        return self.is_admin or may_see(question, self.person.responder)
+
+
+Caller: TypeAlias = AgentCaller | PersonCaller
+
+BEARER = HTTPBearer(auto_error=False, description="The key of an agent, or the session of a person.")
+
+
+def house_of(connection: HTTPConnection) -> House:
+    """The house that serves this request."""
+    house: House = connection.app.state.house
+    return house
+
+
+async def caller_of(connection: HTTPConnection) -> Caller:
+    """Who makes this request, looked up once; raises `NotSignedIn`."""
+    known: Caller | None = getattr(connection.state, "caller", None)
+    if known is None:
+        known = await _look_up(connection)
+        connection.state.caller = known
+    return known
+
+
+async def agent_of(connection: HTTPConnection) -> AgentCaller:
+    """The agent that makes this request; anybody else is refused."""
+    caller = await caller_of(connection)
+    if not isinstance(caller, AgentCaller):
+        raise NotEntitled(caller.person.id, "this is for agents, with a key of their own")
+    return caller
+
+
+async def person_of(connection: HTTPConnection) -> PersonCaller:
+    """The person who makes this request; an agent is refused."""
+    caller = await caller_of(connection)
+    if not isinstance(caller, PersonCaller):
+        raise NotEntitled(caller.agent, "this is for people, and an agent is none")
+    return caller
+
+
+async def admin_of(connection: HTTPConnection) -> PersonCaller:
+    """The administrator who makes this request; anybody else is refused."""
+    caller = await person_of(connection)
+    if not caller.is_admin:
+        raise NotEntitled(caller.person.id, "this is for administrators of the workspace")
+    return caller
+
+
+TheHouse = Annotated[House, Depends(house_of)]
+AnyCaller = Annotated[Caller, Depends(caller_of)]
+TheAgent = Annotated[AgentCaller, Depends(agent_of)]
+ThePerson = Annotated[PersonCaller, Depends(person_of)]
+TheAdmin = Annotated[PersonCaller, Depends(admin_of)]
+
+
+def cookie_name(house: House) -> str:
+    """The name of the session's cookie; over https the browser itself guards where it came from."""
+    return "__Host-handraise" if house.settings.is_https else "handraise"
+
+
+def check_same_origin(connection: HTTPConnection) -> None:
+    """Refuse what another site makes a browser send; raises `NotEntitled`.
+
+    A browser says where a request comes from and no page can change that. Cookies are `SameSite=Lax` besides.
+    """
+    fetch_site = connection.headers.get("sec-fetch-site")
+    if fetch_site is not None:
+        if fetch_site in ("same-origin", "none"):
+            return
+    elif origin := connection.headers.get("origin"):
+        ours = {connection.headers.get("host"), urlsplit(house_of(connection).settings.base_url).netloc}
+        if origin.partition("://")[2] in ours:
+            return
+    raise NotEntitled("a browser", "the request does not come from a page of this server")
+
+
+def refuse(connection: HTTPConnection) -> None:
+    """Count a credential that was no good; an address that brings too many gets `TooManyRequests`."""
+    connection.app.state.rates.count_refusal(connection.client.host if connection.client else "")
+
+
+async def _look_up(connection: HTTPConnection) -> Caller:
+    house = house_of(connection)
+    scheme, _, text = connection.headers.get("authorization", "").partition(" ")
+    if scheme:
+        token = read_token(text.strip()) if scheme.lower() == "bearer" else None
+    else:
+        text = connection.cookies.get(cookie_name(house), "")
+        token = read_token(text)
+        if token is not None and connection.scope.get("method") not in SAFE:
+            check_same_origin(connection)
+    caller = None if token is None else await _find(house, token)
+    if caller is None:
+        if scheme or text:
+            refuse(connection)
+        raise NotSignedIn("Come with a key or a session that is valid: Authorization: Bearer …")
+    connection.app.state.rates.count_request(caller.workspace, caller.credential)
+    if isinstance(caller, AgentCaller):
+        connection.app.state.last_used.note(caller.workspace, caller.key_id)
+    connection.state.token = token
+    return caller
+
+
+async def still_there(connection: HTTPConnection) -> bool:
+    """Whether the credential of a long request is good still, for the same caller with the same rights."""
+    known: Caller = connection.state.caller
+    return await _find(house_of(connection), connection.state.token) == known
+
+
+async def _find(house: House, token: Token) -> Caller | None:
+    """Whoever a token stands for now, or None."""
+    if token.kind is TokenKind.AGENT:
+        key = await house.directory.find_key(token.workspace, token.digest)
+        return None if key is None else AgentCaller(token.workspace, key.agent, key.id)
+    if token.kind is TokenKind.SESSION:
+        found = await house.directory.find_session(token.workspace, token.digest)
+        return None if found is None else PersonCaller(token.workspace, found[1], found[0])
+    return None

@@ -1,0 +1,32 @@
+"""The OpenAPI document: what FastAPI makes of the routes, and the problems that any of them may answer with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from handraise.wire.problems import ProblemDocument
+
+_PLACE = "#/components/schemas/{model}"
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of an operation in clients made from the document."""
+    return route.name
+
+
+def document_problems(app: FastAPI) -> None:
+    """Let the application's document say what a problem is."""
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        made = plain()
+        schemas = made["components"]["schemas"]
+        problem = ProblemDocument.model_json_schema(ref_template=_PLACE, mode="serialization")
+        for name, schema in {**problem.pop("$defs", {}), ProblemDocument.__name__: problem}.items():
+            schemas.setdefault(name, schema)
+        return made
+
+    app.openapi = openapi  # type: ignore[method-assign]  # the way that FastAPI documents

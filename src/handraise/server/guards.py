@@ -1,0 +1,151 @@
+"""What stands before every route: the headers of every response, the size of a body, how often one may come."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import Sequence
+
+import limits
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from handraise.model.errors import TooManyRequests
+from handraise.server.settings import ServerSettings
+
+STATIC = "/static"
+"""Where files are that are the same for everybody."""
+
+_UNFRAMED = "frame-ancestors 'none'"
+_POLICY = (
+    f"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; {_UNFRAMED}; base-uri 'none'"
+)
+SCRIPTED_POLICY = f"{_POLICY}; script-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'"
+"""The policy of a page that has scripts: files of ours, which speak to us."""
+WORKER_POLICY = "default-src 'none'; connect-src 'self'"
+"""The policy of the script that works while no page is open: it loads nothing, and speaks to us."""
+
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    # Not `no-referrer`: that makes browsers say `Origin: null` of our own forms, and over plain http, where
+    # they send no `Sec-Fetch-Site`, nothing would be left to tell our pages from those of others.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_FOR_HTTPS = {"strict-transport-security": "max-age=31536000"}
+_MOST_PARTS = 20_000
+_BODY_WITHIN = 30.0
+_IPV6_NETWORK = 64
+"""The bits of an IPv6 address that one customer cannot choose."""
+
+
+def framed_policy(origins: Sequence[str]) -> str:
+    """The policy of a page with scripts that these sites may show in a frame, and no other."""
+    framing = f"frame-ancestors {' '.join(origins)}" if origins else _UNFRAMED
+    return f"{_POLICY.replace(_UNFRAMED, framing)}; script-src 'self'; connect-src 'self'"
+
+
+class Guards:
+    """Puts the security headers on every response, and ends a body that is too large."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._app = app
+        self._body_limit = settings.body_limit
+        self._headers = _HEADERS | (_FOR_HTTPS if settings.is_https else {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        personal = not scope["path"].startswith(f"{STATIC}/")
+        headers = self._headers | {"cache-control": "no-store" if personal else "no-cache"}
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = MutableHeaders(scope=message)
+                for name, text in headers.items():
+                    given.setdefault(name, text)
+            await send(message)
+
+        await self._app(scope, self._counted(scope, receive), guarded)
+
+    def _counted(self, scope: Scope, receive: Receive) -> Receive:
+        """The same body up to the limit. One that says that it is larger is not read at all."""
+        declared = Headers(scope=scope).get("content-length", "")
+        too_large = declared.isdecimal() and int(declared) > self._body_limit
+        got, parts, whole = 0, 0, False
+
+        async def counted() -> Message:
+            nonlocal got, parts, whole
+            if too_large:
+                message: Message = {}
+            elif whole:
+                return await receive()
+            else:
+                message = await _within(receive)
+            body = message.get("body", b"")
+            whole = not message.get("more_body", False)
+            got += len(body)
+            parts += body.count(b",") + body.count(b":")
+            # The one kind of exception that FastAPI lets through while it reads a body.
+            if too_large or got > self._body_limit:
+                raise HTTPException(413, f"The body is larger than {self._body_limit} bytes.")
+            if parts > _MOST_PARTS:
+                # Each is an object, and perhaps a problem: few bytes would be much work.
+                raise HTTPException(413, f"The body has more than {_MOST_PARTS} parts.")
+            return message
+
+        return counted
+
+
+async def _within(receive: Receive) -> Message:
+    """The next part of a body, from a sender who does not keep us waiting."""
+    try:
+        async with asyncio.timeout(_BODY_WITHIN):
+            return await receive()
+    except TimeoutError:
+        raise HTTPException(408, "The body did not come in time.") from None
+
+
+class Rates:
+    """How often one caller may come, and how often one address in vain; each process counts for itself."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._requests = limits.parse(settings.rate_limit)
+        self._refusals = limits.parse(settings.sign_in_limit)
+
+    def count_request(self, workspace: str, credential: str) -> None:
+        """Count a request of whoever has this key or session; raises `TooManyRequests`."""
+        self._count(self._requests, "credential", workspace, credential)
+
+    def count_refusal(self, host: str) -> None:
+        """Count a credential that was no good; raises `TooManyRequests`.
+
+        Only what is no good is refused so: neighbours behind the same address do not suffer.
+        """
+        self._count(self._refusals, "address", _network(host))
+
+    def _count(self, limit: limits.RateLimitItem, *who: str) -> None:
+        if not self._limiter.hit(limit, *who):
+            resets_at = self._limiter.get_window_stats(limit, *who).reset_time
+            raise TooManyRequests(max(resets_at - time.time(), 0.0))
+
+
+def _network(host: str) -> str:
+    """An address as it is counted; whoever has one of IPv6 has a whole network of them."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.version == 4:  # noqa: PLR2004 -- the version of the protocol
+        return host
+    return str(ipaddress.ip_network((address.packed, _IPV6_NETWORK), strict=False))

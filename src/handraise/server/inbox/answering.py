@@ -1,0 +1,413 @@
+"""One question: what is asked, what has happened, and the form to answer it with.
+
+Looking changes nothing. A POST answers or declines through the desk, in the name of whoever is signed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, assert_never
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from handraise.desk.local import LocalDesk
+from handraise.model.checking import check_answer, decision_of
+from handraise.model.errors import AlreadySettled, InvalidAnswer, Problem, QuestionNotFound
+from handraise.model.forms import Approval, Confirm, Scope
+from handraise.model.identities import Person, Role
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.people import may_respond
+from handraise.model.questions import Question
+from handraise.model.timelines import Step
+from handraise.model.visible import visible, visible_line
+from handraise.ports import Outbox
+from handraise.server.callers import PersonCaller, TheHouse, ThePerson
+from handraise.server.house import House
+from handraise.server.inbox.queue import is_escalated, is_soon, kind_in_words
+from handraise.server.inbox.rendering import (
+    ZONES,
+    Reading,
+    Submitted,
+    controls_of,
+    frozen_arguments,
+    general_problems,
+    read_answer,
+)
+from handraise.server.inbox.showing import arguments_of, changed, shown
+from handraise.server.inbox.texts import excerpt, formatted, mixes_alphabets
+from handraise.server.inbox.wording import (
+    any_in_words,
+    audience_of,
+    evidence_in_words,
+    outcome_in_words,
+    reach_of,
+    risk_in_words,
+    since,
+    story_of,
+    told_of,
+    when,
+)
+from handraise.server.pages import PageRoute, live_page, message
+from handraise.server.questions import SESSION, desk_of, is_own_answer
+from handraise.server.questions import visible as visible_question
+
+pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+CHANNEL = "web"
+ONCE: Scope = "once"
+
+_LONG_TEXT = 1_500
+_LONG_LINES = 15
+_LONG_CONTEXT = 2_000
+_MOST_PARTS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where somebody is led who may answer a question, but not where they are."""
+
+    href: str
+    lead: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How somebody came to a question: in whose name they answer, what is kept of that, and what they are shown."""
+
+    desk: LocalDesk
+    person: Person
+    here: str
+    channel: str = CHANNEL
+    evidence: str = SESSION
+    details: Json = None
+    elsewhere: Elsewhere | None = None
+    """Where it must be answered instead, if not here."""
+    outbox: Outbox | None = None
+    """Where it says whom it was told to, for whoever may know that."""
+    layout: str = "app.html"
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """What the layout needs besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a person has just sent, and what is wrong with it."""
+
+    submitted: Submitted
+    problems: Sequence[Problem] = ()
+    counted: bool = False
+    """Whether the desk keeps it as an attempt."""
+
+
+@pages.get("/questions/{question_id}")
+async def show_question(house: TheHouse, caller: ThePerson, question_id: str) -> Response:
+    """A question as it stands, with the form to answer it."""
+    try:
+        question = await visible_question(house, caller, question_id)
+    except QuestionNotFound:
+        return _nothing_here()
+    return await show(_signed_in(house, caller, question), question)
+
+
+@pages.post("/questions/{question_id}")
+async def answer_question(request: Request, house: TheHouse, caller: ThePerson, question_id: str) -> Response:
+    """Answer or decline a question, then lead back to it."""
+    try:
+        question = await visible_question(house, caller, question_id)
+    except QuestionNotFound:
+        return _nothing_here()
+    return await respond(_signed_in(house, caller, question), question, await submitted_in(request))
+
+
+def _signed_in(house: House, caller: PersonCaller, question: Question) -> Way:
+    return Way(
+        desk=desk_of(house, caller),
+        person=caller.person,
+        here=f"/questions/{quote(question.id, safe='')}",
+        outbox=house.outbox,
+    )
+
+
+async def respond(way: Way, question: Question, submitted: Submitted) -> Response:
+    """Do what a person has sent: answer, decline, or look at it once more."""
+    if submitted.get("do") == ["decline"]:
+        return await _decline(way, question, submitted)
+    reading = read_answer(question.form, submitted)
+    if submitted.get("do") == ["edit"]:
+        return await show(way, question, Tried(submitted))
+    if reading.problems and question.outcome is None:
+        return await show(way, question, Tried(submitted, reading.problems), status=422)
+    form = question.form
+    if isinstance(form, Approval) and question.outcome is None:
+        edited = _unconfirmed(form, reading)
+        if edited is not None:
+            return _confirm(way, question, form, submitted, edited)
+    return await _answer(way, question, submitted, reading)
+
+
+async def _answer(way: Way, question: Question, submitted: Submitted, reading: Reading) -> Response:
+    try:
+        await way.desk.answer(
+            question.id,
+            reading.value,
+            by=way.person.responder,
+            channel=way.channel,
+            evidence=way.evidence,
+            details=way.details,
+        )
+    except InvalidAnswer as misfit:
+        question = await way.desk.get(question.id)
+        return await show(way, question, Tried(submitted, misfit.problems, counted=True), status=422)
+    except AlreadySettled as settled:
+        if not is_own_answer(settled, question, way.person.id, reading.value):
+            question = await way.desk.get(question.id)
+            return await show(way, question, Tried(submitted), status=409)
+    return RedirectResponse(way.here, 303)
+
+
+async def _decline(way: Way, question: Question, submitted: Submitted) -> Response:
+    reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
+    try:
+        await way.desk.decline(
+            question.id,
+            by=way.person.responder,
+            reason=reason or None,
+            channel=way.channel,
+            evidence=way.evidence,
+            details=way.details,
+        )
+    except InvalidAnswer as misfit:
+        return await show(way, question, Tried(submitted, misfit.problems), status=422)
+    except AlreadySettled as settled:
+        if not (isinstance(settled.outcome, Declined) and settled.outcome.by == way.person.id):
+            question = await way.desk.get(question.id)
+            return await show(way, question, Tried(submitted), status=409)
+    return RedirectResponse(way.here, 303)
+
+
+def _confirm(
+    way: Way, question: Question, form: Approval, submitted: Submitted, edited: dict[str, Json]
+) -> Response:
+    """Show the difference that a person's edits make, before it is approved."""
+    kept = [
+        (name, value)
+        for name, values in submitted.items()
+        for value in values
+        if name not in ("digest", "do")
+    ]
+    return live_page(
+        "inbox/confirm.html",
+        **_head(way, question),
+        changes=changed(form.action.arguments, edited["arguments"]),
+        action=_action_of(form, edited["arguments"]),
+        digest=edited["digest"],
+        kept=kept,
+    )
+
+
+async def show(way: Way, question: Question, tried: Tried | None = None, *, status: int = 200) -> Response:
+    """The page about a question as it stands, with what a person has just sent."""
+    me, now = way.person.id, datetime.now(UTC)
+    story = story_of(question, await way.desk.history(question.id), me)
+    if way.outbox is not None:
+        admin = way.person.role is Role.ADMIN
+        told = told_of(await way.outbox.deliveries(question.ref), me, why=admin)
+        story = tuple(sorted((*story, *told), key=lambda said: said.at))
+    form = question.form
+    pending = question.outcome is None
+    may_answer = pending and way.elsewhere is None and may_respond(question, way.person.responder)
+    problems = () if tried is None else tried.problems
+    typed = None if tried is None else tried.submitted
+    declining = (typed or {}).get("do") == ["decline"]
+    values = _head(way, question)
+    values |= {
+        "may_answer": may_answer,
+        "prompt": formatted(question.prompt),
+        "prompt_fold": _fold(question),
+        "context": None if question.context is None else shown(question.context),
+        "context_long": isinstance(form, Approval) and _length(question.context) > _LONG_CONTEXT,
+        "context_length": _length(question.context),
+        "controls": controls_of(
+            form, typed=typed if may_answer and not declining else None, problems=problems
+        ),
+        "general": general_problems(form, problems),
+        "problem_count": len(problems),
+        "counted": tried is not None and tried.counted,
+        "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
+        "zones": ZONES,
+        "yes_no": isinstance(form, Confirm),
+        "approval": _approval(form, now, typed) if isinstance(form, Approval) else None,
+        "typed": may_answer and tried is not None and not declining,
+        "why": next(iter((typed or {}).get("why", ())), ""),
+        "declining": declining,
+        "asked": since(question.asked_at, now),
+        "expires": None if question.expires_at is None or not pending else when(question.expires_at, now),
+        "ahead": _ahead(question, now) if pending else (),
+        "audience": audience_of(question, me),
+        "voters": [("you" if vote.by == me else visible_line(vote.by)) for vote in question.votes],
+        "need": question.need,
+        "veto": question.veto,
+        "escalated": is_escalated(question),
+        "soon": pending and is_soon(question, now),
+        "story": [(since(each.at, now), each) for each in story],
+        "kept": _kept(question, tried) if not pending and tried is not None else (),
+        "settled": _settled(question, now, me),
+    }
+    return live_page("inbox/question.html", status=status, **values)
+
+
+def _head(way: Way, question: Question) -> dict[str, Any]:
+    """What every page about a question begins with."""
+    return {
+        "person": way.person,
+        "id": question.id,
+        "here": way.here,
+        "standing": question.status.value,
+        "asker": visible_line(question.asker),
+        "asker_mixed": mixes_alphabets(question.asker),
+        "what": kind_in_words(question.form),
+        "is_approval": isinstance(question.form, Approval),
+        "conversation": question.conversation,
+        "conversation_shown": None if question.conversation is None else visible_line(question.conversation),
+        "undo_for": question.undo_for,
+        "left": _left(question),
+        "elsewhere": way.elsewhere,
+        "layout": way.layout,
+        **way.shown,
+    }
+
+
+def _left(question: Question) -> float | None:
+    """The seconds until it expires, for scripts: the clock of a browser may be wrong, and a span is not."""
+    if question.outcome is not None or question.expires_at is None:
+        return None
+    return round(max(0.0, (question.expires_at - datetime.now(UTC)).total_seconds()), 1)
+
+
+def _action_of(form: Approval, arguments: dict[str, Json]) -> dict[str, Any]:
+    return {
+        "tool": visible_line(form.action.tool),
+        "arguments": arguments_of(arguments),
+        "json": visible(canonical_json({"tool": form.action.tool, "arguments": arguments})),
+        "risk": risk_in_words(form),
+    }
+
+
+def _approval(form: Approval, now: datetime, typed: Submitted | None) -> dict[str, Any]:
+    chosen = next(iter((typed or {}).get("scope", ())), "once")
+    scopes = [
+        {"value": scope, "reach": reach_of(form, scope, now), "ticked": scope == chosen}
+        for scope in dict.fromkeys((ONCE, *form.scopes))
+    ]
+    return {
+        **_action_of(form, form.action.arguments),
+        "digest": form.digest,
+        "scopes": scopes,
+        "reason": next(iter((typed or {}).get("reason", ())), ""),
+        "unseen": sorted(visible_line(each) for each in frozen_arguments(form)),
+    }
+
+
+def _settled(question: Question, now: datetime, me: str) -> dict[str, Any] | None:
+    outcome = question.outcome
+    if outcome is None:
+        return None
+    entries = any_in_words(question.form, outcome.value) if isinstance(outcome, Answered) else ()
+    changes = None
+    if isinstance(question.form, Approval) and isinstance(outcome, Answered):
+        decision = decision_of(question.form, outcome.value)
+        if decision.edited:
+            changes = changed(question.form.action.arguments, decision.action.arguments)
+    reason = outcome.reason if isinstance(outcome, (Declined, Withdrawn)) else None
+    return {
+        "text": outcome_in_words(outcome, me),
+        "entries": entries,
+        "changes": changes,
+        "reason": None if reason is None else visible(reason),
+        "at": since(outcome.at, now),
+        "evidence": evidence_in_words(outcome),
+        "consumed": None if question.consumed_at is None else since(question.consumed_at, now),
+        "mine": getattr(outcome, "by", None) == me,
+    }
+
+
+def _kept(question: Question, tried: Tried) -> tuple[Any, ...]:
+    """What a person had written when the question ended under their hands."""
+    if tried.submitted.get("do") == ["decline"]:
+        return any_in_words(question.form, next(iter(tried.submitted.get("why", ())), ""))
+    return any_in_words(question.form, read_answer(question.form, tried.submitted).value)
+
+
+def _ahead(question: Question, now: datetime) -> list[tuple[Any, str]]:
+    """What will happen by itself if nobody answers."""
+    left = question.steps[question.steps_taken :]
+    return [(when(question.asked_at + step.after, now), _deed(question, step)) for step in left]
+
+
+def _deed(question: Question, step: Step) -> str:
+    match step.do:
+        case "remind":
+            return "a reminder"
+        case "escalate":
+            return f"it is also put before {', '.join(visible_line(each) for each in step.to)}"
+        case "expire":
+            approval = isinstance(question.form, Approval)
+            return "it expires and is not approved" if approval else "it expires without an answer"
+        case "default":
+            words = any_in_words(question.form, (step.record or {}).get("value"))
+            return f"the default is taken: {'; '.join(each.text for each in words)}"
+        case _:
+            assert_never(step.do)
+
+
+def _fold(question: Question) -> dict[str, Any] | None:
+    """How a long text is folded where it would push an action out of sight."""
+    lines = question.prompt.count("\n") + 1
+    if not isinstance(question.form, Approval):
+        return None
+    if len(question.prompt) <= _LONG_TEXT and lines <= _LONG_LINES:
+        return None
+    return {"excerpt": excerpt(question.prompt, 300), "length": len(question.prompt), "lines": lines}
+
+
+def _length(context: Json) -> int:
+    return 0 if context is None else len(canonical_json(context))
+
+
+def _unconfirmed(form: Approval, reading: Reading) -> dict[str, Json] | None:
+    """The canonical decision where it changes arguments and the person has not seen the difference yet."""
+    if "arguments" not in reading.value:
+        return None
+    try:
+        canonical: dict[str, Json] = check_answer(form, reading.value)
+    except InvalidAnswer:
+        return None
+    if "arguments" not in canonical or reading.value.get("digest") == canonical["digest"]:
+        return None
+    return canonical
+
+
+async def submitted_in(request: Request) -> Submitted:
+    """What a browser sent."""
+    form = await request.form(max_files=0, max_fields=_MOST_PARTS)
+    found: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _nothing_here() -> Response:
+    """One and the same page for a question of others, of another workspace, or one that never was."""
+    return message(
+        "There is no such question here",
+        "It may be addressed to other people, or the link was cut short on its way to you.",
+        status=404,
+        lead=("/", "Back to what waits"),
+    )

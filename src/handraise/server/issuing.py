@@ -1,0 +1,87 @@
+"""Keys, links and sessions given out: each secret is random, is shown this once, and is kept as its digest."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from urllib.parse import quote
+
+from handraise.model.errors import AlreadySettled
+from handraise.model.identities import LinkPurpose, Person
+from handraise.model.people import check_may_respond
+from handraise.model.questions import Question
+from handraise.server.house import House
+from handraise.wire.credentials import TokenKind, digest_of, make_token
+from handraise.wire.records import KeyRecord, LinkRecord, NewKeyRecord, QuestionLinkRecord, SessionRecord
+
+
+async def issue_key(house: House, workspace: str, *, agent: str, by: str) -> NewKeyRecord:
+    """A new key for an agent; raises `ValueError` where nobody can ask by that name."""
+    house.desk.at(workspace, asker=agent)
+    token = _new_token(TokenKind.AGENT, workspace)
+    key = await house.directory.add_key(
+        workspace, house.new_id(), digest=digest_of(token), agent=agent, created_by=by
+    )
+    return NewKeyRecord(**KeyRecord.of(key).model_dump(), key=token)
+
+
+async def issue_link(house: House, workspace: str, *, person: str, purpose: LinkPurpose) -> LinkRecord | None:
+    """A link with which a person signs in once; None where there is no such person."""
+    token = _new_token(TokenKind.LINK, workspace)
+    link = await house.directory.add_link(
+        workspace,
+        house.new_id(),
+        digest=digest_of(token),
+        person=person,
+        purpose=purpose,
+        lasts=timedelta(hours=house.settings.link_hours),
+    )
+    if link is None:
+        return None
+    url = f"{house.settings.base_url}/sign-in/link?token={quote(token)}"
+    return LinkRecord(url=url, expires_at=link.expires_at)
+
+
+async def issue_question_link(
+    house: House, question: Question, person: Person, *, channel: str, by: str, lasts: timedelta
+) -> QuestionLinkRecord | None:
+    """A link with which a person answers one question; None where there is no such person any more.
+
+    Raises `NotEntitled` where they may not answer it, and `AlreadySettled`. Both are looked at again with every use.
+    """
+    check_may_respond(question, person.responder)
+    if question.outcome is not None:
+        raise AlreadySettled(question.id, question.outcome)
+    token = _new_token(TokenKind.QUESTION, question.workspace)
+    link = await house.directory.add_question_link(
+        question.workspace,
+        house.new_id(),
+        digest=digest_of(token),
+        question_id=question.id,
+        person=person.id,
+        channel=channel,
+        created_by=by,
+        lasts=lasts,
+    )
+    if link is None:
+        return None
+    url = f"{house.settings.base_url}/q/{token}"
+    return QuestionLinkRecord(url=url, person=link.person, expires_at=link.expires_at)
+
+
+async def issue_session(house: House, workspace: str, *, person: str, how: str) -> SessionRecord | None:
+    """A session for a person who has shown who they are; None where there is no such person any more."""
+    token = _new_token(TokenKind.SESSION, workspace)
+    session = await house.directory.open_session(
+        workspace,
+        house.new_id(),
+        digest=digest_of(token),
+        person=person,
+        how=how,
+        lasts=timedelta(days=house.settings.session_days),
+    )
+    return None if session is None else SessionRecord(token=token, expires_at=session.expires_at)
+
+
+def _new_token(kind: TokenKind, workspace: str) -> str:
+    return make_token(kind, workspace, secrets.token_bytes(32))

@@ -1,0 +1,236 @@
+"""The OIDC provider: authorization code with PKCE, state and nonce, and an ID token that is verified.
+
+What belongs to one attempt to sign in is in a signed cookie of the browser that began it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from handraise.model.errors import MissingExtra, NotEntitled
+from handraise.model.json_values import text_problem
+from handraise.model.people import responder_of
+from handraise.server.settings import ServerSettings
+
+try:
+    import httpx2
+    from authlib.common.security import is_secure_transport  # type: ignore[import-untyped]  # has no types
+    from authlib.integrations.base_client import OAuthError  # type: ignore[import-untyped]  # has no types
+    from authlib.integrations.httpx_client import AsyncOAuth2Client  # type: ignore[import-untyped]  # has no types
+    from authlib.oidc.core import CodeIDToken  # type: ignore[import-untyped]  # has no types
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet, OctKey
+except ImportError:
+    raise MissingExtra("authlib", "oidc") from None
+
+_log = logging.getLogger(__name__)
+
+CALLBACK = "/sign-in/oidc/callback"
+ATTEMPT_LASTS = 600
+"""The seconds within which a browser must be back."""
+
+_NEEDED = {"authorization_endpoint", "token_endpoint", "jwks_uri"}
+_SHORTEST_SECRET = 32
+_DISCOVERY_LASTS = 600.0
+_PATIENCE = 10.0
+_EMAIL = re.compile(r"[!-?A-~]+@[!-?A-~]+")
+"""Plain ASCII: letters that look or fold alike would let one person in as another."""
+
+_LEEWAY = 60
+_LONGEST_NAME = 200
+# Only what needs the provider's private key: with the others, whoever knows a public text could sign.
+_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What the browser that began to sign in must bring back, and nobody else can know."""
+
+    state: str
+    nonce: str = field(repr=False)
+    verifier: str = field(repr=False)
+    place: str = ""
+    """Where the person was going."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom the provider vouches for."""
+
+    email: str = field(repr=False)
+    name: str = field(repr=False)
+
+
+class SignInRefused(Exception):
+    """The sign-in came to nothing; the text is for the person."""
+
+
+class ProviderUnavailable(Exception):
+    """The provider cannot be reached or does not speak OIDC; the reason is in the log."""
+
+
+class Provider:
+    """The OIDC provider that the settings name; raises `ValueError` where they are not complete or not safe."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        secret = settings.secret.get_secret_value() if settings.secret else ""
+        if len(secret) < _SHORTEST_SECRET:
+            raise ValueError(
+                f"Sign-in by OIDC needs a HANDRAISE_SECRET of {_SHORTEST_SECRET} characters or more."
+            )
+        if not settings.oidc_issuer or not settings.oidc_client_id:
+            raise ValueError("Sign-in by OIDC needs HANDRAISE_OIDC_ISSUER and HANDRAISE_OIDC_CLIENT_ID.")
+        if not is_secure_transport(settings.oidc_issuer):
+            raise ValueError(f"HANDRAISE_OIDC_ISSUER must be an https address, not {settings.oidc_issuer}")
+        self._settings = settings
+        self._issuer = settings.oidc_issuer.rstrip("/")
+        self._key = OctKey.import_key(hashlib.sha256(f"an attempt to sign in\n{secret}".encode()).digest())
+        self._tls = httpx2.create_ssl_context()  # reads every certificate: once, not for each sign-in
+        self._discovered: tuple[float, dict[str, Any]] | None = None
+
+    async def begin(self, place: str) -> tuple[str, str]:
+        """Where to send the browser, and the cookie that it must bring back."""
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        attempt = Attempt(state, nonce, verifier, place)
+        with _reaching():
+            async with self._client() as client:
+                provider = await self._discover(client)
+                url, _ = client.create_authorization_url(
+                    provider["authorization_endpoint"],
+                    state=attempt.state,
+                    nonce=attempt.nonce,
+                    code_verifier=attempt.verifier,
+                )
+        claims = {**asdict(attempt), "exp": int(time.time()) + ATTEMPT_LASTS}
+        return url, jwt.encode({"alg": "HS256"}, claims, self._key)
+
+    def attempt(self, cookie: str, state: str) -> Attempt:
+        """The attempt that this browser began and that comes back with this state; raises `SignInRefused`."""
+        try:
+            claims = jwt.decode(cookie, self._key, algorithms=["HS256"]).claims
+            jwt.JWTClaimsRegistry(exp={"essential": True}).validate(claims)
+        except (JoseError, ValueError):
+            raise SignInRefused(
+                "This browser did not begin to sign in, or too long ago. Please start again."
+            ) from None
+        if not hmac.compare_digest(claims["state"].encode(), state.encode()):
+            raise SignInRefused("This is the answer to another attempt to sign in. Please start again.")
+        place = claims.get("place", "")  # an older release began without one
+        return Attempt(claims["state"], claims["nonce"], claims["verifier"], place)
+
+    async def identify(self, attempt: Attempt, code: str) -> Identity:
+        """Whom the provider vouches for, in exchange for its code; raises `SignInRefused`."""
+        try:
+            with _reaching():
+                async with self._client() as client:
+                    claims = await self._exchange(client, attempt, code)
+        except (OAuthError, JoseError, ValueError, KeyError, TypeError) as error:
+            _log.warning("the OIDC provider's answer is not accepted: %s", error)
+            raise SignInRefused("The provider's answer cannot be accepted. Please start again.") from None
+        return _identity(claims)
+
+    async def _exchange(self, client: AsyncOAuth2Client, attempt: Attempt, code: str) -> dict[str, Any]:
+        provider = await self._discover(client)
+        methods = provider.get("token_endpoint_auth_methods_supported")
+        if client.client_secret and methods and "client_secret_basic" not in methods:
+            client.token_endpoint_auth_method = "client_secret_post"  # noqa: S105 -- the name of a method
+        token = await client.fetch_token(
+            provider["token_endpoint"], code=code, code_verifier=attempt.verifier
+        )
+        claims = await self._verified(client, provider, token, attempt.nonce)
+        if {"email", "email_verified"} <= claims.keys() or "userinfo_endpoint" not in provider:
+            return claims
+        return {**await _user_info(client, provider, of=claims["sub"]), **claims}
+
+    async def _discover(self, client: AsyncOAuth2Client) -> dict[str, Any]:
+        if self._discovered is None or time.monotonic() - self._discovered[0] > _DISCOVERY_LASTS:
+            found = await _json(client, f"{self._issuer}/.well-known/openid-configuration")
+            if str(found.get("issuer")).rstrip("/") != self._issuer or not found.keys() >= _NEEDED:
+                _log.warning("%s does not describe an OIDC provider of that name", self._issuer)
+                raise ProviderUnavailable
+            self._discovered = (time.monotonic(), found)
+        return self._discovered[1]
+
+    async def _verified(
+        self, client: AsyncOAuth2Client, provider: dict[str, Any], token: dict[str, Any], nonce: str
+    ) -> dict[str, Any]:
+        """The claims of an ID token that this provider signed for us, just now, for this attempt."""
+        keys = KeySet.import_key_set(await _json(client, provider["jwks_uri"]))  # type: ignore[arg-type]  # its own type for JSON
+        signed = jwt.decode(token["id_token"], keys, algorithms=_ALGORITHMS)
+        us = self._settings.oidc_client_id
+        claims = CodeIDToken(
+            signed.claims,
+            signed.header,
+            {
+                "iss": {"essential": True, "value": provider["issuer"]},
+                "aud": {"essential": True, "value": us},
+            },
+            {"nonce": nonce, "client_id": us, "access_token": token.get("access_token")},
+        )
+        claims.validate(leeway=_LEEWAY)
+        return dict(claims)
+
+    def _client(self) -> AsyncOAuth2Client:
+        secret = self._settings.oidc_client_secret
+        return AsyncOAuth2Client(
+            self._settings.oidc_client_id,
+            secret.get_secret_value() if secret else None,
+            redirect_uri=self._settings.base_url + CALLBACK,
+            scope="openid email profile",
+            code_challenge_method="S256",
+            timeout=_PATIENCE,
+            verify=self._tls,
+        )
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    try:
+        yield
+    except httpx2.HTTPError as error:
+        _log.warning("the OIDC provider cannot be reached: %s", error)
+        raise ProviderUnavailable from None
+
+
+async def _json(client: AsyncOAuth2Client, url: str) -> dict[str, Any]:
+    response = await client.request("GET", url, withhold_token=True)
+    response.raise_for_status()
+    try:
+        return dict(response.json())
+    except (ValueError, TypeError):
+        _log.warning("%s does not give an object", url)
+        raise ProviderUnavailable from None
+
+
+async def _user_info(client: AsyncOAuth2Client, provider: dict[str, Any], *, of: str) -> dict[str, Any]:
+    """What the provider says about somebody besides the ID token."""
+    response = await client.get(provider["userinfo_endpoint"])
+    response.raise_for_status()
+    found: dict[str, Any] = response.json()
+    if found["sub"] != of:
+        raise ValueError("its user info is about somebody else")
+    return found
+
+
+def _identity(claims: dict[str, Any]) -> Identity:
+    email, name = claims.get("email"), claims.get("name")
+    if not isinstance(email, str) or not _EMAIL.fullmatch(email):
+        raise SignInRefused("The provider did not tell us your e-mail address.")
+    if claims.get("email_verified", True) is not True and claims.get("email_verified") != "true":
+        raise SignInRefused("Your e-mail address is not verified there. Verify it and start again.")
+    try:
+        responder_of(email.lower())
+    except NotEntitled as refusal:
+        raise SignInRefused(f"We cannot use your e-mail address: {refusal.reason}.") from None
+    usable = isinstance(name, str) and name.strip() and not text_problem(name)
+    return Identity(email=email, name=str(name)[:_LONGEST_NAME] if usable else email)

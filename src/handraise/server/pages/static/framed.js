@@ -1,0 +1,58 @@
+// Tells the page around this frame how tall it is and, once it is, that the question is settled. It hears nothing else.
+
+const LOOK_EVERY = 5_000;
+const SAID = { exhausted: "closed" };
+const page = document.getElementById("main");
+const live = document.querySelector("[data-live]");
+let status = page.dataset.status ?? "pending";
+let around = null;
+
+function tell(message) {
+  if (around) parent.postMessage({ handraise: message }, around);
+}
+
+function tellHeight() {
+  tell({ height: Math.ceil(document.documentElement.getBoundingClientRect().height) });
+}
+
+function tellStatus() {
+  if (status !== "pending") tell({ status });
+}
+
+// Only sites that the server names may frame this page, so whoever speaks as its parent may know this much.
+addEventListener("message", (event) => {
+  if (event.source !== parent || parent === window || event.origin === "null") return;
+  if (event.data !== "handraise-hello") return;
+  around = event.origin;
+  tellHeight();
+  tellStatus();
+});
+
+new ResizeObserver(tellHeight).observe(document.documentElement);
+
+// It may be settled elsewhere meanwhile; what was typed here stays to be read.
+
+function say(text) {
+  const link = document.createElement("a");
+  link.href = location.pathname;
+  link.textContent = "Show how it ended";
+  live.replaceChildren(`${text} `, link);
+  live.hidden = false;
+  for (const button of document.querySelectorAll("main button")) button.disabled = true;
+}
+
+async function look() {
+  if (status !== "pending" || document.visibilityState !== "visible") return;
+  const answer = await fetch(location.pathname.replace(/frame$/, "status"), { credentials: "omit" }).catch(() => null);
+  if (answer?.status === 410) clearInterval(looking);
+  if (!answer?.ok) return;
+  status = (await answer.json()).status;
+  if (status === "pending") return;
+  clearInterval(looking);
+  if (document.querySelector("[data-answer], [data-confirm]")) say(`This was ${SAID[status] ?? status} just now.`);
+  else location.replace(location.pathname);
+  tellStatus();
+}
+
+const looking = live && status === "pending" ? setInterval(look, LOOK_EVERY) : null;
+if (looking) document.addEventListener("visibilitychange", look);

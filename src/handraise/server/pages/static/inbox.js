@@ -1,0 +1,24 @@
+// Makes the inbox live. Every page works without this file; nothing here decides anything.
+
+import { startControls } from "./inbox/controls.js";
+import { startKeys } from "./inbox/keys.js";
+import { startLeaving } from "./inbox/leaving.js";
+import { startQuestion } from "./inbox/question.js";
+import { startQueue } from "./inbox/queue.js";
+import { startInstalling, startSwitches, startWorker } from "./inbox/telling.js";
+
+const page = document.getElementById("main");
+
+// A page that the browser kept may be older than what it shows.
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
+startKeys();
+startLeaving();
+startControls();
+if ("question" in page.dataset) startQuestion(page);
+if ("queue" in page.dataset) startQueue(page);
+if ("myself" in page.dataset) {
+  startInstalling();
+  startSwitches();
+}
+startWorker();

@@ -1,0 +1,30 @@
+// Small comforts of single controls.
+
+// Whoever writes another answer means it.
+function tickOther(other) {
+  other.addEventListener("input", () => {
+    const tick = other.closest(".tick-row").querySelector("input[value=other]");
+    tick.checked = other.value.trim() !== "";
+  });
+}
+
+// An instant is meant where the person is, unless they say otherwise.
+function nearestZone(field) {
+  const zone = field.parentElement.querySelector("select");
+  let touched = field.value !== "" || zone.value !== "+00:00";
+  zone.addEventListener("change", () => { touched = true; });
+  const set = () => {
+    if (touched) return;
+    const minutes = -(field.value ? new Date(field.value) : new Date()).getTimezoneOffset();
+    const two = (number) => String(Math.abs(number)).padStart(2, "0");
+    const text = `${minutes < 0 ? "-" : "+"}${two(Math.trunc(minutes / 60))}:${two(minutes % 60)}`;
+    if ([...zone.options].some((each) => each.value === text)) zone.value = text;
+  };
+  field.addEventListener("change", set);
+  set();
+}
+
+export function startControls() {
+  document.querySelectorAll("[data-other]").forEach(tickOther);
+  document.querySelectorAll("[data-instant]").forEach(nearestZone);
+}

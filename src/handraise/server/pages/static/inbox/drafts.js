@@ -1,0 +1,46 @@
+// What is typed stays in this browser until it is sent or the person signs out.
+
+import { live, say } from "./saying.js";
+import { person, store } from "./storing.js";
+
+export const DRAFTS = "handraise.draft.";
+
+const keyOf = (id) => `${DRAFTS}${person}.${id}`;
+const isTick = (input) => input.matches("[type=radio], [type=checkbox]");
+
+// Keep what is typed into a form, and put back what was kept of it.
+export function keepDraft(form, id) {
+  const key = keyOf(id);
+  const inputs = [...form.querySelectorAll("input:not([type=hidden]), textarea, select")];
+  const state = () => JSON.stringify(inputs.map((each) => (isTick(each) ? each.checked : each.value)));
+  const first = state();
+  const kept = store.get(key);
+  if (kept && !("typed" in form.dataset)) {
+    const values = JSON.parse(kept);
+    if (values.length === inputs.length) {
+      inputs.forEach((each, place) => {
+        if (isTick(each)) each.checked = values[place] === true;
+        else each.value = values[place];
+      });
+    }
+  }
+  form.addEventListener("input", () => store.set(key, state() === first ? null : state()));
+}
+
+export const hasDraft = (id) => store.get(keyOf(id)) !== null;
+
+// Of a question that has ended otherwise: show what was kept, once.
+export function showDraft(page) {
+  const key = keyOf(page.dataset.question);
+  const kept = store.get(key);
+  if (!kept) return;
+  store.set(key, null);
+  if ("mine" in page.dataset || document.querySelector("[data-kept]")) return;
+  const texts = JSON.parse(kept).filter((each) => typeof each === "string" && each.trim() && !/^[+-]\d\d:\d\d$/.test(each));
+  if (!texts.length) return;
+  const written = document.createElement("pre");
+  written.className = "text";
+  written.textContent = texts.join("\n\n");
+  say("You had begun to write this, and nothing of it was sent:");
+  live.append(written);
+}

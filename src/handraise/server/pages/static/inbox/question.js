@@ -1,0 +1,51 @@
+// One question that is open: it says how it ends meanwhile, and keeps what was written.
+
+import { hasDraft, keepDraft, showDraft } from "./drafts.js";
+import { listen } from "./hearing.js";
+import { holdBack } from "./sending.js";
+import { howItChanged, howItEnded, say, SETTLED } from "./saying.js";
+import { person } from "./storing.js";
+
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+export function startQuestion(page) {
+  const id = page.dataset.question;
+  const form = document.querySelector("[data-answer]");
+  if (page.dataset.status !== "pending") {
+    showDraft(page);
+    return;
+  }
+  if (form) keepDraft(form, id);
+  const sending = holdBack(page);
+  let hasEnded = false;
+
+  function end(kind, by, when) {
+    // Our own answer is on its way: the page that comes next says it better.
+    if (hasEnded || (by === person && sending.isSending())) return;
+    hasEnded = true;
+    const unsent = sending.stop() ? " Yours was not sent." : "";
+    const kept = hasDraft(id) ? " What you have written is kept." : "";
+    say(howItEnded(kind, by, when) + unsent + kept, "Show how it ended", location.pathname);
+    document.title = `Settled: ${document.title}`;
+    for (const button of document.querySelectorAll("main button")) button.disabled = true;
+  }
+
+  async function look() {
+    const answer = await fetch(`/v1/outcomes?id=${encodeURIComponent(id)}`).catch(() => null);
+    if (!answer?.ok) return;
+    for (const each of (await answer.json()).settled) end(each.status, each.outcome?.by, "meanwhile");
+  }
+
+  listen({
+    heard(kind, event) {
+      if (event.question_id !== id || kind === "asked") return;
+      if (SETTLED.includes(kind)) end(kind, event.by, "just now");
+      else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), "Show it", location.pathname);
+    },
+    look,
+  });
+
+  // The clock ends it also where nobody tells us.
+  const left = Number(page.dataset.left ?? Infinity) * 1000 + 1500;
+  if (left < LONGEST_TIMER) setTimeout(look, left);
+}

@@ -1,0 +1,126 @@
+// The list: rows are marked where they stand, and new ones wait behind a line until the person wants them.
+
+import { listen } from "./hearing.js";
+import { inARow, live, say, sayNothing, SETTLED, whisper } from "./saying.js";
+import { tellOf, untell } from "./telling.js";
+
+const AT_ONCE = 200;
+const STAYS = ["[data-live]", "form.search"];
+
+export function startQueue(page) {
+  const asked = new Set();
+  const news = new Set();
+  let rows = rowsIn(page);
+  let looking = null;
+
+  // Many things may happen at once, and many people may look: each looks again a little later.
+  function lookSoon() {
+    // A search reads many questions to find a few, so it is done again less often.
+    const soon = "searched" in page.dataset ? 5_000 : 1_000;
+    looking ??= setTimeout(look, soon * (1 + 2 * Math.random()));
+  }
+
+  async function look() {
+    clearTimeout(looking);
+    looking = null;
+    tellOf([...news]);
+    news.clear();
+    const now = await fetched();
+    if (!now) return;
+    document.title = now.title;
+    const there = rowsIn(now);
+    await mark([...rows.keys()].filter((id) => !there.has(id)));
+    const added = [...there.keys()].filter((id) => !rows.has(id));
+    if (!added.length) sayNothing();
+    else if (!rows.size) swap(now, added);
+    else offer(added, now.querySelector("nav.pager") !== null);
+  }
+
+  async function fetched() {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
+    if (!answer?.ok || answer.redirected) return null;
+    return new DOMParser().parseFromString(await answer.text(), "text/html");
+  }
+
+  // Rows that are not in the list any more: they were settled, or others came before them.
+  async function mark(ids) {
+    const unknown = ids.filter((id) => !rows.get(id).classList.contains("settled")).slice(0, AT_ONCE);
+    if (!unknown.length) return;
+    const query = new URLSearchParams(unknown.map((id) => ["id", id]));
+    const answer = await fetch(`/v1/outcomes?${query}`).catch(() => null);
+    if (!answer?.ok) return;
+    for (const each of (await answer.json()).settled) settle(rows.get(each.id), each.status, each.outcome?.by);
+  }
+
+  function settle(row, kind, by) {
+    row.classList.add("settled");
+    row.querySelector("[data-state]").textContent = inARow(kind, by);
+  }
+
+  function offer(added, hasMore) {
+    // Where there are several pages, others move up without being new.
+    const count = hasMore ? added.filter((id) => asked.has(id)).length : added.length;
+    const text = count === 0 ? "The list has moved on." : count === 1 ? "1 new question." : `${count} new questions.`;
+    if (live.textContent.startsWith(text)) return;
+    say(text, "Show", location.href).addEventListener("click", async (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      const now = await fetched();
+      if (now) swap(now, [...rowsIn(now).keys()].filter((id) => !rows.has(id)), event.detail === 0);
+      else location.reload();
+    });
+  }
+
+  // Put the list as it is now in place of the one that is shown. What the person reads stays where it is.
+  function swap(now, added, byKeyboard = false) {
+    const active = document.activeElement;
+    const focused = active?.closest("[data-row]")?.dataset.row;
+    const fromNotice = live.contains(active);
+    const there = rowsIn(now);
+    const anchor = scrollY > 0 ? [...rows].find(([id, row]) => there.has(id) && row.getBoundingClientRect().top >= 0) : undefined;
+    const top = anchor?.[1].getBoundingClientRect().top;
+    sayNothing();
+    replaceChildren(page, now.getElementById("main"));
+    rows = rowsIn(page);
+    document.title = now.title;
+    for (const id of added) {
+      rows.get(id).classList.add("fresh");
+      rows.get(id).querySelector("[data-state]").textContent = "new";
+    }
+    if (anchor) scrollBy({ top: rows.get(anchor[0]).getBoundingClientRect().top - top, behavior: "instant" });
+    const first = rows.get(added[0]) ?? [...rows.values()][0];
+    if (rows.has(focused)) rows.get(focused).querySelector("a").focus({ preventScroll: true });
+    else if (focused || fromNotice) first?.querySelector("a").focus({ preventScroll: !byKeyboard });
+    else if (active?.isConnected && active !== document.body) active.focus({ preventScroll: true });
+    whisper(added.length === 1 ? "1 new question is in the list." : `${added.length} new questions are in the list.`);
+  }
+
+  listen({
+    always: true,
+    heard(kind, event) {
+      const row = rows.get(event.question_id);
+      if (row && SETTLED.includes(kind)) {
+        settle(row, kind, event.by);
+      } else if (row && kind !== "asked") {
+        row.classList.add("changed");
+        row.querySelector("[data-state]").textContent = inARow(kind, event.by);
+      }
+      if (kind === "asked") asked.add(event.question_id);
+      if (["asked", "escalated", "reminded"].includes(kind)) news.add(event.question_id);
+      if (SETTLED.includes(kind)) untell(event.question_id);
+      lookSoon();
+    },
+    look: lookSoon,
+  });
+}
+
+const rowsIn = (part) => new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
+
+// Everything is made anew, but for what the person may be in the middle of using.
+function replaceChildren(old, fresh) {
+  const kept = (child) => {
+    const selector = STAYS.find((each) => child.matches(each));
+    return selector && old.querySelector(`:scope > ${selector}`);
+  };
+  old.replaceChildren(...[...fresh.children].map((child) => kept(child) ?? child));
+}

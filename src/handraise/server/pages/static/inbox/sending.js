@@ -1,0 +1,168 @@
+// Holds an answer back for a moment in which it can be taken back, where the asker allows that.
+//
+// Whoever pressed a button meant it, until they press Undo. So an answer that is held back is sent at once when its page
+// is left or hidden, which may be the last that a browser lets a page do; and never once it was taken back.
+
+import { say } from "./saying.js";
+
+const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
+const LARGEST = 60_000; // the bytes that a browser still sends for a page that is being left
+const ACCIDENT = 400; // the milliseconds in which a second click or a held key is no decision
+
+export function holdBack(page) {
+  const longest = Number(page.dataset.undo ?? 0);
+  const opened = performance.now();
+  let held = null;
+  let isSending = false;
+
+  const left = () => ("left" in page.dataset ? Number(page.dataset.left) - (performance.now() - opened) / 1000 : Infinity);
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("[data-answer], [data-confirm], [data-decline]")) return;
+    const wait = Math.min(longest, left() - MARGIN);
+    if (isSending || wait < 1 || leadsOn(form, event.submitter) || sizeOf(form) > LARGEST) {
+      isSending = true;
+      return;
+    }
+    event.preventDefault();
+    hold(form, event.submitter, wait);
+  });
+
+  function hold(form, submitter, wait) {
+    const { panel, undo, send, show } = panelFor(submitter);
+    const ends = performance.now() + wait * 1000;
+    const shown = performance.now();
+    const tick = () => {
+      const rest = Math.ceil((ends - performance.now()) / 1000);
+      if (rest <= 0) sendNow();
+      else show(`Sending in ${rest} s`);
+    };
+    held = { form, submitter, panel, undo, send, show, timer: setInterval(tick, 250) };
+    // Nothing that is held back can be changed any more.
+    for (const each of page.querySelectorAll("form, details.decline")) each.inert = true;
+    (form.closest("details.decline") ?? form).after(panel);
+    panel.style.setProperty("--held-for", `${wait}s`);
+    form.querySelector(".actions, button")?.setAttribute("hidden", "");
+    tick();
+    undo.focus();
+    const meant = (event) => event.detail === 0 || performance.now() - shown > ACCIDENT;
+    undo.addEventListener("click", (event) => { if (meant(event)) takeBack(); });
+    send.addEventListener("click", (event) => { if (meant(event)) sendNow(); });
+    panel.addEventListener("keydown", (event) => { if (event.repeat) event.preventDefault(); });
+  }
+
+  // Let go of what is held back, without sending it.
+  function stop() {
+    if (!held) return null;
+    const was = held;
+    held = null;
+    clearInterval(was.timer);
+    was.panel.remove();
+    for (const each of page.querySelectorAll("form, details.decline")) each.inert = false;
+    was.form.querySelector(".actions, button")?.removeAttribute("hidden");
+    return was;
+  }
+
+  function takeBack() {
+    stop()?.submitter?.focus();
+  }
+
+  function sendNow() {
+    if (!held) return;
+    const { form, submitter, undo, send, show, timer } = held;
+    clearInterval(timer);
+    held = null;
+    isSending = true;
+    form.requestSubmit(submitter);
+    show("Sending…");
+    undo.disabled = send.disabled = true;
+  }
+
+  async function sendLeaving() {
+    if (!held) return;
+    const was = held;
+    clearInterval(was.timer);
+    held = null;
+    isSending = true;
+    was.show("Sending…");
+    was.undo.disabled = was.send.disabled = true;
+    const address = was.form.getAttribute("action");
+    const answer = await fetch(address, { method: "POST", body: bodyOf(was.form, was.submitter), keepalive: true }).catch(() => null);
+    // Only a page that was hidden and not left gets here.
+    if (answer && (answer.ok || answer.status === 409)) {
+      location.replace(address);
+      return;
+    }
+    isSending = false;
+    held = was;
+    stop();
+    if (answer?.status === 422) say(`It was sent, and does not fit yet. ${problemsIn(await answer.text())}`);
+    else say("It could not be sent. What you have written is still here; please send it again.");
+  }
+
+  addEventListener("keydown", (event) => { if (event.key === "Escape") takeBack(); });
+  addEventListener("pagehide", sendLeaving);
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "hidden") sendLeaving(); });
+
+  return { stop: () => stop() !== null, isSending: () => isSending };
+}
+
+// What only leads to a look at one's changes decides nothing, and needs no undo.
+function leadsOn(form, submitter) {
+  if (submitter?.name === "do") return submitter.value === "edit";
+  const edits = form.querySelector(".edits");
+  if (!edits || submitter?.value !== "approve") return false;
+  return "typed" in form.dataset || [...edits.querySelectorAll("input, textarea, select")].some(isChanged);
+}
+
+function isChanged(input) {
+  if (input.matches("select")) return [...input.options].some((each) => each.selected !== each.defaultSelected);
+  return input.matches("[type=radio], [type=checkbox]") ? input.checked !== input.defaultChecked : input.value !== input.defaultValue;
+}
+
+function bodyOf(form, submitter) {
+  const body = new URLSearchParams([...new FormData(form)].filter(([, value]) => typeof value === "string"));
+  if (submitter?.name) body.append(submitter.name, submitter.value);
+  return body;
+}
+
+const sizeOf = (form) => new Blob([bodyOf(form, null).toString()]).size;
+
+function problemsIn(text) {
+  const found = new DOMParser().parseFromString(text, "text/html").querySelectorAll(".problem");
+  return [...found].map((each) => each.textContent.trim()).join(" ");
+}
+
+function panelFor(submitter) {
+  const make = (tag, name, text = "") => {
+    const made = document.createElement(tag);
+    if (name) made.className = name;
+    made.textContent = text;
+    return made;
+  };
+  const button = (name, text) => {
+    const made = make("button", name, text);
+    made.type = "button";
+    return made;
+  };
+  const panel = make("section", "holding");
+  const title = make("h2");
+  const count = make("span");
+  const note = make("p", "quiet", "Undo takes it back. If you leave or hide this page, it is sent at once.");
+  const bar = make("div", "holding-bar");
+  const row = make("div", "actions two");
+  const undo = button("button", "Undo");
+  const send = button("button equal", "Send now");
+  const what = submitter?.textContent.trim() ?? "Send the answer";
+  title.id = "holding-title";
+  title.append(count, what === "Send the answer" ? "" : `: ${what}`);
+  note.id = "holding-note";
+  panel.role = "group";
+  panel.setAttribute("aria-labelledby", title.id);
+  undo.setAttribute("aria-describedby", `${title.id} ${note.id}`);
+  bar.setAttribute("aria-hidden", "true");
+  row.append(undo, send);
+  panel.append(title, bar, row, note);
+  return { panel, undo, send, show: (text) => { if (count.textContent !== text) count.textContent = text; } };
+}

@@ -1,0 +1,98 @@
+// Works while no page is open: shows what a push message says, and a kind page where there is no network.
+// It keeps files that are the same for everybody, and never a page of a person.
+
+const CACHE = "handraise-1";
+const OFFLINE = "/static/offline.html";
+const FILES = [OFFLINE, "/static/style.css", "/static/mark.svg"];
+const LONGEST = 200;
+
+// What changes something does not come by here: it is as the browser made it, and says truly where it comes from. And
+// Chromium loses a request of a page that is being left if a worker sees it first. A browser that cannot be told to pass
+// these by shows its own page where there is no network.
+const CHANGING = ["POST", "PUT", "PATCH", "DELETE"];
+const canPass = "addRoutes" in (self.InstallEvent?.prototype ?? {});
+const PAST_HERE = [...CHANGING.map((requestMethod) => ({ requestMethod })), { urlPattern: "/v1/*" }].map((condition) => ({ condition, source: "network" }));
+
+self.addEventListener("install", (event) => {
+  event.waitUntil((async () => {
+    if (canPass) await event.addRoutes(PAST_HERE);
+    const cache = await caches.open(CACHE);
+    await cache.addAll(FILES.map((path) => new Request(path, { cache: "reload" })));
+    await self.skipWaiting();
+  })());
+});
+
+self.addEventListener("activate", (event) => {
+  event.waitUntil((async () => {
+    for (const name of await caches.keys()) if (name !== CACHE) await caches.delete(name);
+    // No page waits for a worker that sleeps.
+    await self.registration.navigationPreload?.enable();
+    await self.clients.claim();
+  })());
+});
+
+if (canPass) self.addEventListener("fetch", (event) => {
+  const { request } = event;
+  if (CHANGING.includes(request.method)) return;
+  const path = new URL(request.url).pathname;
+  if (request.mode === "navigate" && request.destination === "document") event.respondWith(page(event).catch(() => kept(OFFLINE)));
+  else if (FILES.includes(path)) event.respondWith(fetch(request).catch(() => kept(path)));
+});
+
+async function page(event) {
+  return (await event.preloadResponse) ?? (await fetch(event.request));
+}
+
+async function kept(path) {
+  return (await (await caches.open(CACHE)).match(path)) ?? Response.error();
+}
+
+self.addEventListener("push", (event) => {
+  event.waitUntil(self.registration.showNotification(...notification(event.data)));
+});
+
+function notification(data) {
+  let said = {};
+  try { said = data?.json() ?? {}; } catch { /* not ours to read; a browser wants to see something shown all the same */ }
+  const text = (value, otherwise) => (typeof value === "string" && value.trim() ? value.slice(0, LONGEST) : otherwise);
+  const url = addressOf(said?.url);
+  return [
+    text(said?.title, "A question waits for you"),
+    { body: text(said?.body, ""), tag: text(said?.tag, url), icon: "/static/icon-192.png", data: { url } },
+  ];
+}
+
+// Only a page of this server is ever opened.
+function addressOf(url) {
+  try {
+    const found = new URL(url, self.location.origin);
+    if (typeof url === "string" && found.origin === self.location.origin) return found.href;
+  } catch { /* no address at all */ }
+  return `${self.location.origin}/`;
+}
+
+self.addEventListener("notificationclick", (event) => {
+  event.notification.close();
+  event.waitUntil(open(addressOf(event.notification.data?.url)));
+});
+
+async function open(address) {
+  const windows = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
+  const there = windows.find((each) => each.url === address);
+  // A page in which somebody may be writing is never led elsewhere.
+  await (there ? there.focus() : self.clients.openWindow(address));
+}
+
+// The browser has changed the address for push messages: the server has to know the new one.
+self.addEventListener("pushsubscriptionchange", (event) => {
+  event.waitUntil((async () => {
+    const options = event.oldSubscription?.options;
+    const made = event.newSubscription ?? (options && (await self.registration.pushManager.subscribe(options)));
+    for (const [method, each] of [["DELETE", event.oldSubscription], ["POST", made]]) {
+      if (!each) continue;
+      const { endpoint, keys } = each.toJSON();
+      const headers = { "content-type": "application/json" };
+      await fetch("/v1/push/subscriptions", { method, headers, body: JSON.stringify({ endpoint, keys }) }).catch(() => null);
+    }
+  })());
+});

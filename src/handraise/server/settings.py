@@ -1,0 +1,452 @@
+"""What an operator can set, from the environment: `HANDRAISE_` and the name in capitals."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import limits
+import pydantic
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from handraise.channels.email.places import mail_address, read_sender, read_server
+from handraise.channels.ntfy import read_server_url
+from handraise.channels.openers import opener_names, opener_problem
+from handraise.channels.outward import IPNetwork
+from handraise.channels.schemes import scheme_problem
+from handraise.channels.teams.places import is_id, is_service
+from handraise.channels.webhook import secret_bytes
+from handraise.opening import default_address
+
+_LONGEST_MAILBOX = 20
+"""Mail servers take 64 characters before the @, and the code of a reply needs most of them."""
+_PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_BOT_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
+_WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
+"""Telegram takes no other letters."""
+_ORIGIN = re.compile(r"https?://[a-z0-9-]+(\.[a-z0-9-]+)*(:[0-9]{1,5})?")
+
+Seconds = Annotated[float, pydantic.Field(gt=0)]
+
+
+class ServerSettings(BaseSettings):
+    """The settings of a server; each field's description is its line in the documentation."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HANDRAISE_", extra="ignore", frozen=True, hide_input_in_errors=True
+    )
+
+    url: str = pydantic.Field(
+        default_factory=default_address,
+        repr=False,
+        description="where the store is: `sqlite:///file.db` or `postgresql://…`",
+    )
+    listen_url: str | None = pydantic.Field(
+        default=None,
+        repr=False,
+        description="PostgreSQL without the pooler in between, for the listener and for migrations",
+    )
+    host: str = pydantic.Field(default="127.0.0.1", description="the address to listen at")
+    port: int = pydantic.Field(default=8765, ge=0, le=65_535, description="the port to listen at")
+    public_url: str | None = pydantic.Field(
+        default=None, description="how people reach the server, for links; `http://host:port` where not set"
+    )
+    workspace: Annotated[str, pydantic.Field(min_length=1, max_length=200)] = pydantic.Field(
+        default="default", description="the workspace whose first administrator gets a link at the start"
+    )
+    admin: Annotated[str, pydantic.Field(min_length=1, max_length=200)] = pydantic.Field(
+        default="admin", description="the name of that first administrator"
+    )
+    connections: int = pydantic.Field(
+        default=8, ge=2, description="the most that PostgreSQL gets from one process, its listener included"
+    )
+    poll_interval: Seconds = pydantic.Field(
+        default=1.0, description="how long a lost wake-up may go unnoticed, and between sweeps, in seconds"
+    )
+    heartbeat: Seconds = pydantic.Field(
+        default=15.0, description="seconds between signs of life on an event stream"
+    )
+    longest_wait: Seconds = pydantic.Field(
+        default=60.0, description="the longest that a long poll may wait, in seconds"
+    )
+    rate_limit: str = pydantic.Field(
+        default="200/second", description="requests that one key or session may make"
+    )
+    sign_in_limit: str = pydantic.Field(
+        default="30/minute", description="refused credentials that one network address may present"
+    )
+    body_limit: int = pydantic.Field(
+        default=524_288, ge=1024, description="the largest body of a request, in bytes"
+    )
+    session_days: Annotated[float, pydantic.Field(gt=0, le=400)] = pydantic.Field(
+        default=30.0, description="how long a person stays signed in"
+    )
+    link_hours: Annotated[float, pydantic.Field(gt=0, le=8_760)] = pydantic.Field(
+        default=48.0, description="how long an invitation or sign-in link works"
+    )
+    embed_origins: tuple[str, ...] = pydantic.Field(
+        default=(),
+        description='sites that may show a question in a frame, as JSON: `["https://app.example.com"]`',
+    )
+    embed_approvals: bool = pydantic.Field(
+        default=False, description="let approvals be decided in such a frame, not only in a tab of their own"
+    )
+    trusted_proxies: str = pydantic.Field(
+        default="127.0.0.1",
+        description="addresses of proxies, with commas between, that are believed about whom they speak for",
+    )
+    drain_seconds: Annotated[float, pydantic.Field(ge=0, le=600)] = pydantic.Field(
+        default=0.0,
+        description="how long to serve on after SIGTERM while `/readyz` says no, for load balancers to notice",
+    )
+    stop_seconds: Seconds = pydantic.Field(
+        default=30.0, description="how long requests under way may take to finish at the end"
+    )
+    secret: pydantic.SecretStr | None = pydantic.Field(
+        default=None,
+        description="signs sign-ins by OIDC and links in messages to people; the same for all processes",
+    )
+    oidc_issuer: str | None = pydantic.Field(
+        default=None, description="the OIDC provider that people sign in with"
+    )
+    oidc_client_id: str | None = pydantic.Field(default=None, description="our name at that provider")
+    oidc_client_secret: pydantic.SecretStr | None = pydantic.Field(
+        default=None, description="our secret at that provider"
+    )
+    oidc_workspace: str = pydantic.Field(
+        default="default", description="the workspace that an OIDC sign-in leads to"
+    )
+    oidc_join: tuple[str, ...] = pydantic.Field(
+        default=(),
+        description='e-mail domains whose people may join without an invitation, as JSON: `["example.com"]`',
+    )
+    webhooks: bool = pydantic.Field(
+        default=False, description="tell systems of questions by signed webhooks, and take their answers"
+    )
+    webhook_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+        default=(),
+        description='private networks that webhooks may reach, also over plain http, as JSON: `["10.1.0.0/16"]`',
+    )
+    slack_bot_token: pydantic.SecretStr | None = pydantic.Field(
+        default=None, description="the token of our bot at Slack (`xoxb-…`): turns Slack on"
+    )
+    slack_signing_secret: pydantic.SecretStr | None = pydantic.Field(
+        default=None, description="what Slack signs its requests with, to hear from it over HTTP"
+    )
+    slack_app_token: pydantic.SecretStr | None = pydantic.Field(
+        default=None,
+        validate_default=True,
+        description="the token of our app at Slack (`xapp-…`), to hear from it over Socket Mode",
+    )
+    slack_api_url: str = pydantic.Field(
+        default="https://slack.com/api", description="where Slack's API is; another one for GovSlack"
+    )
+    telegram_bot_token: pydantic.SecretStr | None = pydantic.Field(
+        default=None, description="the token of our bot at Telegram (`123456:ABC…`): turns Telegram on"
+    )
+    telegram_webhook_secret: pydantic.SecretStr | None = pydantic.Field(
+        default=None,
+        description="what Telegram sends with each request, to hear from it over HTTP; without it, we ask Telegram",
+    )
+    telegram_api_url: str = pydantic.Field(
+        default="https://api.telegram.org",
+        description="where Telegram's Bot API is; another one for a server of your own",
+    )
+    discord_bot_token: pydantic.SecretStr | None = pydantic.Field(
+        default=None, description="the token of our bot at Discord: turns Discord on"
+    )
+    discord_public_key: str | None = pydantic.Field(
+        default=None,
+        validate_default=True,
+        description="the public key of our application at Discord, to know what it has signed",
+    )
+    discord_api_url: str = pydantic.Field(
+        default="https://discord.com/api/v10", description="where Discord's API is"
+    )
+    teams_app_id: str | None = pydantic.Field(
+        default=None, description="the app id of our bot at Microsoft Teams: turns Teams on"
+    )
+    teams_app_secret: pydantic.SecretStr | None = pydantic.Field(
+        default=None, validate_default=True, description="the client secret of that app"
+    )
+    teams_tenant: str | None = pydantic.Field(
+        default=None, validate_default=True, description="the id of the tenant that the bot belongs to"
+    )
+    teams_workspace: str = pydantic.Field(
+        default="default",
+        description="the workspace in which replies that people type in Teams are looked for",
+    )
+    teams_service_urls: tuple[str, ...] = pydantic.Field(
+        default=(),
+        description="connectors besides `https://smba.trafficmanager.net` that may see the bot's token, as JSON; "
+        "the first is the usual one",
+    )
+    teams_login_url: str = pydantic.Field(
+        default="https://login.microsoftonline.com",
+        description="where the bot's token comes from; another one for government clouds",
+    )
+    teams_issuer: str = pydantic.Field(
+        default="https://api.botframework.com",
+        description="who makes the tokens of what comes from Teams; another one for government clouds",
+    )
+    teams_metadata_url: str = pydantic.Field(
+        default="https://login.botframework.com/v1/.well-known/openidconfiguration",
+        description="where the keys of those tokens are; another one for government clouds",
+    )
+    email_smtp_url: pydantic.SecretStr | None = pydantic.Field(
+        default=None,
+        description="the mail server to send through: `smtps://user:password@host`, or `smtp://…` with STARTTLS",
+    )
+    email_from: str | None = pydantic.Field(
+        default=None,
+        validate_default=True,
+        description="who that mail is from: `Handraise <desk@example.com>`",
+    )
+    email_reply_to: str | None = pydantic.Field(
+        default=None,
+        description="the mailbox for replies, `reply@example.com`; they come to `reply+code@example.com`",
+    )
+    email_imap_url: pydantic.SecretStr | None = pydantic.Field(
+        default=None, description="where that mailbox is read: `imaps://user:password@host`"
+    )
+    email_inbound_secret: pydantic.SecretStr | None = pydantic.Field(
+        default=None,
+        validate_default=True,
+        description="`whsec_…`, with which replies are signed that a mail server posts here instead",
+    )
+    email_authserv_id: str | None = pydantic.Field(
+        default=None,
+        description="the receiving server's name in `Authentication-Results`; then only what it found genuine counts",
+    )
+    push_contact: str | None = pydantic.Field(
+        default=None,
+        description="turns web push on: whom push services write to, as `mailto:ops@example.com`; needs the secret",
+    )
+    push_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+        default=(), description="private networks with push services of your own, as JSON"
+    )
+    ntfy_url: str | None = pydantic.Field(
+        default=None, description="turns ntfy on: the server with the topics, such as `https://ntfy.sh`"
+    )
+    ntfy_token: pydantic.SecretStr | None = pydantic.Field(
+        default=None, description="our access token there (`tk_…`), where topics are protected"
+    )
+    ntfy_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+        default=(),
+        validate_default=True,
+        description="private networks with an ntfy server of your own, also over plain http, as JSON",
+    )
+    apprise_schemes: tuple[str, ...] = pydantic.Field(
+        default=(),
+        description='turns Apprise on: the services that addresses may name, as JSON: `["tgram", "pover"]`',
+    )
+    apprise_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
+        default=(), description="private networks that Apprise may reach, as JSON"
+    )
+    channels: str | None = pydantic.Field(
+        default=None, description="channels of your own, with commas between: `my_module:open_mine`"
+    )
+    log_format: Literal["json", "console"] | None = pydantic.Field(
+        default=None, description="`json` or `console`; by default `console` at a terminal"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = pydantic.Field(
+        default="info", description="the least that is logged: `debug`, `info`, `warning` or `error`"
+    )
+    otel: bool = pydantic.Field(
+        default=False, description="send traces and metrics where the `OTEL_EXPORTER_OTLP_…` variables say"
+    )
+
+    @pydantic.field_validator("push_contact")
+    @classmethod
+    def _is_a_contact(cls, text: str | None, info: pydantic.ValidationInfo) -> str | None:
+        if text is not None and not text.startswith(("mailto:", "https://")):
+            raise ValueError("expected mailto:… or https://…")
+        if text is not None and info.data.get("secret") is None:
+            raise ValueError("needs HANDRAISE_SECRET, from which our key at the push services comes")
+        return text
+
+    @pydantic.field_validator("ntfy_allow_private")
+    @classmethod
+    def _leads_to_ntfy(
+        cls, networks: tuple[IPNetwork, ...], info: pydantic.ValidationInfo
+    ) -> tuple[IPNetwork, ...]:
+        url = info.data.get("ntfy_url")
+        if url is not None and read_server_url(url, networks) is None:
+            raise ValueError(
+                "HANDRAISE_NTFY_URL must be https://… without a path; in a network that is named here, also http://…"
+            )
+        return networks
+
+    @pydantic.field_validator("apprise_schemes")
+    @classmethod
+    def _are_schemes(cls, schemes: tuple[str, ...]) -> tuple[str, ...]:
+        if problem := next(filter(None, map(scheme_problem, schemes)), None):
+            raise ValueError(problem)
+        return schemes
+
+    @pydantic.field_validator("channels")
+    @classmethod
+    def _are_openers(cls, text: str | None) -> str | None:
+        for name in opener_names(text or ""):
+            if problem := opener_problem(name):
+                raise ValueError(problem)
+        return text
+
+    @pydantic.field_validator("public_url")
+    @classmethod
+    def _is_an_address(cls, text: str | None) -> str | None:
+        if text is not None and not (text.startswith(("http://", "https://")) and urlsplit(text).hostname):
+            raise ValueError("expected an address such as https://ask.example.com")
+        return text
+
+    @pydantic.field_validator("embed_origins")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        # They go into a header, where a space or a semicolon would say something else.
+        if not all(map(_ORIGIN.fullmatch, origins)):
+            raise ValueError("expected origins such as https://app.example.com, without a path or a wildcard")
+        return origins
+
+    @pydantic.field_validator("slack_app_token")
+    @classmethod
+    def _hears_from_slack(
+        cls, token: pydantic.SecretStr | None, others: pydantic.ValidationInfo
+    ) -> pydantic.SecretStr | None:
+        if others.data.get("slack_bot_token") and not (token or others.data.get("slack_signing_secret")):
+            raise ValueError("give it or HANDRAISE_SLACK_SIGNING_SECRET, to hear what people answer")
+        return token
+
+    @pydantic.field_validator("discord_public_key")
+    @classmethod
+    def _is_a_public_key(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
+        if text is None and others.data.get("discord_bot_token"):
+            raise ValueError("give it, to hear what people answer")
+        if text is not None and not _PUBLIC_KEY.fullmatch(text):
+            raise ValueError("expected 64 characters of 0-9 and a-f, as Discord shows them")
+        return text
+
+    @pydantic.field_validator("teams_app_id", "teams_tenant")
+    @classmethod
+    def _is_an_entra_id(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
+        if text is None and others.field_name == "teams_tenant" and others.data.get("teams_app_id"):
+            raise ValueError("Teams needs it")
+        if text is not None and not is_id(text.lower()):
+            raise ValueError("expected an id such as 72f988bf-86f1-41af-91ab-2d7cd011db47")
+        return None if text is None else text.lower()
+
+    @pydantic.field_validator("teams_app_secret")
+    @classmethod
+    def _is_there_for_teams(
+        cls, secret: pydantic.SecretStr | None, others: pydantic.ValidationInfo
+    ) -> pydantic.SecretStr | None:
+        if secret is None and others.data.get("teams_app_id"):
+            raise ValueError("Teams needs it")
+        return secret
+
+    @pydantic.field_validator("teams_service_urls")
+    @classmethod
+    def _may_see_the_token(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(map(is_service, urls)):
+            raise ValueError("expected addresses such as https://smba.example.com/teams")
+        return urls
+
+    @pydantic.field_validator("teams_login_url", "teams_metadata_url", "teams_issuer")
+    @classmethod
+    def _is_safe_for_teams(cls, url: str) -> str:
+        if not is_service(url.replace("/.well-known/", "/")):
+            raise ValueError("expected an https address")
+        return url
+
+    @pydantic.field_validator("telegram_bot_token")
+    @classmethod
+    def _is_a_bot_token(cls, token: pydantic.SecretStr | None) -> pydantic.SecretStr | None:
+        if token is not None and not _BOT_TOKEN.fullmatch(token.get_secret_value()):
+            raise ValueError("expected what BotFather gave you: digits, a colon, and a secret")
+        return token
+
+    @pydantic.field_validator("telegram_webhook_secret")
+    @classmethod
+    def _is_a_webhook_secret(
+        cls, secret: pydantic.SecretStr | None, info: pydantic.ValidationInfo
+    ) -> pydantic.SecretStr | None:
+        if secret is None:
+            return None
+        if not _WEBHOOK_SECRET.fullmatch(secret.get_secret_value()):
+            raise ValueError("expected 16 to 256 letters, digits, _ and -")
+        if not str(info.data.get("public_url")).startswith("https://"):
+            raise ValueError("Telegram calls only https addresses; set HANDRAISE_PUBLIC_URL to yours")
+        return secret
+
+    @pydantic.field_validator("rate_limit", "sign_in_limit")
+    @classmethod
+    def _is_a_rate(cls, text: str) -> str:
+        try:
+            limits.parse(text)
+        except ValueError:
+            raise ValueError("expected a rate such as 200/second or 30/minute") from None
+        return text
+
+    @pydantic.field_validator("email_smtp_url", "email_imap_url")
+    @classmethod
+    def _is_a_mail_server(
+        cls, text: pydantic.SecretStr | None, info: pydantic.ValidationInfo
+    ) -> pydantic.SecretStr | None:
+        if text is None:
+            return None
+        if info.field_name == "email_imap_url" and info.data.get("email_reply_to") is None:
+            raise ValueError("it is for replies, and they need HANDRAISE_EMAIL_REPLY_TO")
+        read_server(text.get_secret_value(), "smtp" if info.field_name == "email_smtp_url" else "imap")
+        return text
+
+    @pydantic.field_validator("email_from")
+    @classmethod
+    def _is_a_sender(cls, text: str | None, info: pydantic.ValidationInfo) -> str | None:
+        if text is None and info.data.get("email_smtp_url"):
+            raise ValueError("mail needs a sender, such as Handraise <desk@example.com>")
+        if text is not None:
+            read_sender(text)
+        return text
+
+    @pydantic.field_validator("email_reply_to")
+    @classmethod
+    def _is_a_mailbox(cls, text: str | None, info: pydantic.ValidationInfo) -> str | None:
+        if text is None:
+            return None
+        if mail_address(text) is None or "+" in text or text.index("@") > _LONGEST_MAILBOX:
+            raise ValueError("expected a mailbox such as reply@example.com")
+        if info.data.get("secret") is None:
+            raise ValueError("replies need HANDRAISE_SECRET, with which their addresses are made")
+        return text
+
+    @pydantic.field_validator("email_inbound_secret")
+    @classmethod
+    def _is_a_signing_secret(
+        cls, text: pydantic.SecretStr | None, info: pydantic.ValidationInfo
+    ) -> pydantic.SecretStr | None:
+        if text is not None and secret_bytes(text.get_secret_value()) is None:
+            raise ValueError("expected whsec_ and 24 to 64 random bytes in base64")
+        if text is None and info.data.get("email_reply_to") and not info.data.get("email_imap_url"):
+            raise ValueError("replies need it, or HANDRAISE_EMAIL_IMAP_URL to read the mailbox")
+        return text
+
+    @property
+    def base_url(self) -> str:
+        """How people reach the server, without a slash at the end."""
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        # Whoever listens everywhere can be reached at home, while no browser goes to 0.0.0.0.
+        host = "localhost" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104 -- not bound here
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether keys and sessions can be read on their way: over a network, without TLS."""
+        return (
+            not self.is_https and self.host not in ("localhost", "::1") and not self.host.startswith("127.")
+        )
+
+    @property
+    def is_https(self) -> bool:
+        """Whether people reach it safely, so that cookies may insist on it."""
+        return self.base_url.startswith("https:")

@@ -1,0 +1,419 @@
+"""The outbox: events leave lines, lines become deliveries, and each is tried until it is settled."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
+from handraise.model.events import EventKind
+from handraise.model.forms import Confirm
+from handraise.model.json_values import Json
+from handraise.model.lifecycle import answering
+from handraise.model.people import Responder
+from handraise.model.questions import Draft, Question, Ref
+from handraise.model.timelines import Step
+from handraise.ports import Backend, Line, Routed
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED
+from handraise.testing.clock import ManualClock
+from handraise.testing.contract.backend import ContractFixtures
+from handraise.testing.promises import promise
+
+_MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
+_ALL: dict[str, Any] = {
+    "channels": ["mail", "chat"],
+    "rooms": {},
+    "per_lane": 100,
+    "limit": 100,
+    "lease": _MINUTE,
+}
+
+
+class OutboxContract(ContractFixtures):
+    """Everything that an outbox promises; `ports` that go by the `clock` are yours to give."""
+
+    @pytest.fixture
+    def ports(self) -> Backend:
+        raise NotImplementedError("A contract class needs a `ports` fixture.")
+
+    async def test_an_address_is_kept_replaced_and_forgotten(self, ports: Backend, workspace: str) -> None:
+        for to in ("ana@old", {"address": "ana@new"}):
+            await ports.outbox.put_address(_address(workspace, to=to))
+        await ports.outbox.put_address(_address(workspace, recipient="group:ops", channel="chat", to=7))
+        found = await ports.outbox.addresses(workspace)
+        assert [(each.recipient, each.to) for each in found] == [
+            ("ana", {"address": "ana@new"}),
+            ("group:ops", 7),
+        ]
+        assert [each.recipient for each in await ports.outbox.addresses(workspace, ["ana", "bob"])] == ["ana"]
+        assert await ports.outbox.remove_address(workspace, "ana", "mail", "1")
+        assert not await ports.outbox.remove_address(workspace, "ana", "mail", "1")
+        assert [each.recipient for each in await ports.outbox.addresses(workspace)] == ["group:ops"]
+
+    async def test_who_somebody_on_a_channel_is(self, ports: Backend, workspace: str) -> None:
+        await ports.outbox.put_address(_address(workspace, channel="chat", id="U7"))
+        await ports.outbox.put_address(_address(workspace, channel="chat", id="U8", recipient="bob"))
+        await ports.outbox.put_address(_address(workspace, channel="mail", id="U7", recipient="cid"))
+        assert await ports.outbox.recipients_at(workspace, "chat", "U7") == ["ana"]
+        assert await ports.outbox.recipients_at(workspace, "chat", "U9") == []
+        assert await ports.outbox.recipients_at(f"{workspace}-2", "chat", "U7") == []
+
+    @promise("P8")
+    async def test_an_address_of_another_workspace_is_not_there(self, ports: Backend, workspace: str) -> None:
+        await ports.outbox.put_address(_address(workspace))
+        assert await ports.outbox.addresses(f"{workspace}-2") == []
+        assert not await ports.outbox.remove_address(f"{workspace}-2", "ana", "mail", "1")
+        await _asked(ports, f"{workspace}-2")
+        assert await ports.outbox.lines(f"{workspace}-2", limit=10) == []
+
+    async def test_a_policy_is_what_was_put_last(self, ports: Backend, workspace: str) -> None:
+        assert await ports.outbox.policy(workspace) is None
+        policies: list[Json] = [{"rules": []}, {"anybody": {"per_hour": 3}}]
+        for policy in policies:
+            await ports.outbox.put_policy(workspace, policy)
+            assert await ports.outbox.policy(workspace) == policy
+
+    async def test_nothing_is_lined_up_where_nobody_has_an_address(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        await _asked(ports, workspace)
+        assert await ports.outbox.lines(workspace, limit=10) == []
+        assert workspace not in await ports.outbox.workspaces_with_lines(limit=1_000)
+
+    @promise("P1")
+    async def test_what_somebody_must_be_told_of_leaves_a_line(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        await ports.outbox.put_address(_address(workspace))
+        steps = (Step(_MINUTE, "remind"), Step(2 * _MINUTE, "escalate", ("bob",)), Step(_HOUR, "expire"))
+        await _asked(ports, workspace, "q-1", steps=steps, recipients=("ana",))
+        question = await _asked(ports, workspace, "q-2")
+        await _answered(ports, question)
+        for _ in range(2):
+            clock.advance(_MINUTE)
+            await ports.store.sweep(limit=10, workspace=workspace)
+        clock.advance(_HOUR)
+        await ports.store.sweep(limit=10, workspace=workspace)
+        lines = await ports.outbox.lines(workspace, limit=10)
+        assert [(line.question_id, line.kind.value, line.data) for line in lines] == [
+            ("q-1", "asked", None),
+            ("q-2", "asked", None),
+            ("q-2", "answered", None),
+            ("q-1", "reminded", None),
+            ("q-1", "escalated", {"to": ["bob"]}),
+            ("q-1", "expired", None),
+        ]
+        assert {line.now for line in lines} == {clock.now()}
+        assert [line.number for line in lines] == sorted({line.number for line in lines})
+        assert workspace in await ports.outbox.workspaces_with_lines(limit=100_000)
+        assert len(await ports.outbox.lines(workspace, limit=2)) == 2
+
+    @promise("P5")
+    async def test_a_line_is_routed_once(self, ports: Backend, clock: ManualClock, workspace: str) -> None:
+        await ports.outbox.put_address(_address(workspace))
+        question = await _asked(ports, workspace)
+        [line] = await ports.outbox.lines(workspace, limit=10)
+        routed = [Routed(line=line, deliveries=[_delivery(question, clock)])]
+        done = await asyncio.gather(*(ports.outbox.route(workspace, routed) for _ in range(10)))
+        assert sorted(done) == [0] * 9 + [1]
+        assert await ports.outbox.lines(workspace, limit=10) == []
+        assert await ports.outbox.deliveries(question.ref) == [_delivery(question, clock)]
+
+    async def test_for_a_question_that_has_ended_nothing_is_queued(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        await ports.outbox.put_address(_address(workspace))
+        question = await _asked(ports, workspace)
+        asked = await ports.outbox.lines(workspace, limit=10)
+        await _answered(ports, question)
+        await _route(ports, workspace, asked, _delivery(question, clock))
+        assert await ports.outbox.deliveries(question.ref) == []
+
+    async def test_what_is_due_is_taken_by_one_and_again_after_its_lease(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1", "d-2")
+        assert workspace in await ports.outbox.workspaces_with_due(limit=100_000)
+        taken = await asyncio.gather(*(ports.outbox.take(workspace, **_ALL) for _ in range(5)))
+        assert sorted(each.id for part in taken for each in part) == ["d-1", "d-2"]
+        assert {each.tries for part in taken for each in part} == {1}
+        assert workspace not in await ports.outbox.workspaces_with_due(limit=100_000)
+        clock.advance(_MINUTE)
+        again = await ports.outbox.take(workspace, **_ALL)
+        assert [(each.tries, each.due_at, each.question) for each in again] == [
+            (2, clock.now() + _MINUTE, question.ref)
+        ] * 2
+
+    async def test_a_full_lane_holds_up_nobody_else(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        await _queued(ports, clock, workspace, *(f"slow-{n}" for n in range(5)), lane="slow")
+        await _queued(ports, clock, workspace, "d-1", question="q-2", lane="quick")
+        some = await ports.outbox.take(workspace, **_ALL | {"per_lane": 2})
+        assert sorted(each.lane for each in some) == ["quick", "slow", "slow"]
+        assert await ports.outbox.take(workspace, **_ALL | {"rooms": {"slow": 0}}) == []
+        assert await ports.outbox.take(workspace, **_ALL | {"channels": ["chat"]}) == []
+        assert len(await ports.outbox.take(workspace, **_ALL | {"limit": 2})) == 2
+
+    async def test_a_bundle_is_taken_together(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        await _queued(ports, clock, workspace, "d-1", "d-2", "d-3", bundle="mail ana 9")
+        taken = await ports.outbox.take(workspace, **_ALL | {"per_lane": 1, "limit": 1})
+        assert sorted(each.id for each in taken) == ["d-1", "d-2", "d-3"]
+
+    async def test_what_is_not_due_yet_waits(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        await _queued(ports, clock, workspace, "d-1", due_at=clock.now() + _HOUR)
+        assert await ports.outbox.take(workspace, **_ALL) == []
+        clock.advance(_HOUR)
+        assert len(await ports.outbox.take(workspace, **_ALL)) == 1
+
+    async def test_what_was_sent_stays_until_its_question_ends_and_is_then_updated(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1", "d-2", due_at=None)
+        [first, _] = await ports.outbox.deliveries(question.ref)
+        assert first.due_at is None
+        question = await _queued(ports, clock, workspace, "d-3", "d-4", question="q-2")
+        taken = {each.id: each for each in await ports.outbox.take(workspace, **_ALL | {"limit": 1})}
+        [(_, one)] = taken.items()
+        await ports.outbox.record([Try(delivery=one, status=DeliveryStatus.SENT, receipt={"message": 9})])
+        clock.advance(_HOUR)
+        await _answered(ports, question)
+        ended = await ports.outbox.lines(workspace, limit=10)
+        await ports.outbox.route(workspace, [Routed(line=line, settled=True) for line in ended])
+        [sent, unsent] = sorted(
+            await ports.outbox.deliveries(question.ref), key=lambda each: each.id != one.id
+        )
+        assert (sent.status, sent.receipt, sent.tries, sent.stale) == ("sent", {"message": 9}, 0, True)
+        assert sent.due_at == clock.now()
+        assert (unsent.status, unsent.due_at) == ("unsent", None)
+        [again] = await ports.outbox.take(workspace, **_ALL)
+        await ports.outbox.record([Try(delivery=again, status=DeliveryStatus.UPDATED)])
+        [updated] = [each for each in await ports.outbox.deliveries(question.ref) if each.id == one.id]
+        assert (updated.status, updated.due_at, updated.receipt) == ("updated", None, {"message": 9})
+
+    async def test_what_became_stale_while_it_was_sent_is_updated(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1", "d-2")
+        sending, failing = sorted(await ports.outbox.take(workspace, **_ALL), key=lambda each: each.id)
+        await _answered(ports, question)
+        ended = await ports.outbox.lines(workspace, limit=10)
+        await ports.outbox.route(workspace, [Routed(line=line, settled=True) for line in ended])
+        await ports.outbox.record(
+            [
+                Try(delivery=sending, status=DeliveryStatus.SENT),
+                Try(delivery=failing, status=DeliveryStatus.QUEUED, problem="busy", again_after=_HOUR),
+            ]
+        )
+        [one, other] = sorted(await ports.outbox.deliveries(question.ref), key=lambda each: each.id)
+        assert (one.status, one.due_at) == ("sent", clock.now())
+        assert (other.status, other.due_at) == ("unsent", None)
+
+    async def test_what_may_have_arrived_is_updated_all_the_same(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1", "d-2")
+        again, over = sorted(await ports.outbox.take(workspace, **_ALL), key=lambda each: each.id)
+        unknown = DeliveryStatus.UNKNOWN
+        await ports.outbox.record(
+            [
+                Try(delivery=again, status=unknown, problem="silence", again_after=_HOUR),
+                Try(delivery=over, status=unknown, problem="silence"),
+            ]
+        )
+        assert (await _read(ports, question)).unreached_at is None
+        await _answered(ports, question)
+        ended = await ports.outbox.lines(workspace, limit=10)
+        await ports.outbox.route(workspace, [Routed(line=line, settled=True) for line in ended])
+        [first, second] = sorted(await ports.outbox.deliveries(question.ref), key=lambda each: each.id)
+        assert (first.status, first.stale, first.due_at) == ("unknown", True, clock.now() + _HOUR)
+        assert (second.status, second.stale, second.due_at) == ("unknown", True, clock.now())
+
+    async def test_an_ending_leaves_a_line_where_somebody_was_told(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1")
+        assert await ports.outbox.remove_address(workspace, "ana", "mail", "1")
+        await _answered(ports, question)
+        assert [line.kind for line in await ports.outbox.lines(workspace, limit=10)] == [EventKind.ANSWERED]
+        await _asked(ports, workspace, "q-2")
+        assert len(await ports.outbox.lines(workspace, limit=10)) == 1
+
+    @promise("P7")
+    async def test_a_line_that_reaches_nobody_is_used_up_with_its_event(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        await ports.outbox.put_address(_address(workspace))
+        question = await _asked(ports, workspace)
+        lines = await ports.outbox.lines(workspace, limit=10)
+        for _ in range(2):
+            await ports.outbox.route(workspace, [Routed(line=line, nobody=True) for line in lines])
+        kinds = [event.kind for event in await ports.store.history(question.ref)]
+        assert kinds == [EventKind.ASKED, EventKind.UNREACHED]
+
+    async def test_a_message_holds_so_many_of_a_bundle_and_an_update_is_alone(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        ids = [f"d-{number:03}" for number in range(PER_MESSAGE + 5)]
+        question = await _queued(ports, clock, workspace, *ids, bundle="mail ana 9")
+        one_message = _ALL | {"per_lane": 1, "limit": 1}
+        first = await ports.outbox.take(workspace, **one_message)
+        second = await ports.outbox.take(workspace, **one_message)
+        assert (len(first), len(second)) == (PER_MESSAGE, 5)
+        await ports.outbox.record(
+            [Try(delivery=each, status=DeliveryStatus.SENT) for each in (*first, *second)]
+        )
+        await _answered(ports, question)
+        ended = await ports.outbox.lines(workspace, limit=10)
+        await ports.outbox.route(workspace, [Routed(line=line, settled=True) for line in ended])
+        assert len(await ports.outbox.take(workspace, **one_message)) == 1
+
+    async def test_what_no_process_has_a_channel_for_is_taken_in_the_end(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        await _queued(ports, clock, workspace, "d-1")
+        other = _ALL | {"channels": ["chat"]}
+        assert await ports.outbox.take(workspace, **other) == []
+        clock.advance(UNCLAIMED)
+        assert len(await ports.outbox.take(workspace, **other)) == 1
+
+    async def test_a_failed_try_comes_again_when_it_says(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1")
+        [taken] = await ports.outbox.take(workspace, **_ALL)
+        tried = Try(delivery=taken, status=DeliveryStatus.QUEUED, problem="busy", again_after=_HOUR)
+        await ports.outbox.record([tried])
+        [found] = await ports.outbox.deliveries(question.ref)
+        assert (found.due_at, found.problem, found.status) == (clock.now() + _HOUR, "busy", "queued")
+
+    async def test_whoever_took_it_over_records_it(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1")
+        [first] = await ports.outbox.take(workspace, **_ALL)
+        clock.advance(_MINUTE)
+        [second] = await ports.outbox.take(workspace, **_ALL)
+        await ports.outbox.record([Try(delivery=first, status=DeliveryStatus.FAILED, problem="late")])
+        [found] = await ports.outbox.deliveries(question.ref)
+        assert (found.status, found.problem) == ("queued", None)
+        await ports.outbox.record([Try(delivery=second, status=DeliveryStatus.SENT)])
+        [found] = await ports.outbox.deliveries(question.ref)
+        assert (found.status, found.sent_at) == ("sent", clock.now())
+
+    @promise("P7")
+    async def test_that_nobody_could_be_reached_is_said_once_and_taken_back(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        question = await _queued(ports, clock, workspace, "d-1", "d-2", steps=(Step(_MINUTE, "remind"),))
+        one, other = await ports.outbox.take(workspace, **_ALL)
+        await ports.outbox.record([Try(delivery=one, status=DeliveryStatus.FAILED, problem="gone")])
+        assert (await _read(ports, question)).unreached_at is None
+        await ports.outbox.record([Try(delivery=other, status=DeliveryStatus.UNKNOWN, problem="silence")])
+        assert (await _read(ports, question)).unreached_at == clock.now()
+        assert not await ports.outbox.mark_unreached(question.ref)
+        kinds = [event.kind for event in await ports.store.history(question.ref)]
+        assert kinds == [EventKind.ASKED, EventKind.UNREACHED]
+        clock.advance(_MINUTE)
+        await ports.store.sweep(limit=10, workspace=workspace)
+        lines = await ports.outbox.lines(workspace, limit=10)
+        await _route(ports, workspace, lines, _delivery(question, clock, "d-3"))
+        [third] = await ports.outbox.take(workspace, **_ALL)
+        await ports.outbox.record([Try(delivery=third, status=DeliveryStatus.SENT)])
+        assert (await _read(ports, question)).unreached_at is None
+
+    async def test_a_question_without_deliveries_is_unreached_while_it_is_pending(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        question = await _asked(ports, workspace)
+        assert await ports.outbox.mark_unreached(question.ref)
+        ended = await _asked(ports, workspace, "q-2")
+        await _answered(ports, ended)
+        assert not await ports.outbox.mark_unreached(ended.ref)
+        assert not await ports.outbox.mark_unreached(Ref(workspace, "nowhere"))
+
+    async def test_recent_deliveries_are_counted_by_recipient_and_asker(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        began = clock.now()
+        await _queued(ports, clock, workspace, "d-1")
+        clock.advance(_HOUR)
+        await _queued(ports, clock, workspace, "d-2", "d-3", question="q-2")
+        await _queued(ports, clock, workspace, "d-4", question="q-3", bundle="waits")
+        recent = await ports.outbox.recent(workspace, since=clock.now())
+        assert (dict(recent.recipients), dict(recent.askers)) == ({"ana": 2}, {"bot": 2})
+        assert dict((await ports.outbox.recent(workspace, since=began)).recipients) == {"ana": 3}
+
+
+def _address(workspace: str, **changes: Any) -> Address:
+    given: dict[str, Any] = {
+        "recipient": "ana",
+        "channel": "mail",
+        "id": "1",
+        "to": "ana@example.org",
+    } | changes
+    return Address(workspace=workspace, **given)
+
+
+def _delivery(question: Question, clock: ManualClock, delivery_id: str = "d-1", **changes: Any) -> Delivery:
+    given: dict[str, Any] = {"lane": "mail", "due_at": clock.now()} | changes
+    return Delivery(
+        workspace=question.workspace,
+        id=delivery_id,
+        question_id=question.id,
+        recipient="ana",
+        channel="mail",
+        to={"address": "ana@example.org"},
+        reason="asked",
+        created_at=clock.now(),
+        **given,
+    )
+
+
+async def _asked(ports: Backend, workspace: str, question_id: str = "q-1", **options: Any) -> Question:
+    draft = Draft(id=question_id, workspace=workspace, asker="bot", prompt="Go?", form=Confirm(), **options)
+    [question] = await ports.store.insert([draft])
+    assert isinstance(question, Question)
+    return question
+
+
+async def _answered(ports: Backend, question: Question) -> None:
+    [moved] = await ports.store.settle([answering(question, Responder("ana"), True)])
+    assert moved is not None
+
+
+async def _read(ports: Backend, question: Question) -> Question:
+    [found] = await ports.store.read([question.ref])
+    assert found is not None
+    return found
+
+
+async def _route(ports: Backend, workspace: str, lines: Any, *deliveries: Delivery) -> None:
+    first, *others = lines
+    routed = [Routed(line=first, deliveries=deliveries), *(Routed(line=line) for line in others)]
+    await ports.outbox.route(workspace, routed)
+
+
+async def _queued(
+    ports: Backend,
+    clock: ManualClock,
+    workspace: str,
+    *ids: str,
+    question: str = "q-1",
+    steps: tuple[Step, ...] = (),
+    **changes: Any,
+) -> Question:
+    """A question whose one line was routed to these deliveries."""
+    await ports.outbox.put_address(_address(workspace))
+    asked = await _asked(ports, workspace, question, steps=steps)
+    lines: list[Line] = list(await ports.outbox.lines(workspace, limit=10))
+    planned = [_delivery(asked, clock, each, **changes) for each in ids]
+    await _route(ports, workspace, lines, *planned)
+    return asked

@@ -1,0 +1,322 @@
+"""The store, where a desk cannot show what it promises: the end of a feed, how far a walk goes, the pulse."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+import pytest
+
+from handraise import (
+    Approval,
+    Confirm,
+    Draft,
+    Event,
+    Limits,
+    Problem,
+    Question,
+    QuestionOptions,
+    Ref,
+    Responder,
+    Timeline,
+)
+from handraise.model.checking import check_answer
+from handraise.model.composing import compose
+from handraise.model.endings import Ending
+from handraise.model.lifecycle import answering, attempting, declining, using, withdrawing
+from handraise.ports import AGES, LOOKED_THROUGH, Filter, Store
+from handraise.testing.clock import ManualClock
+from handraise.testing.contract.backend import SOON, ContractFixtures
+from handraise.testing.promises import promise
+
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+
+
+class StoreContract(ContractFixtures):
+    """What a store promises by itself; a `store` that goes by the `clock` is yours to give."""
+
+    @pytest.fixture
+    def store(self) -> Store:
+        raise NotImplementedError("A contract class needs a `store` fixture.")
+
+    @pytest.fixture
+    def elsewhere(self, workspace: str) -> str:
+        return f"{workspace}-2"
+
+    async def test_from_the_end_of_an_empty_feed_everything_is_new(
+        self, store: Store, workspace: str, elsewhere: str
+    ) -> None:
+        await _post(store, elsewhere, "q-0")
+        end = await store.feed_end(workspace)
+        assert await store.feed(workspace, after=end, limit=10) == []
+        await _post(store, workspace, "q-1")
+        await _post(store, elsewhere, "q-2")
+        (new,) = await _events(store, workspace, 1, after=end)
+        assert (new.question_id, new.kind) == ("q-1", "asked")
+
+    @promise("P7")
+    async def test_from_the_end_of_a_feed_only_what_is_new_comes(self, store: Store, workspace: str) -> None:
+        question = await _post(store, workspace, "q-1")
+        await store.settle([answering(question, Responder("ana"), "a")])
+        await _events(store, workspace, 2)
+        end = await store.feed_end(workspace)
+        assert await store.feed(workspace, after=end, limit=10) == []
+        later = await _post(store, workspace, "q-2")
+        await store.settle([answering(later, Responder("ana"), "a")])
+        new = await _events(store, workspace, 2, after=end)
+        assert [(event.question_id, event.kind) for event in new] == [("q-2", "asked"), ("q-2", "answered")]
+        assert await store.feed(workspace, after=await store.feed_end(workspace), limit=10) == []
+
+    @promise("P7", "P8")
+    async def test_the_end_of_a_feed_is_not_moved_by_other_workspaces(
+        self, store: Store, workspace: str, elsewhere: str
+    ) -> None:
+        await _post(store, workspace, "q-1")
+        await _events(store, workspace, 1)
+        end = await store.feed_end(workspace)
+        await _post(store, elsewhere, "q-3")
+        await _events(store, elsewhere, 1)
+        await _post(store, workspace, "q-2")
+        assert [event.question_id for event in await _events(store, workspace, 1, after=end)] == ["q-2"]
+        assert await store.feed(elsewhere, after=await store.feed_end(elsewhere), limit=10) == []
+
+    @promise("P7")
+    async def test_whoever_follows_from_the_end_misses_nothing_while_others_write(
+        self, store: Store, workspace: str
+    ) -> None:
+        async def write(name: str) -> None:
+            for n in range(20):
+                await _post(store, workspace, f"{name}-{n}")
+
+        async def follow(name: str) -> None:
+            seen = await _events(store, workspace, 0)
+            end = await store.feed_end(workspace)
+            await _post(store, workspace, name)
+            ends.append((seen, end, name))
+
+        ends: list[tuple[Sequence[Event], str, str]] = []
+        await asyncio.gather(*(write(f"w{n}") for n in range(4)), *(follow(f"f{n}") for n in range(10)))
+        everything = await _events(store, workspace, 90)
+        for seen, end, name in ends:
+            new = await _events(store, workspace, 1, after=end)
+            assert everything[len(everything) - len(new) :] == new
+            assert {event.cursor for event in seen}.isdisjoint(event.cursor for event in new)
+            assert name in {event.question_id for event in new}
+
+    @promise("P8", "P10")
+    async def test_a_sweep_of_one_workspace_leaves_the_others(
+        self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
+    ) -> None:
+        other = await _post(store, elsewhere, "q-1", expires_in=_HOUR / 2)
+        mine = await _post(store, workspace, "q-1", expires_in=_HOUR)
+        later = await _post(store, workspace, "q-2", expires_in=_DAY)
+        clock.advance(_HOUR)
+        assert await store.sweep(limit=1, workspace=workspace) == [mine.ref]
+        assert await _statuses(store, mine.ref, later.ref, other.ref) == ["expired", "pending", "pending"]
+        assert await store.sweep(limit=1, workspace=workspace) == []
+        assert other.ref in await store.sweep(limit=100)
+        assert await _statuses(store, later.ref, other.ref) == ["pending", "expired"]
+
+    @promise("P7")
+    async def test_a_sweep_of_one_workspace_does_all_that_is_due_there_in_small_batches(
+        self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
+    ) -> None:
+        for n in range(5):
+            await _post(store, elsewhere, f"q-{n}", expires_in=_HOUR / 2)
+            await _post(store, workspace, f"q-{n}", expires_in=_HOUR)
+        clock.advance(_HOUR)
+        refs = [Ref(workspace, f"q-{n}") for n in range(5)]
+        assert sorted(await store.sweep(limit=2, workspace=workspace)) == refs
+        for ref in refs:
+            assert [event.kind for event in await store.history(ref)] == ["asked", "expired"]
+
+    async def test_a_sweep_of_an_unknown_workspace_does_nothing(
+        self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
+    ) -> None:
+        question = await _post(store, workspace, "q-1", expires_in=_HOUR)
+        clock.advance(_HOUR)
+        assert await store.sweep(limit=10, workspace=elsewhere) == []
+        assert await _statuses(store, question.ref) == ["pending"]
+
+    async def test_the_pulse_counts_what_is_pending_by_age(
+        self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
+    ) -> None:
+        # So far ahead that whatever other tests left in the same store is older than the last age but one.
+        clock.advance(10_000 * _DAY)
+        before = await store.pulse()
+        assert tuple(before.pending) == AGES
+        await _post(store, workspace, "q-1")
+        await _post(store, elsewhere, "q-1")
+        assert await _grown(store, before.pending) == [2, 2, 2, 2, 2, 2, 2]
+        clock.advance(timedelta(seconds=60))
+        assert await _grown(store, before.pending) == [2, 2, 2, 2, 2, 2, 2]
+        clock.advance(timedelta(seconds=1))
+        assert await _grown(store, before.pending) == [0, 2, 2, 2, 2, 2, 2]
+        clock.advance(_HOUR)
+        question = await _post(store, workspace, "q-2")
+        assert await _grown(store, before.pending) == [1, 1, 1, 3, 3, 3, 3]
+        await store.settle([answering(question, Responder("ana"), "a")])
+        assert await _grown(store, before.pending) == [0, 0, 0, 2, 2, 2, 2]
+        clock.advance(8 * _DAY)
+        assert await _grown(store, before.pending) == [0, 0, 0, 0, 0, 0, 2]
+
+    async def test_the_pulse_counts_each_question_once(self, store: Store, workspace: str) -> None:
+        before = (await store.pulse()).pending
+        await _post(store, workspace, "q-1", recipients=["ana", "bob", "group:ops"])
+        assert await _grown(store, before) == [1] * len(AGES)
+
+    @promise("P8")
+    async def test_the_pulse_of_one_workspace_is_its_own(
+        self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
+    ) -> None:
+        await _post(store, workspace, "q-1", recipients=["ana", "bob"])
+        await _post(store, elsewhere, "q-1")
+        clock.advance(_HOUR)
+        settled = await _post(store, workspace, "q-2")
+        await store.settle([answering(settled, Responder("ana"), "a")])
+        await _post(store, workspace, "q-3")
+        pulse = await store.pulse(workspace)
+        assert tuple(pulse.pending) == AGES
+        assert list(pulse.pending.values()) == [1, 1, 2, 2, 2, 2, 2]
+        assert pulse.deliveries == {}
+        assert set((await store.pulse(f"{workspace}-3")).pending.values()) == {0}
+
+    async def test_a_walk_back_goes_so_far_and_says_where_to_go_on(
+        self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
+    ) -> None:
+        for name in ("a-1", "a-2"):
+            await _post(store, workspace, name)
+        for question in await store.read([Ref(workspace, "a-1"), Ref(workspace, "a-2")]):
+            assert question is not None
+            await store.settle([answering(question, Responder("ana"), "a")])
+        began = clock.now()
+        clock.advance(_DAY)
+        # With one ending more, the last event to be looked at is the end of a-2, and the next one that of a-1.
+        asked = [_draft(workspace, f"b-{n:04}") for n in range(LOOKED_THROUGH - 2)]
+        for start in range(0, len(asked), 500):
+            await store.insert(asked[start : start + 500])
+        clock.advance(_DAY)
+        other = await _post(store, elsewhere, "a-1")
+        await store.settle([answering(other, Responder("ana"), "a")])
+        (newest,) = await store.read([Ref(workspace, "b-0000")])
+        assert newest is not None
+        await store.settle([answering(newest, Responder("ana"), "a")])
+        narrow = Filter(workspace=workspace)
+        first = await store.settled(narrow, after=None, limit=10)
+        assert [question.id for question in first.questions] == ["b-0000", "a-2"]
+        assert first.after is not None
+        full = await store.settled(narrow, after=None, limit=1)
+        assert (full.questions, full.after is None) == (first.questions[:1], False)
+        second = await store.settled(narrow, after=first.after, limit=10)
+        assert ([question.id for question in second.questions], second.after) == (["a-1"], None)
+        by_person = Filter(workspace=workspace, recipient=Responder("ana"), asker="another agent")
+        assert (await store.settled(by_person, after=None, limit=10)).after == first.after
+        # Statistics go on by themselves, and stop where everything is older than they care for.
+        ends = await store.endings(workspace, since=began, limit=2_000)
+        assert [ending.settled_at for ending in ends] == [clock.now(), began, began]
+        assert len(await store.endings(workspace, since=clock.now(), limit=2_000)) == 1
+        assert len(await store.endings(workspace, since=began, limit=1)) == 1
+
+    @promise("P8", "P13")
+    async def test_endings_tell_how_questions_ended_and_nothing_of_what_was_said(
+        self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
+    ) -> None:
+        ana, began = Responder("ana"), clock.now()
+        pay = Approval.of("pay", {"amount": 1}, scopes=("once", "always"))
+        risky = Approval.of("pay", {"amount": 9}, risk="high")
+        await _post(store, elsewhere, "q-0")
+        await _post(store, workspace, "q-0")
+        opened = [
+            await _post(store, workspace, "q-1"),
+            await _post(store, workspace, "q-2", choices=["a"], timeline=Timeline(expire=_HOUR, default="a")),
+            await _post(store, workspace, "q-3", form=Confirm(), expires_in=_HOUR),
+            await _post(store, workspace, "q-4", form=risky),
+            await _post(store, workspace, "q-5", form=risky),
+            await _post(store, workspace, "q-6", form=pay),
+            await _post(store, workspace, "q-7", form=pay),
+            await _post(store, workspace, "q-8"),
+            await _post(store, workspace, "q-9", max_attempts=1),
+        ]
+        clock.advance(_HOUR / 2)
+        approve = check_answer(pay, {"decision": "approve", "scope": "always"})
+        moves = [
+            answering(opened[0], ana, "a", channel="web", evidence="session"),
+            answering(opened[3], ana, check_answer(risky, "approve")),
+            answering(opened[4], ana, check_answer(risky, "deny"), channel="web"),
+            answering(opened[5], ana, approve, grant_id=f"{workspace}-g"),
+            withdrawing(opened[7], "agent"),
+            attempting(opened[8], ana, "x", [Problem("", "does not fit")], channel="web"),
+        ]
+        assert None not in await store.settle(moves)
+        (grant,) = await store.grants(workspace, after=None, limit=2)
+        assert None not in await store.settle([using(opened[6], grant)])
+        declined = await _post(store, workspace, "r-0", form=pay)
+        await store.settle([declining(declined, ana, channel="mail")])
+        clock.advance(_HOUR / 2)
+        await store.sweep(limit=10, workspace=workspace)
+        half = began + _HOUR / 2
+
+        def ending(kind: str, status: str, at: datetime, **more: Any) -> Ending:
+            asked_at = more.pop("asked_at", began)
+            values = {"asker": "agent", "kind": kind, "status": status, "asked_at": asked_at}
+            return Ending(**values, settled_at=at, **more)
+
+        medium: dict[str, Any] = {"by": "ana", "risk": "medium"}
+        high: dict[str, Any] = {"by": "ana", "risk": "high", "source": "person"}
+        wanted = [
+            ending("confirm", "expired", clock.now()),
+            ending("choice", "answered", clock.now(), source="default"),
+            ending("approval", "declined", half, asked_at=half, channel="mail", **medium),
+            ending("approval", "answered", half, source="grant", **medium),
+            ending("open", "exhausted", half, by="ana"),
+            ending("open", "withdrawn", half, by="agent"),
+            ending("approval", "answered", half, source="person", approved=True, **medium),
+            ending("approval", "answered", half, approved=False, channel="web", **high),
+            ending("approval", "answered", half, approved=True, **high),
+            ending("open", "answered", half, by="ana", source="person", channel="web"),
+        ]
+        found = list(await store.endings(workspace, since=began, limit=100))
+        # What one batch or one sweep settles is in no order that anybody promised.
+        assert sorted(found, key=repr) == sorted(wanted, key=repr)
+        assert [each.settled_at for each in found] == sorted(
+            (each.settled_at for each in found), reverse=True
+        )
+        assert await store.endings(workspace, since=half + _HOUR / 4, limit=100) == found[:2]
+        assert await store.endings(workspace, since=began, limit=3) == found[:3]
+        assert await store.endings(workspace, since=clock.now() + _HOUR, limit=3) == []
+        assert await store.endings(elsewhere, since=began, limit=3) == []
+
+
+async def _post(
+    store: Store, workspace: str, question_id: str, **options: Unpack[QuestionOptions]
+) -> Question:
+    (posted,) = await store.insert([_draft(workspace, question_id, **options)])
+    assert isinstance(posted, Question)
+    return posted
+
+
+def _draft(workspace: str, question_id: str, **options: Unpack[QuestionOptions]) -> Draft:
+    return compose("Which?", options, new_id=question_id, workspace=workspace, asker="agent", limits=Limits())
+
+
+async def _events(store: Store, workspace: str, least: int, *, after: str | None = None) -> list[Event]:
+    """What is in a feed behind a cursor, once it is so much: a store may hold events back for a while."""
+    events: list[Event] = []
+    async with asyncio.timeout(SOON):
+        while True:
+            page = await store.feed(workspace, after=events[-1].cursor if events else after, limit=7)
+            events += page
+            if not page and len(events) >= least:
+                return events
+            await asyncio.sleep(0 if page else 0.01)
+
+
+async def _statuses(store: Store, *refs: Ref) -> list[str]:
+    return [question.status.value for question in await store.read(refs) if question]
+
+
+async def _grown(store: Store, before: Mapping[float, int]) -> list[int]:
+    now = (await store.pulse()).pending
+    return [now[age] - before[age] for age in AGES]

@@ -1,0 +1,80 @@
+"""Credentials: texts that open a door, and what a desk at a server needs of them.
+
+A token says what it is and where it belongs, `hra_<workspace>_<secret>`, so that a server looks for it in that
+workspace only. What is kept of one is its digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from handraise.model.json_values import text_problem
+from handraise.model.people import Responder
+
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+class TokenKind(StrEnum):
+    """Whose token it is. No kind opens the door of another."""
+
+    AGENT = "hra"
+    SESSION = "hrs"
+    LINK = "hrl"
+    QUESTION = "hrq"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as it was presented; the secret itself is gone."""
+
+    kind: TokenKind
+    workspace: str
+    digest: str = field(repr=False)
+
+
+def make_token(kind: TokenKind, workspace: str, secret: bytes) -> str:
+    """The text of a token around 32 random bytes."""
+    name = base64.b32encode(workspace.encode()).decode().rstrip("=").lower()
+    return f"{kind}_{name}_{base64.urlsafe_b64encode(secret).decode().rstrip('=')}"
+
+
+def read_token(text: str) -> Token | None:
+    """What a text says it opens, or None where it is no token."""
+    kind, _, rest = text.partition("_")
+    name, _, secret = rest.partition("_")
+    if kind not in tuple(TokenKind) or not _SECRET.fullmatch(secret):
+        return None
+    try:
+        workspace = base64.b32decode(name.upper() + "=" * (-len(name) % 8)).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return None
+    if not workspace or text_problem(workspace):  # no store could keep such a name, so none has
+        return None
+    return Token(TokenKind(kind), workspace, digest_of(text))
+
+
+def digest_of(text: str) -> str:
+    """What is kept of a token. 256 random bits need no slow hash."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Credentials(Protocol):
+    """Finds the token to present for what a desk does: nobody answers with the key of an agent."""
+
+    async def agent(self, workspace: str, asker: str) -> str:
+        """The token with which this asker asks."""
+        ...
+
+    async def person(self, workspace: str, responder: Responder) -> str:
+        """The token with which this person answers."""
+        ...
+
+    async def reader(self, workspace: str, asker: str) -> str:
+        """The token with which a desk looks around: at pages, histories, feeds and grants."""
+        ...

@@ -1,0 +1,384 @@
+"""The records that a server gives out, and the values behind them again at the other end."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import pydantic
+
+from handraise.model.events import Event, EventKind
+from handraise.model.forms import AnyForm, Scope
+from handraise.model.grants import Grant
+from handraise.model.identities import AgentKey, Person, Role
+from handraise.model.outcomes import Outcome, Source, Status, outcome_of
+from handraise.model.questions import Question, Vote
+from handraise.model.timelines import Escalation, Timeline, steps_of
+from handraise.ports import Durability, Recovered
+
+
+class Record(pydantic.BaseModel):
+    """Something that crosses the wire. A reader ignores what it does not know: a newer end may say more."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
+
+
+class EscalationRecord(Record):
+    """After so many seconds, others may answer too."""
+
+    after: float
+    to: tuple[str, ...]
+
+
+class TimelineRecord(Record):
+    """What happens while nobody answers; spans are in seconds and count from the asking."""
+
+    remind: tuple[float, ...] = ()
+    escalate: tuple[EscalationRecord, ...] = ()
+    expire: float | None = None
+    default: Any = None
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> TimelineRecord:
+        """The record of a timeline."""
+        return cls(
+            remind=tuple(span.total_seconds() for span in timeline.remind),
+            escalate=tuple(
+                EscalationRecord(after=each.after.total_seconds(), to=each.to) for each in timeline.escalate
+            ),
+            expire=None if timeline.expire is None else timeline.expire.total_seconds(),
+            default=timeline.default,
+        )
+
+    def timeline(self) -> Timeline:
+        """The timeline behind the record. Raises `OverflowError` for a span that no clock knows."""
+        return Timeline(
+            remind=tuple(timedelta(seconds=span) for span in self.remind),
+            escalate=tuple(
+                Escalation(after=timedelta(seconds=each.after), to=each.to) for each in self.escalate
+            ),
+            expire=None if self.expire is None else timedelta(seconds=self.expire),
+            default=self.default,
+        )
+
+
+class OutcomeRecord(Record):
+    """How a question ended. `value`, `source` and `evidence` are there where it was answered."""
+
+    status: Literal["answered", "declined", "expired", "withdrawn", "exhausted"]
+    at: datetime
+    by: str | None = None
+    value: Any = None
+    source: Source | None = None
+    reason: str | None = None
+    channel: str | None = None
+    evidence: str | None = None
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> OutcomeRecord:
+        """The record of an outcome."""
+        names = ("at", "by", "value", "source", "reason", "channel", "evidence")
+        return cls(
+            status=outcome.status.value,
+            **{name: getattr(outcome, name) for name in names if hasattr(outcome, name)},
+        )
+
+    def outcome(self) -> Outcome:
+        """The outcome behind the record."""
+        record = self.model_dump(exclude_none=True, exclude={"status", "at", "value"})
+        return outcome_of(self.status, self.at, {**record, "value": self.value})
+
+
+class VoteRecord(Record):
+    """One person's accepted answer where several must agree. Equal ballots agree."""
+
+    by: str
+    ballot: str
+
+
+class QuestionRecord(Record):
+    """A question and how it stands. `state` is the asker's own: nobody else is shown it."""
+
+    id: str
+    workspace: str
+    asker: str
+    prompt: str
+    form: AnyForm
+    context: Any = None
+    state: Any = None
+    key: str | None = None
+    conversation: str | None = None
+    tool_call: str | None = None
+    trace: str | None = None
+    recipients: tuple[str, ...] = ()
+    audience: tuple[str, ...] = ()
+    need: int = 1
+    veto: bool = False
+    max_attempts: int | None = None
+    undo_for: float = 0.0
+    timeline: TimelineRecord | None = None
+    asked_at: datetime
+    expires_at: datetime | None = None
+    due_at: datetime | None = None
+    status: Status
+    attempts: int = 0
+    votes: tuple[VoteRecord, ...] = ()
+    steps_taken: int = 0
+    outcome: OutcomeRecord | None = None
+    consumed_at: datetime | None = None
+
+    @classmethod
+    def of(cls, question: Question, *, with_state: bool) -> QuestionRecord:
+        """The record of a question."""
+        timeline, outcome = question.timeline, question.outcome
+        names = (
+            "id workspace asker prompt form context key conversation tool_call trace recipients audience need veto "
+            "max_attempts undo_for asked_at expires_at due_at status attempts steps_taken consumed_at"
+        )
+        return cls(
+            **{name: getattr(question, name) for name in names.split()},
+            state=question.state if with_state else None,
+            timeline=None if timeline is None else TimelineRecord.of(timeline),
+            votes=tuple(VoteRecord(by=vote.by, ballot=vote.ballot) for vote in question.votes),
+            outcome=None if outcome is None else OutcomeRecord.of(outcome),
+        )
+
+    def question(self) -> Question:
+        """The question behind the record."""
+        names = (
+            "id workspace asker prompt form context state key conversation tool_call trace recipients need veto "
+            "max_attempts undo_for asked_at status attempts steps_taken consumed_at"
+        )
+        return Question(
+            **{name: getattr(self, name) for name in names.split()},
+            steps=() if self.timeline is None else steps_of(self.timeline.timeline()),
+            votes=tuple(Vote(vote.by, vote.ballot) for vote in self.votes),
+            outcome=None if self.outcome is None else self.outcome.outcome(),
+        )
+
+
+class QuestionPage(Record):
+    """Some questions, and what to go on from where there are more, or may be."""
+
+    questions: tuple[QuestionRecord, ...]
+    after: str | None = None
+
+
+class OutcomeState(Record):
+    """How one question stands: pending and no outcome, or settled and how."""
+
+    id: str
+    status: Status
+    outcome: OutcomeRecord | None = None
+
+
+class OutcomeStates(Record):
+    """Those of the questions asked for that are settled, and those that are not there at all."""
+
+    settled: tuple[OutcomeState, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+class EventRecord(Record):
+    """One line of a question's history."""
+
+    cursor: str
+    workspace: str
+    question_id: str
+    kind: EventKind
+    at: datetime
+    by: str | None = None
+    channel: str | None = None
+    data: Any = None
+
+    @classmethod
+    def of(cls, event: Event) -> EventRecord:
+        """The record of an event."""
+        return cls(**{name: getattr(event, name) for name in Event.__dataclass_fields__})
+
+    def event(self) -> Event:
+        """The event behind the record."""
+        return Event(**{name: getattr(self, name) for name in Event.__dataclass_fields__})
+
+
+class EventPage(Record):
+    """Some events in order, and the cursor to go on from, also where all of them were somebody else's."""
+
+    events: tuple[EventRecord, ...]
+    after: str | None = None
+
+
+class ActionRecord(Record):
+    """An approved action, to be executed now."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+class GrantRecord(Record):
+    """A remembered approval."""
+
+    id: str
+    workspace: str
+    asker: str
+    tool: str
+    digest: str
+    scope: Scope
+    conversation: str | None = None
+    granted_by: str
+    question_id: str
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+
+    @classmethod
+    def of(cls, grant: Grant) -> GrantRecord:
+        """The record of a grant."""
+        return cls(**{name: getattr(grant, name) for name in Grant.__dataclass_fields__})
+
+    def grant(self) -> Grant:
+        """The grant behind the record."""
+        return Grant(**{name: getattr(self, name) for name in Grant.__dataclass_fields__})
+
+
+class GrantPage(Record):
+    """Some grants in the order of their ids; go on from the last one's."""
+
+    grants: tuple[GrantRecord, ...]
+
+
+class RecoveredRecord(Record):
+    """What a recovery found."""
+
+    expired: int
+    live: int
+
+    def recovered(self) -> Recovered:
+        """The value behind the record."""
+        return Recovered(expired=self.expired, live=self.live)
+
+
+class SweptRecord(Record):
+    """How many questions a sweep settled."""
+
+    settled: int
+
+
+class DurabilityRecord(Record):
+    """What an acknowledged write survives, and the settings that rests on."""
+
+    survives: str
+    settings: dict[str, str]
+
+    def durability(self) -> Durability:
+        """The value behind the record."""
+        return Durability(survives=self.survives, settings=self.settings)
+
+
+class CallerRecord(Record):
+    """Who one is to the server: an agent or a person, never both."""
+
+    workspace: str
+    agent: str | None = None
+    person: str | None = None
+    role: Role | None = None
+
+
+class KeyRecord(Record):
+    """A key of an agent, without its secret."""
+
+    id: str
+    agent: str
+    created_at: datetime
+    created_by: str
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+
+    @classmethod
+    def of(cls, key: AgentKey) -> KeyRecord:
+        """The record of a key."""
+        return cls(**{name: getattr(key, name) for name in cls.model_fields})
+
+
+class NewKeyRecord(KeyRecord):
+    """A key that was just made: `key` is shown this once."""
+
+    key: str = pydantic.Field(repr=False)
+
+
+class KeyPage(Record):
+    """Some keys in the order of their ids; go on from the last one's."""
+
+    keys: tuple[KeyRecord, ...]
+
+
+class PersonRecord(Record):
+    """Somebody who answers."""
+
+    id: str
+    name: str
+    email: str | None = None
+    role: Role
+    groups: tuple[str, ...] = ()
+    created_at: datetime
+
+    @classmethod
+    def of(cls, person: Person) -> PersonRecord:
+        """The record of a person."""
+        values = {name: getattr(person, name) for name in cls.model_fields if name != "groups"}
+        return cls(**values, groups=tuple(sorted(person.groups)))
+
+
+class PersonPage(Record):
+    """Some people in the order of their ids; go on from the last one's."""
+
+    people: tuple[PersonRecord, ...]
+
+
+class LinkRecord(Record):
+    """A way to sign in that works once: send `url` to the person it is for, and to nobody else."""
+
+    url: str = pydantic.Field(repr=False)
+    expires_at: datetime
+
+
+class QuestionLinkRecord(Record):
+    """A way for one person to answer one question: send `url` to them, or show it to them in a frame."""
+
+    url: str = pydantic.Field(repr=False)
+    person: str
+    expires_at: datetime
+
+
+class GroupRecord(Record):
+    """A group and its people."""
+
+    name: str
+    people: tuple[str, ...]
+
+
+class GroupList(Record):
+    """Every group of the workspace."""
+
+    groups: tuple[GroupRecord, ...]
+
+
+class SessionRecord(Record):
+    """A session that was just opened: `token` is shown this once."""
+
+    token: str = pydantic.Field(repr=False)
+    expires_at: datetime
+
+
+class ToolResultRecord(Record):
+    """The message that a client's result makes for the model, where it makes one already."""
+
+    message: dict[str, Any] | None = None
+
+
+class ClientMessages(Record):
+    """What a client has to draw for a conversation, oldest first."""
+
+    messages: tuple[dict[str, Any], ...]

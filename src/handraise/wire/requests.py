@@ -1,0 +1,205 @@
+"""What a server is asked for. A field that it does not know is refused: the sender means something by it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, cast
+
+import pydantic
+
+from handraise.model.composing import QuestionOptions
+from handraise.model.errors import InvalidQuestion, Problem
+from handraise.model.forms import Action, AnyForm, Option
+from handraise.model.identities import Role
+from handraise.model.json_values import text_problem
+from handraise.model.questions import Draft
+from handraise.wire.records import TimelineRecord
+
+QUESTION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}")
+"""What a question's id looks like over HTTP: it stands in paths."""
+
+
+def _keepable(text: str) -> str:
+    if why := text_problem(text):
+        raise ValueError(why)
+    return text
+
+
+Name = Annotated[str, pydantic.Field(min_length=1, max_length=200), pydantic.AfterValidator(_keepable)]
+
+
+class Request(pydantic.BaseModel):
+    """A body."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def _form_or_schema(value: Any) -> str:
+    return "schema" if isinstance(value, dict) and "kind" not in value else "form"
+
+
+AnyFormOrSchema = Annotated[
+    Annotated[AnyForm, pydantic.Tag("form")] | Annotated[dict[str, Any], pydantic.Tag("schema")],
+    pydantic.Discriminator(_form_or_schema),
+]
+
+
+class PostQuestion(Request):
+    """A question to leave. Say what a valid answer is with `choices` or `form`; else it is free text.
+
+    `form` is one of Handraise's forms or a flat JSON Schema; an approval's digest may be left out. An `id` of one's own makes posting it again safe.
+    """
+
+    prompt: str
+    id: Annotated[str, pydantic.Field(pattern=f"^{QUESTION_ID.pattern}$")] | None = None
+    choices: tuple[str | Option, ...] | None = None
+    form: AnyFormOrSchema | None = None
+    context: Any = None
+    state: Any = None
+    key: str | None = None
+    conversation: str | None = None
+    tool_call: str | None = None
+    trace: str | None = None
+    recipients: tuple[str, ...] = ()
+    need: int = 1
+    veto: bool = False
+    max_attempts: int | None = None
+    undo_for: float = 0.0
+    expires_in: float | None = None
+    timeline: TimelineRecord | None = None
+
+    @pydantic.field_validator("form", mode="before")
+    @classmethod
+    def _with_digest(cls, form: Any) -> Any:
+        """Whoever writes an approval by hand need not compute its digest."""
+        if isinstance(form, dict) and form.get("kind") == "approval" and "digest" not in form:
+            return {**form, "digest": Action.model_validate(form.get("action")).digest}
+        return form
+
+    @classmethod
+    def of(cls, draft: Draft) -> PostQuestion:
+        """The request that leaves a draft."""
+        names = [
+            "id",
+            "prompt",
+            "form",
+            "context",
+            "state",
+            "key",
+            "conversation",
+            "tool_call",
+            "trace",
+            "recipients",
+            "need",
+            "veto",
+            "max_attempts",
+            "undo_for",
+        ]
+        timeline = draft.timeline
+        return cls(
+            **{name: getattr(draft, name) for name in names},
+            timeline=None if timeline is None else TimelineRecord.of(timeline),
+        )
+
+    def options(self) -> QuestionOptions:
+        """What `post` takes besides the prompt."""
+        options: dict[str, Any] = {
+            name: getattr(self, name) for name in self.model_fields_set & set(QuestionOptions.__annotations__)
+        }
+        options = {name: value for name, value in options.items() if value is not None}
+        if self.timeline is not None:
+            try:
+                options["timeline"] = self.timeline.timeline()
+            except (OverflowError, ValueError):
+                raise InvalidQuestion([Problem("timeline", "has a span that no clock knows")]) from None
+        return cast("QuestionOptions", options)
+
+
+class Responding(Request):
+    """What comes with an answer. `by` may only be the person who is signed in.
+
+    `channel` is where they answered. `evidence` can be said to be less than the server knows, never more.
+    """
+
+    by: str | None = None
+    channel: str | None = None
+    evidence: str | None = None
+    details: Any = None
+
+
+class AnswerQuestion(Responding):
+    """An answer."""
+
+    value: Any
+
+
+class DeclineQuestion(Responding):
+    """A refusal to answer."""
+
+    reason: str | None = None
+
+
+class ProblemRecord(Request):
+    """One thing that is wrong, and where."""
+
+    path: str = ""
+    message: str
+
+
+class AttemptQuestion(Request):
+    """An answer that fits the form but not the asker's need, with the reasons."""
+
+    value: Any
+    problems: Annotated[tuple[ProblemRecord, ...], pydantic.Field(min_length=1, max_length=100)]
+    by: str | None = None
+    channel: str | None = None
+
+
+class WithdrawQuestion(Request):
+    """Taking a question back."""
+
+    reason: str | None = None
+
+
+class Recover(Request):
+    """At an agent's start-up: expire what it asked longer ago than this many seconds."""
+
+    max_age: Annotated[float, pydantic.Field(ge=0, le=3_155_760_000)]
+
+
+class CreateKey(Request):
+    """A new key for an agent."""
+
+    agent: Name
+
+
+class PutPerson(Request):
+    """A person to add or change."""
+
+    name: Name
+    email: Annotated[str, pydantic.Field(max_length=320, pattern=r"^[^@\s]+@[^@\s]+$")] | None = None
+    role: Role = Role.MEMBER
+
+
+class PutGroup(Request):
+    """The people of a group, all of them."""
+
+    people: Annotated[tuple[Name, ...], pydantic.Field(max_length=10_000)]
+
+
+class CreateQuestionLink(Request):
+    """A link with which a person answers one question: oneself, unless `person` says otherwise.
+
+    It ends after `expires_in` seconds, a week unless said, 30 days at most. `channel` is how it reaches the person,
+    and goes into the record of the answer.
+    """
+
+    person: Name | None = None
+    expires_in: Annotated[float, pydantic.Field(gt=0, le=2_592_000)] = 604_800
+    channel: Name = "link"
+
+
+class OpenSession(Request):
+    """A sign-in link's token, to be exchanged for a session."""
+
+    link: str

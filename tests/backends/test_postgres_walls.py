@@ -1,0 +1,594 @@
+"""PostgreSQL itself keeps workspaces apart: who is walled in, who may not open, what crosses and what not."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeAlias, Unpack
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from handraise import Question, Ref, Responder, SchemaMismatch, StoreUnavailable, UnsafeStore, open_desk_on
+from handraise.backends.postgres import confining, open_postgres, schema
+from handraise.backends.postgres.connecting import transaction
+from handraise.backends.postgres.database import Walls
+from handraise.backends.statements import Migration
+from handraise.model.composing import Limits, QuestionOptions, compose
+from handraise.model.identities import Role
+from handraise.model.lifecycle import answering
+from handraise.model.questions import Draft
+from handraise.ports import AGES
+from handraise.testing import ManualClock, promise
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+RIGHTS = {
+    "migrations": {"SELECT"},
+    "listeners": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+    "questions": {"SELECT", "INSERT", "UPDATE"},
+    "inbox": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+    "events": {"SELECT", "INSERT"},
+    "grants": {"SELECT", "INSERT", "UPDATE"},
+    "agent_keys": {"SELECT", "INSERT", "UPDATE"},
+    "people": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+    "members": {"SELECT", "INSERT", "DELETE"},
+    "sessions": {"SELECT", "INSERT", "DELETE"},
+    "links": {"SELECT", "INSERT", "DELETE"},
+    "question_links": {"SELECT", "INSERT", "DELETE"},
+    "requests": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+    "addresses": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+    "policies": {"SELECT", "INSERT", "UPDATE"},
+    "outbox": {"SELECT", "INSERT", "DELETE"},
+    "deliveries": {"SELECT", "INSERT", "UPDATE"},
+}
+WALL = "(workspace = ( SELECT handraise.workspace() AS workspace))"
+
+
+@pytest.fixture
+async def plain(postgres: str) -> AsyncIterator[Connection]:
+    """A superuser's connection to the migrated database."""
+    async with open_postgres(postgres), connected(postgres) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def app(postgres: str, plain: Connection) -> AsyncIterator[str]:
+    """The address for a login that may do what the application may."""
+    async with role(plain, "login in role handraise_app") as name:
+        yield as_role(postgres, name)
+
+
+@pytest.fixture
+async def own(plain: Connection, postgres: str) -> AsyncIterator[str]:
+    """The address of a database of the test's own, not migrated, for a login that owns it and is nothing else."""
+    async with role(plain, "login") as owner, database(plain, f"owner {owner}") as name:
+        yield as_role(at_database(postgres, name), owner)
+
+
+@pytest.fixture
+async def spare(plain: Connection, postgres: str) -> AsyncIterator[str]:
+    """The address of a database of the test's own, not migrated, for a superuser."""
+    async with database(plain) as name:
+        yield at_database(postgres, name)
+
+
+@promise("P8")
+async def test_every_table_with_a_workspace_is_walled(plain: Connection) -> None:
+    tables = await plain.fetch(
+        """
+        select c.relname, c.relrowsecurity and c.relforcerowsecurity as forced,
+            pg_get_expr(p.polqual, c.oid) as reading, pg_get_expr(p.polwithcheck, c.oid) as writing,
+            p.polcmd = '*' and p.polpermissive and p.polroles = '{0}' as everything
+        from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and a.attname = 'workspace'
+        left join pg_policy p on p.polrelid = c.oid and p.polname = 'workspace'
+        where c.relnamespace = 'handraise'::regnamespace and c.relkind in ('r', 'p', 'f', 'v', 'm')
+        """
+    )
+    assert len(tables) >= 12
+    for table in tables:
+        assert dict(table) == {
+            "relname": table["relname"],
+            "forced": True,
+            "reading": WALL,
+            "writing": WALL,
+            "everything": True,
+        }
+
+
+async def test_the_application_may_do_what_its_statements_need_and_owns_nothing(plain: Connection) -> None:
+    granted = await plain.fetch(
+        """
+        select c.relname, array_agg(a.privilege_type) as rights
+        from pg_class c, aclexplode(c.relacl) a
+        where c.relnamespace = 'handraise'::regnamespace and a.grantee in (0, 'handraise_app'::regrole)
+        group by c.relname
+        """
+    )
+    assert {row["relname"]: set(row["rights"]) for row in granted} == RIGHTS
+    columns = "select count(*) from pg_attribute where attacl::text like '%handraise_app%'"
+    assert await plain.fetchval(columns) == 0
+    owned = "select count(*) from pg_shdepend where refobjid = 'handraise_app'::regrole and deptype = 'o'"
+    assert await plain.fetchval(owned) == 0
+    attributes = (
+        "select rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolcanlogin from pg_roles"
+    )
+    assert await plain.fetchval(f"{attributes} where rolname = 'handraise_app'") is False
+
+
+async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixed_path(
+    plain: Connection,
+) -> None:
+    functions = await plain.fetch(
+        """
+        select proname, proconfig, has_function_privilege('public', oid, 'execute') as public
+        from pg_proc where pronamespace = 'handraise'::regnamespace and prosecdef
+        """
+    )
+    assert {row["proname"] for row in functions} == {
+        "due_workspaces",
+        "pulse",
+        "forget",
+        "forget_question_links",
+        "workspaces_with_lines",
+        "workspaces_with_due",
+    }
+    for row in functions:
+        assert (row["proconfig"], row["public"]) == (["search_path=pg_catalog, pg_temp"], False)
+
+
+@promise("P8")
+async def test_a_confined_login_sees_its_workspace_and_nothing_else(app: str, workspace: str) -> None:
+    async with open_postgres(app, confined=True) as backend, connected(app) as connection:
+        await backend.store.insert([draft(workspace, "1"), draft(f"not {workspace}", "2")])
+        questions = "select id from handraise.questions"
+        assert await connection.fetch(questions) == []
+        async with transaction(connection, Walls(None).begin_in(workspace)):
+            assert [row["id"] for row in await connection.fetch(questions)] == ["1"]
+        assert await connection.fetch(questions) == [], "the workspace outlived its transaction"
+
+
+@promise("P8")
+@pytest.mark.parametrize(
+    "writing",
+    [
+        "insert into handraise.events (at, workspace, question_id, kind) values (now(), 'theirs', '1', 'asked')",
+        "update handraise.questions set workspace = 'theirs'",
+    ],
+)
+async def test_a_confined_login_cannot_write_into_another_workspace(
+    app: str, workspace: str, writing: str
+) -> None:
+    async with open_postgres(app, confined=True) as backend, connected(app) as connection:
+        await backend.store.insert([draft(workspace, "1")])
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security"):
+            async with transaction(connection, Walls(None).begin_in(workspace)):
+                await connection.execute(writing)
+
+
+@promise("P8")
+@pytest.mark.parametrize(
+    "way_out",
+    [
+        "set row_security = off; select from handraise.questions",
+        "alter table handraise.questions disable row level security",
+        "alter table handraise.questions no force row level security",
+        "drop policy workspace on handraise.questions",
+        "create policy open on handraise.questions using (true)",
+        "update handraise.events set kind = 'answered'",
+        "delete from handraise.events",
+        "truncate handraise.questions",
+        "select handraise.allow_app()",
+        "create table handraise.mine ()",
+    ],
+)
+async def test_a_confined_login_cannot_take_the_walls_down(app: str, way_out: str) -> None:
+    async with connected(app) as connection:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute(way_out)
+
+
+@promise("P8")
+@pytest.mark.parametrize(
+    "name", ["'", "o'brien; drop schema handraise cascade; --", "名前", "\\x00", "a" * 150]
+)
+async def test_a_workspace_may_have_any_name(app: str, workspace: str, name: str) -> None:
+    async with open_postgres(app, confined=True) as backend:
+        places = [Ref(f"{workspace}{name}", "1"), Ref(f"{workspace}{name}.", "2")]
+        await backend.store.insert([draft(*place) for place in places])
+        found = await backend.store.read([*places, Ref(places[0].workspace, "2")])
+        assert [question and question.ref for question in found] == [*places, None]
+
+
+@promise("P8")
+async def test_nothing_is_left_in_the_session_after_a_transaction(plain: Connection) -> None:
+    """However it ends: a pooled session takes neither the workspace nor the role to whoever comes next."""
+    kept = "select current_user::text, coalesce(current_setting('handraise.workspace', true), '')"
+    before = (await plain.fetchval("select current_user::text"), "")
+    begin = Walls("handraise_app").begin_in("w")
+    async with transaction(plain, begin):
+        assert tuple(await plain.fetchrow(kept) or ()) == ("handraise_app", "77")
+    assert tuple(await plain.fetchrow(kept) or ()) == before
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        async with transaction(plain, begin):
+            await plain.execute("select 1 / 0")
+    assert tuple(await plain.fetchrow(kept) or ()) == before
+    inside = asyncio.Event()
+
+    async def dawdle() -> None:
+        async with transaction(plain, begin):
+            inside.set()
+            await plain.execute("select pg_sleep(60)")
+
+    dawdling = asyncio.create_task(dawdle())
+    await inside.wait()
+    await asyncio.sleep(0.05)
+    dawdling.cancel()
+    await asyncio.gather(dawdling, return_exceptions=True)
+    assert tuple(await plain.fetchrow(kept) or ()) == before
+
+
+@promise("P8")
+async def test_a_superuser_is_confined_by_taking_the_applications_role(
+    postgres: str, plain: Connection, workspace: str
+) -> None:
+    async with open_postgres(postgres, confined=True) as backend:
+        await backend.store.insert([draft(workspace, "1")])
+        assert [question is not None for question in await backend.store.read([Ref(workspace, "1")])] == [
+            True
+        ]
+        await plain.execute("revoke select on handraise.questions from handraise_app")
+        try:
+            with pytest.raises(StoreUnavailable, match="permission denied for table questions"):
+                await backend.store.read([Ref(workspace, "1")])
+        finally:
+            await plain.execute("select handraise.allow_app()")
+
+
+async def test_a_superuser_who_need_not_be_confined_pays_nothing_for_it(
+    postgres: str, workspace: str
+) -> None:
+    async with open_postgres(postgres) as backend:
+        await backend.store.insert([draft(workspace, "1"), draft(f"{workspace} too", "2")])
+        async with connected(postgres) as connection:
+            transactions = "select count(distinct transaction) from handraise.events where workspace like $1"
+            assert await connection.fetchval(transactions, f"{workspace}%") == 1
+
+
+@promise("P8")
+async def test_a_batch_is_taken_apart_by_workspace_and_put_together_again(
+    app: str, plain: Connection, workspace: str
+) -> None:
+    async with open_postgres(app, confined=True) as backend:
+        store = backend.store
+        drafts = [draft(f"{workspace}{n % 3}", f"{n}") for n in range(12)]
+        posted = await store.insert(drafts)
+        assert [each.ref for each in posted if isinstance(each, Question)] == [each.ref for each in drafts]
+        refs = [each.ref for each in drafts]
+        assert [each and each.ref for each in await store.read(refs)] == refs
+        moves = [answering(each, Responder("ana"), "a") for each in posted[::2] if isinstance(each, Question)]
+        settled = await store.settle(moves)
+        assert [each and each.ref for each in settled] == refs[::2]
+        outcomes = await store.outcomes([*refs, Ref(f"{workspace}0", "none")])
+        assert set(outcomes) == {*refs[::2], Ref(f"{workspace}0", "none")}
+        assert await store.insert([]) == await store.settle([]) == await store.read([]) == []
+        assert await store.outcomes([]) == {}
+        transactions = "select count(distinct transaction) from handraise.events where workspace like $1"
+        assert await plain.fetchval(transactions, f"{workspace}%") == 6
+
+
+@promise("P1")
+async def test_a_workspace_whose_part_fails_leaves_the_others_alone(
+    app: str, plain: Connection, workspace: str
+) -> None:
+    await plain.execute(
+        f"""
+        create function pg_temp.refuse() returns trigger language plpgsql as
+            'begin if new.workspace = ''{workspace}1'' then raise ''disk on fire''; end if; return new; end';
+        create trigger refuse before insert on handraise.questions for each row execute function pg_temp.refuse()
+        """
+    )
+    try:
+        async with open_postgres(app, confined=True) as backend:
+            drafts = [draft(f"{workspace}{n % 3}", f"{n}") for n in range(6)]
+            with pytest.raises(StoreUnavailable, match="disk on fire"):
+                await backend.store.insert(drafts)
+            found = await backend.store.read([each.ref for each in drafts])
+            assert [each is not None for each in found] == [True, False, True] * 2
+    finally:
+        await plain.execute("drop function pg_temp.refuse() cascade")
+
+
+async def test_a_sweep_does_what_is_due_in_every_workspace_or_in_one(app: str, workspace: str) -> None:
+    clock = ManualClock()
+    async with open_postgres(app, clock=clock, confined=True) as backend:
+        store = backend.store
+        refs = [Ref(f"{workspace}{n}", f"{n}") for n in range(3)]
+        await store.insert([draft(*ref, expires_in=60) for ref in refs])
+        assert await store.sweep(limit=10, workspace=refs[1].workspace) == []
+        clock.advance(timedelta(minutes=2))
+        assert await store.sweep(limit=10, workspace=refs[1].workspace) == [refs[1]]
+        assert {ref for ref in await store.sweep(limit=10) if ref in refs} == {refs[0], refs[2]}
+
+
+async def test_a_workspace_with_very_many_due_deeds_does_not_hide_the_others(
+    plain: Connection, workspace: str
+) -> None:
+    async with undone(plain):
+        await plain.execute("delete from handraise.inbox")
+        await plain.execute(
+            """
+            insert into handraise.inbox (due_at, main, open, workspace, question_id, recipient, asker)
+            select now() - case when n <= 2000 then interval '2 days' else interval '1 day' end,
+                true, true, $1 || case when n <= 2000 then '' else n::text end, n::text, '*', 'a'
+            from generate_series(1, 2002) as n
+            """,
+            workspace,
+        )
+        await plain.execute(
+            "update handraise.inbox set due_at = now() + interval '1 day' where question_id = '2002'"
+        )
+        due = "select * from handraise.due_workspaces(now(), $1)"
+        assert {row[0] for row in await plain.fetch(due, 10)} == {workspace, f"{workspace}2001"}
+        assert len(await plain.fetch(due, 1)) == 1
+        assert (
+            await plain.fetch("select * from handraise.due_workspaces(now() - interval '1 week', 10)") == []
+        )
+
+
+@pytest.mark.parametrize("confined", [True, None])
+async def test_a_login_that_may_not_create_opens_what_is_migrated(app: str, confined: bool | None) -> None:  # noqa: FBT001 -- a case
+    async with open_postgres(app, confined=confined) as backend:
+        assert (await backend.store.durability()).survives
+
+
+@pytest.mark.parametrize("applied", [0, 1])
+async def test_a_login_that_may_not_create_is_told_who_must_migrate(
+    plain: Connection, spare: str, applied: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with role(plain, "login in role handraise_app") as name:
+        if applied:
+            async with open_postgres(spare):
+                pass
+            later = Migration(schema.MIGRATIONS[-1].number + 1, "later", "create table handraise.later ()")
+            monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, later))
+        with pytest.raises(SchemaMismatch, match=f"'{name}' may not .* as the role that owns the schema"):
+            async with open_postgres(as_role(spare, name)):
+                pass
+
+
+@promise("P8")
+@pytest.mark.parametrize(
+    ("breaking", "told"),
+    [
+        ("alter table handraise.links disable row level security", "alter table handraise.links enable"),
+        ("alter table handraise.links no force row level security", "alter table handraise.links force"),
+        ("drop policy workspace on handraise.seals", "create policy workspace on handraise.seals"),
+        ("create policy mine on handraise.inbox using (true)", "drop policy mine on handraise.inbox;"),
+        ("create table handraise.more (workspace text)", "alter table handraise.more enable"),
+        ("alter policy workspace on handraise.people using (true)", "handraise.people has no policy"),
+        ("revoke select on handraise.links from handraise_app", "select handraise.allow_app"),
+    ],
+)
+async def test_a_desk_that_must_be_confined_does_not_open_where_a_wall_is_down(
+    spare: str, workspace: str, breaking: str, told: str
+) -> None:
+    async with open_postgres(spare, confined=True) as backend:
+        await backend.directory.put_person(workspace, "ana", name="Ana", email=None, role=Role.MEMBER)
+    async with connected(spare) as connection:
+        await connection.execute(breaking)
+    with pytest.raises(UnsafeStore, match=told):
+        async with open_postgres(spare, confined=True):
+            pass
+    async with open_postgres(spare):
+        pass
+
+
+@promise("P8")
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ("bypassrls", "alter role {app} nobypassrls"),
+        ("superuser", "alter role {app} nosuperuser"),
+        ("in role {owner}", "revoke {owner} from {app}"),
+    ],
+)
+async def test_a_desk_that_must_be_confined_does_not_open_where_the_role_to_take_is_not_bound(
+    plain: Connection, own: str, monkeypatch: pytest.MonkeyPatch, attributes: str, told: str
+) -> None:
+    owner = urlsplit(own).username or ""
+    async with (
+        open_postgres(own),
+        role(plain, f"nologin {attributes.format(owner=owner)}") as app,
+        role(plain, f"login bypassrls in role handraise_app, {app}") as login,
+    ):
+        monkeypatch.setattr(confining, "APP_ROLE", app)
+        with pytest.raises(UnsafeStore, match=told.format(app=app, owner=owner)):
+            async with open_postgres(as_role(own, login), confined=True):
+                pass
+
+
+@promise("P8")
+@pytest.mark.parametrize("attributes", ["bypassrls in role pg_read_all_data", "in role {owner}"])
+async def test_a_login_that_gets_around_the_walls_must_be_a_member_of_the_applications_role(
+    plain: Connection, own: str, workspace: str, attributes: str
+) -> None:
+    owner = urlsplit(own).username
+    async with open_postgres(own), role(plain, f"login {attributes.format(owner=owner)}") as login:
+        for name in (login, owner):
+            with pytest.raises(UnsafeStore, match=f"grant handraise_app to {name}"):
+                async with open_postgres(as_role(own, name or ""), confined=True):
+                    pass
+        await plain.execute(f"grant handraise_app to {login}")
+        async with open_postgres(as_role(own, login), confined=True) as backend:
+            await backend.store.insert([draft(workspace, "1")])
+
+
+@promise("P8")
+async def test_where_there_is_no_role_to_take_the_refusal_says_how_to_make_it(
+    postgres: str, own: str, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner who may not create roles migrates all the same; what the refusal says to run then helps."""
+    app = f"handraise_test_{uuid.uuid4().hex[:12]}"
+    rename_app_role(monkeypatch, app)
+    owner, superusers = urlsplit(own).username, at_database(postgres, name_of(own))
+    async with open_postgres(own) as backend:
+        await backend.store.insert([draft(workspace, "1")])
+    for address in (own, superusers):
+        with pytest.raises(UnsafeStore, match=f"create role {app} nologin .* select handraise.allow_app"):
+            async with open_postgres(address, confined=True):
+                pass
+    async with connected(superusers) as administrator, AsyncExitStack() as stack:
+        await administrator.execute(
+            f"create role {app} nologin; grant {app} to {owner}; select handraise.allow_app()"
+        )
+        stack.push_async_callback(administrator.execute, f"drop owned by {app}; drop role {app}")
+        for address in (own, superusers):
+            async with open_postgres(address, confined=True) as backend:
+                assert await backend.store.read([Ref(workspace, "1")]) != [None]
+
+
+async def test_databases_that_migrate_at_once_make_the_role_together(
+    plain: Connection, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = f"handraise_test_{uuid.uuid4().hex[:12]}"
+    rename_app_role(monkeypatch, app)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(plain.execute, f"drop role {app}")
+        names = [await stack.enter_async_context(database(plain)) for _ in range(4)]
+
+        async def start(name: str) -> None:
+            async with open_postgres(at_database(postgres, name), confined=True):
+                pass
+
+        await asyncio.gather(*map(start, names))
+
+
+async def test_an_owner_who_is_no_superuser_is_walled_in_and_can_do_everything(own: str) -> None:
+    """The usual login of a program with a database of its own."""
+    clock = ManualClock()
+    async with open_postgres(own, clock=clock) as backend:
+        for workspace, later in (
+            ("a", timedelta(days=8)),
+            ("b", timedelta(hours=2)),
+            ("c", timedelta(seconds=30)),
+        ):
+            async with open_desk_on(backend.store, backend.bus, workspace=workspace) as desk:
+                await desk.post("Which?", recipients=["ana", "bob"])
+                settled = await desk.post("Which?")
+                await desk.answer(settled.id, "this", by="ana")
+            clock.advance(later)
+        pulse = await backend.store.pulse()
+        assert tuple(pulse.pending) == AGES
+        assert list(pulse.pending.values()) == [1, 1, 1, 2, 2, 2, 3]
+        assert pulse.deliveries == {}
+        refs = [Ref("a", "due"), Ref("b", "due")]
+        await backend.store.insert([draft(*ref, expires_in=60) for ref in refs])
+        clock.advance(timedelta(minutes=2))
+        assert await backend.store.sweep(limit=1) == refs
+        directory, hour = backend.directory, timedelta(hours=1)
+        await directory.put_person("a", "ana", name="Ana", email=None, role=Role.MEMBER)
+        await directory.open_session("a", "1", digest="s", person="ana", how="link", lasts=hour)
+        await directory.add_link("a", "1", digest="l", person="ana", purpose="sign-in", lasts=hour)
+        about = {"question_id": "due", "person": "ana", "channel": "email", "created_by": "root"}
+        await directory.add_question_link("a", "1", digest="q", lasts=hour, **about)
+        await directory.claim("a", "agent", "key", fingerprint="f", made="m", patience=hour)
+        clock.advance(timedelta(days=2))
+        assert await directory.forget(older_than=timedelta(days=1), limit=10) == 4
+    async with connected(own) as connection:
+        assert await connection.fetch("select from handraise.events") == []
+        assert await connection.execute("delete from handraise.inbox") == "DELETE 0"
+
+
+@pytest.mark.parametrize("confined", [True, None])
+async def test_what_is_counted_and_forgotten_is_of_every_workspace(
+    plain: Connection,
+    app: str,
+    workspace: str,
+    confined: bool | None,  # noqa: FBT001 -- a case
+) -> None:
+    clock = ManualClock()
+    async with open_postgres(app, clock=clock, confined=confined) as backend:
+        before = (await backend.store.pulse()).pending
+        await backend.store.insert([draft(f"{workspace}{n}", "1") for n in range(3)])
+        await plain.execute(
+            """
+            insert into handraise.deliveries
+                (created_at, workspace, id, question_id, recipient, channel, asker, reason, lane, destination)
+            select now(), $1, n::text, '1', 'ana', 'mail', 'bot', 'asked', 'mail', '{}' from generate_series(1, 3) as n
+            """,
+            workspace,
+        )
+        pulse = await backend.store.pulse()
+        assert pulse.pending[AGES[0]] == before[AGES[0]] + 3
+        assert pulse.deliveries["queued"] >= 3
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(address)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def undone(connection: Connection) -> AsyncIterator[None]:
+    """A transaction that leaves nothing."""
+    change = connection.transaction()
+    await change.start()
+    try:
+        yield
+    finally:
+        await change.rollback()
+
+
+@asynccontextmanager
+async def role(plain: Connection, attributes: str) -> AsyncIterator[str]:
+    name = f"handraise_test_{uuid.uuid4().hex[:12]}"
+    await plain.execute(f"create role {name} {attributes}")
+    try:
+        yield name
+    finally:
+        await plain.execute(f"drop role {name}")
+
+
+@asynccontextmanager
+async def database(plain: Connection, attributes: str = "") -> AsyncIterator[str]:
+    name = f"handraise_test_{uuid.uuid4().hex[:12]}"
+    await plain.execute(f"create database {name} {attributes}")
+    try:
+        yield name
+    finally:
+        await plain.execute(f"drop database {name} with (force)")
+
+
+def as_role(address: str, name: str) -> str:
+    parts = urlsplit(address)
+    return urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
+
+
+def name_of(address: str) -> str:
+    return urlsplit(address).path.removeprefix("/")
+
+
+def at_database(address: str, name: str) -> str:
+    return urlunsplit(urlsplit(address)._replace(path=f"/{name}"))
+
+
+def rename_app_role(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The role belongs to the whole cluster, so a test of one that is not there needs another name."""
+    monkeypatch.setattr(confining, "APP_ROLE", name)
+    renamed = (replace(each, sql=each.sql.replace("handraise_app", name)) for each in schema.MIGRATIONS)
+    monkeypatch.setattr(schema, "MIGRATIONS", tuple(renamed))
+
+
+def draft(workspace: str, question_id: str, **options: Unpack[QuestionOptions]) -> Draft:
+    return compose("Which?", options, new_id=question_id, workspace=workspace, asker="agent", limits=Limits())

@@ -1,0 +1,119 @@
+"""The doorbell of SQLite: who is told of what, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Collection
+from pathlib import Path
+
+import pytest
+
+from handraise import Ref
+from handraise.backends.sqlite import open_sqlite
+from handraise.ports import Bus, feed_of
+
+SOON = 10.0
+SETTLED, FEED = Ref("w", "q-1"), feed_of("w")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "questions.db"
+
+
+@pytest.fixture
+async def here(file: Path) -> AsyncIterator[Bus]:
+    async with open_sqlite(file) as backend:
+        yield backend.bus
+
+
+@pytest.fixture
+async def there(file: Path) -> AsyncIterator[Bus]:
+    """The bus of another process on the same file."""
+    async with open_sqlite(file) as backend:
+        yield backend.bus
+
+
+class Ear:
+    """Keeps what was heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[Ref | None] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, topics: Collection[Ref] | None) -> None:
+        self.heard += [None] if topics is None else topics
+        self._news.set()
+
+    async def hears(self, topic: Ref) -> None:
+        async with asyncio.timeout(SOON):
+            while topic not in self.heard:
+                self._news.clear()
+                await self._news.wait()
+
+
+async def test_whoever_follows_feeds_hears_of_both_kinds(here: Bus, there: Bus) -> None:
+    ear = Ear()
+    async with there.listen(ear, feeds=True):
+        await here.wake([SETTLED, FEED])
+        await ear.hears(SETTLED)
+        await ear.hears(FEED)
+    assert sorted(filter(None, ear.heard)) == [FEED, SETTLED]
+
+
+async def test_whoever_does_not_follow_feeds_is_left_alone(here: Bus, there: Bus) -> None:
+    waiting, following = Ear(), Ear()
+    async with there.listen(waiting), there.listen(following, feeds=True):
+        await here.wake([FEED])
+        await following.hears(FEED)
+        await here.wake([SETTLED])
+        await waiting.hears(SETTLED)
+        await following.hears(SETTLED)
+    assert waiting.heard == [SETTLED]
+
+
+async def test_an_ear_that_closes_leaves_the_one_opened_beside_it(here: Bus, there: Bus) -> None:
+    old, new = Ear(), Ear()
+    first, second = there.listen(old), there.listen(new, feeds=True)
+    await first.__aenter__()
+    async with second:
+        await first.__aexit__(None, None, None)
+        await here.wake([SETTLED, FEED])
+        await new.hears(SETTLED)
+        await new.hears(FEED)
+    assert old.heard == []
+
+
+async def test_a_process_is_not_told_what_it_said_itself(here: Bus, there: Bus) -> None:
+    own, others = Ear(), Ear()
+    async with here.listen(own, feeds=True), there.listen(others, feeds=True):
+        await here.wake([FEED])
+        await others.hears(FEED)
+        await there.wake([SETTLED])
+        await own.hears(SETTLED)
+    assert own.heard == [SETTLED]
+
+
+async def test_nobody_is_told_who_listens_no_more(here: Bus, there: Bus) -> None:
+    ear, witness = Ear(), Ear()
+    async with there.listen(witness, feeds=True):
+        async with there.listen(ear, feeds=True):
+            pass
+        await here.wake([FEED])
+        await witness.hears(FEED)
+    assert ear.heard == []
+
+
+async def test_a_hint_takes_no_turn_at_the_lock(here: Bus, there: Bus, file: Path) -> None:
+    ear = Ear()
+    async with there.listen(ear, feeds=True):
+        gate = os.open(f"{file}-lock", os.O_RDWR)
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        try:
+            async with asyncio.timeout(SOON):
+                await here.wake([SETTLED, FEED])
+            await ear.hears(FEED)
+        finally:
+            os.close(gate)

@@ -1,0 +1,102 @@
+"""What only SQLite can show of a directory: races between processes, query plans, and an older file."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sqlite3
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from handraise.backends.sqlite import open_sqlite
+from handraise.backends.statements import load_migrations, load_statements
+from handraise.model.identities import Role
+
+STATEMENTS = load_statements("handraise.backends.sqlite", "directory.sql")
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "questions.db"
+
+
+async def test_of_two_processes_one_uses_a_link_and_one_makes_a_request(file: Path) -> None:
+    digest = hashlib.sha256(b"secret").hexdigest()
+    async with open_sqlite(file) as one, open_sqlite(file) as two:
+        both = (one.directory, two.directory) * 25
+        await one.directory.put_person("w", "ana", name="Ana", email=None, role=Role.MEMBER)
+        await one.directory.add_link("w", "l", digest=digest, person="ana", purpose="sign-in", lasts=HOUR)
+        used = await asyncio.gather(*(each.use_link("w", digest) for each in both))
+        assert Counter(link is not None for link in used) == {True: 1, False: 49}
+        claims = await asyncio.gather(
+            *(
+                each.claim("w", "a", "k", fingerprint="f", made=f"q-{n}", patience=HOUR)
+                for n, each in enumerate(both)
+            )
+        )
+        assert Counter(claim.state for claim in claims) == {"new": 1, "busy": 49}
+        assert len({claim.made for claim in claims}) == 1
+
+
+async def test_the_directory_outlives_the_process(file: Path) -> None:
+    async with open_sqlite(file) as before:
+        ana = await before.directory.put_person("w", "ana", name="Ana", email="a@x.org", role=Role.ADMIN)
+        await before.directory.open_session("w", "s", digest="d", person="ana", how="link", lasts=HOUR)
+    async with open_sqlite(file) as after:
+        found = await after.directory.find_session("w", "d")
+        assert found is not None
+        assert found[1] == ana
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("find_key", "find_person", "find_person_by_email", "find_session", "find_link", "use_link"),
+        *("keys", "people", "groups", "read_request", "finish", "leave_groups", "end_sessions", "drop_links"),
+        *("find_question_link", "end_question_links", "drop_question_links"),
+        *("forget_requests", "forget_links", "forget_question_links", "forget_sessions"),
+    ],
+)
+async def test_a_statement_searches_and_never_scans(file: Path, name: str) -> None:
+    async with open_sqlite(file):
+        pass
+    statement = STATEMENTS[name]
+    connection = sqlite3.connect(file)
+    values = dict.fromkeys(statement.parameters, 1)
+    plan = [row[3] for row in connection.execute(f"explain query plan {statement.named}", values)]
+    connection.close()
+    assert [step for step in plan if step.startswith("SCAN")] == []
+    assert [step for step in plan if "TEMP B-TREE" in step] == []
+
+
+async def test_a_file_of_the_release_before_becomes_like_a_new_one(file: Path, tmp_path: Path) -> None:
+    foundation, *_ = load_migrations("handraise.backends.sqlite")
+    old = sqlite3.connect(file)
+    old.executescript(foundation.sql)
+    old.execute("insert into listeners (process, port, seen_at) values ('p', 1, 0)")
+    old.execute(f"pragma user_version = {foundation.number:d}")
+    old.commit()
+    old.close()
+    new = tmp_path / "new.db"
+    for path in (file, new):
+        async with open_sqlite(path):
+            pass
+    assert schema(file) == schema(new)
+
+
+def schema(file: Path) -> dict[str, object]:
+    """Everything in a file's schema, columns as SQLite understands them."""
+    connection = sqlite3.connect(file)
+    made = connection.execute("select type, name, sql from sqlite_master order by type, name").fetchall()
+    columns = {
+        name: connection.execute("select * from pragma_table_xinfo(?)", [name]).fetchall()
+        for kind, name, _ in made
+        if kind in ("table", "view")
+    }
+    version = connection.execute("pragma user_version").fetchone()
+    connection.close()
+    return {"made": made, "columns": columns, "version": version}

@@ -1,0 +1,97 @@
+"""A server with the agent's own chat as a channel, and two people in it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from handraise import Outcome, Question
+from handraise.channels.chat import Chat, open_chat
+from handraise.conversations import MemoryChannel
+from handraise.model.deliveries import Address, DeliveryStatus
+from handraise.model.identities import Role
+from handraise.model.json_values import Json
+from handraise.server import House, ServerSettings, open_house
+from handraise.testing import ManualClock
+from handraise.testing.contract.channel import Received
+
+WITHIN = 10.0
+
+
+class Wire(MemoryChannel):
+    """A chat in which some conversations are gone."""
+
+    def __init__(self) -> None:
+        super().__init__("chat")
+        self.gone: set[str] = set()
+
+    async def send(self, conversation: str, text: str) -> None:
+        assert 0 < len(text) <= 12_000
+        assert conversation.strip()
+        if conversation in self.gone:
+            raise ConnectionError("token=hunter2")
+        await super().send(conversation, text)
+
+    def received(self) -> Sequence[Received]:
+        """Everything that was said; see the contract of channels."""
+        return [Received(f"{where}\n{text}".encode(), text) for where, text in self.sent]
+
+
+@asynccontextmanager
+async def opened(
+    wire: MemoryChannel, store: str = "memory:", *, clock: ManualClock | None = None
+) -> AsyncIterator[House]:
+    settings = ServerSettings(url=store, poll_interval=0.05, public_url="https://desk.example")
+    openers = [lambda replies: open_chat(wire, replies)]
+    async with open_house(settings, clock=clock, channels=openers) as house:
+        for person in ("ann", "bob"):
+            await house.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
+            await put(house, person, f"U-{person}", {"conversation": "*"})
+        await house.directory.put_group("default", "ops", ["ann", "bob"])
+        yield house
+
+
+async def put(house: House, recipient: str, identity: str, to: Json) -> None:
+    await house.outbox.put_address(
+        Address(workspace="default", recipient=recipient, channel="chat", id=identity, to=to)
+    )
+
+
+def chat_of(house: House) -> Chat:
+    chat = house.channels["chat"]
+    assert isinstance(chat, Chat)
+    return chat
+
+
+numbers = itertools.count()
+
+
+async def reply(house: House, text: str, *, by: str = "U-ann", where: str = "thread-9", **more: Any) -> Any:
+    given = {"workspace": "default", "id": f"m-{next(numbers)}"} | more
+    said = await chat_of(house).take(given["workspace"], where, text, by=by, id=given["id"])
+    return None if said is None else (said.kind, said.text)
+
+
+async def ask(house: House, prompt: str = "Which strategy?", **options: Any) -> Question:
+    """Ask ann in thread-9, unless said otherwise, and wait until it was told."""
+    given = {"recipients": ["ann"], "conversation": "thread-9"} | options
+    question = await house.desk.post(prompt, **given)
+    await becomes(house, question, DeliveryStatus.SENT)
+    return question
+
+
+async def becomes(house: House, question: Question, *statuses: DeliveryStatus) -> None:
+    async with asyncio.timeout(WITHIN):
+        while {each.status for each in await house.outbox.deliveries(question.ref)} != set(statuses):
+            await asyncio.sleep(0.01)
+
+
+async def outcome(house: House, question: Question) -> Outcome:
+    return await house.desk.wait(question.id, timeout=WITHIN)
+
+
+def reference_in(text: str) -> str:
+    return next(word for word in text.split() if word.startswith("#")).rstrip(",")

@@ -1,0 +1,249 @@
+"""The command from outside: what it prints, where, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from handraise import open_desk
+from handraise.opening import open_backend
+from handraise.wire.credentials import TokenKind, read_token
+from tests.cli.command import Done, handraise, process
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'questions.db'}"
+    found: str = request.getfixturevalue("postgres")
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'questions.db'}"
+
+
+def test_a_new_key_is_one_line_of_json_and_opens_the_door(url: str, workspace: str) -> None:
+    done = process("keys", "create", "deploy-bot", "--workspace", workspace, "--json", url=url)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = done.stdout.splitlines()
+    made = json.loads(line)
+    assert (made["agent"], made["workspace"]) == ("deploy-bot", workspace)
+    token = read_token(made["key"])
+    assert token is not None
+    assert (token.kind, token.workspace) == (TokenKind.AGENT, workspace)
+
+    async def look() -> None:
+        async with open_backend(url) as backend:
+            found = await backend.directory.find_key(workspace, token.digest)
+            assert found is not None
+            assert (found.id, found.agent) == (made["id"], "deploy-bot")
+
+    asyncio.run(look())
+    listed = handraise("keys", "list", "-w", workspace, url=url)
+    assert made["id"] in listed.stdout
+    assert made["key"] not in listed.stdout
+    revoked = handraise("keys", "revoke", made["id"], "-w", workspace, url=url)
+    assert revoked.returncode == 0
+    assert "The key of deploy-bot is revoked" in revoked.stdout
+    assert "revoked 2" in handraise("keys", "list", "-w", workspace, url=url).stdout
+
+
+def test_without_json_a_key_is_shown_to_a_person(file: str) -> None:
+    done = handraise("keys", "create", "deploy-bot", url=file)
+    assert done.returncode == 0
+    assert "It is shown this once" in done.stdout
+    assert re.search(r"^hra_\S+$", done.stdout, re.MULTILINE)
+
+
+def test_a_question_link_is_for_somebody_who_may_answer(file: str) -> None:
+    async def ask() -> tuple[str, str]:
+        async with open_desk(file, asker="bot") as desk:
+            theirs = await desk.post("Which?", recipients=["ada"])
+            settled = await desk.post("Which?")
+            await desk.answer(settled.id, "this", by="ada")
+            return theirs.id, settled.id
+
+    asked, settled = asyncio.run(ask())
+    for name in ("ada", "bob"):
+        handraise("people", "add", name, url=file)
+    done = handraise("people", "question-link", "ada", asked, url=file, public_url="https://ask.example.com/")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "With this link ada answers that one question, until" in done.stdout
+    found = re.search(r"^https://ask\.example\.com/q/(hrq_\S+)$", done.stdout, re.MULTILINE)
+    assert found is not None
+    token = read_token(found[1])
+    assert token is not None
+
+    async def look() -> None:
+        async with open_backend(file) as backend:
+            kept = await backend.directory.find_question_link("default", token.digest)
+            assert kept is not None
+            link = kept[0]
+            assert (link.question_id, link.person, link.created_by) == (asked, "ada", "command line")
+            assert link.expires_at - link.created_at == timedelta(days=7)
+
+    asyncio.run(look())
+    for name, question, why in (
+        ("bob", asked, "addressed to others"),
+        ("nobody", asked, "There is nobody called 'nobody' here"),
+        ("ada", settled, "settled"),
+        ("ada", "nowhere", "nowhere"),
+    ):
+        done = handraise("people", "question-link", name, question, url=file)
+        assert (done.returncode, done.stdout, why in done.stderr) == (1, "", True), done.stderr
+
+
+def test_people_and_their_groups(url: str, workspace: str) -> None:
+    def run(*line: str) -> Done:
+        return handraise(*line, url=url, workspace=workspace, public_url="https://ask.example.com/")
+
+    assert run("people", "list").stdout == "There is nobody yet. Add somebody: handraise people add NAME\n"
+    assert run("people", "add", "ada", "--email", "ada@example.com", "--admin").returncode == 0
+    assert run("people", "add", "bob").returncode == 0
+    assert run("groups", "set", "release", "ada", "bob").stdout == "group:release is ada, bob.\n"
+    linked = run("people", "link", "bob")
+    found = re.search(
+        r"^https://ask\.example\.com/sign-in/link\?token=(hrl_\S+)$", linked.stdout, re.MULTILINE
+    )
+    assert found
+    assert [line.split() for line in run("people", "list").stdout.splitlines()] == [
+        ["NAME", "ROLE", "E-MAIL", "GROUPS"],
+        ["ada", "admin", "ada@example.com", "release"],
+        ["bob", "member", "release"],
+    ]
+    refusals = {
+        ("people", "add", "ada"): "There is somebody called 'ada' already.",
+        (
+            "people",
+            "add",
+            "eve",
+            "--email",
+            "ADA@example.com",
+        ): "ADA@example.com belongs to somebody else here.",
+        ("people", "add", "eve", "--email", "nowhere"): "'nowhere' is not an e-mail address.",
+        ("people", "add", "group:x"): "Nobody can be called 'group:x': a group cannot answer",
+        ("people", "link", "eve"): "There is nobody called 'eve' here.",
+        ("groups", "set", "release", "eve"): "There is nobody called 'eve' here.",
+        ("keys", "revoke", "nothing"): "There is no key 'nothing' here.",
+        ("keys", "create", ""): "No agent can be called ''",
+    }
+    for line, why in refusals.items():
+        done = run(*line)
+        assert (done.returncode, done.stdout) == (1, ""), line
+        assert done.stderr.startswith(why)
+    assert run("groups", "set", "release").stdout == "group:release is gone.\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "says"),
+    [
+        ({"url": "mysql://root:secret@host/db"}, 78, "No backend understands 'mysql://…@host/db'."),
+        ({"url": "http://localhost:8765"}, 1, "HANDRAISE_URL is the address of a server"),
+        ({"url": "memory:"}, 1, "HANDRAISE_URL is memory:, which keeps nothing"),
+        ({"url": "postgresql://me:secret@127.0.0.1:1/db"}, 69, "PostgreSQL cannot do this now"),
+        ({"url": "sqlite:////proc/nowhere/file.db"}, 78, "/proc/nowhere: No such file or directory."),
+        ({"port": "secret"}, 78, "HANDRAISE_PORT cannot be used: "),
+        ({"rate_limit": "secret"}, 78, "HANDRAISE_RATE_LIMIT cannot be used: expected a rate such as"),
+        ({"oidc_join": "secret"}, 78, "HANDRAISE_OIDC_JOIN cannot be used: it is not JSON."),
+        ({"public_url": "secret"}, 78, "HANDRAISE_PUBLIC_URL cannot be used: expected an address such as"),
+        ({"workspace": ""}, 78, "HANDRAISE_WORKSPACE cannot be used: "),
+    ],
+    ids=lambda value: str(next(iter(value))) if isinstance(value, dict) else "",
+)
+def test_what_is_wrong_is_one_sentence_and_a_code(settings: dict[str, str], code: int, says: str) -> None:
+    settings = {"url": "sqlite:////proc/nowhere/file.db", **settings}
+    done = handraise("keys", "list", **settings)
+    assert done.stderr.startswith(says)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "Traceback" not in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_a_name_cannot_move_the_cursor(file: str) -> None:
+    async def prepare() -> None:
+        async with open_backend(file) as backend:
+            await backend.directory.add_key(
+                "default", "id", digest="d", agent="evil\x1b[2J\nID", created_by="test"
+            )
+
+    asyncio.run(prepare())
+    shown = handraise("keys", "list", url=file).stdout
+    assert len(shown.splitlines()) == 2
+    assert "evil‹U+001B›[2J‹U+000A›ID" in shown
+
+
+def test_migrate_says_what_it_did(file: str, tmp_path: Path) -> None:
+    first = handraise("migrate", url=file)
+    assert re.fullmatch(r"The schema was at 0 and is at (\d+) now: 0001_\w+, .*\.\n", first.stdout)
+    assert handraise("migrate", url=file).stdout.startswith("Nothing to do: the schema is at ")
+    with sqlite3.connect(tmp_path / "questions.db") as connection:
+        connection.execute("pragma user_version = 999")
+    newer = handraise("migrate", url=file)
+    assert newer.returncode == 78
+    assert "Upgrade Handraise" in newer.stderr
+
+
+def test_doctor_says_what_the_store_promises_and_changes_nothing(file: str, tmp_path: Path) -> None:
+    before = handraise("doctor", url=file)
+    assert before.returncode == 0
+    assert "none yet" in before.stdout
+    assert not (tmp_path / "questions.db").exists()
+    handraise("migrate", url=file)
+    after = handraise("doctor", url=file)
+    assert after.returncode == 0
+    assert re.search(r"Schema +\d+, which is what this release needs", after.stdout)
+    assert re.search(r"Survives +a crash of any process", after.stdout)
+    assert re.search(r"Settings +.*synchronous=full", after.stdout)
+    assert re.search(r"Workspaces +kept apart by Handraise alone", after.stdout)
+    assert re.search(r"Clock +this machine's own", after.stdout)
+    assert re.search(r"Listener +hears a wake-up after \d+ ms", after.stdout)
+
+
+def test_doctor_says_whether_postgresql_keeps_workspaces_apart(postgres: str) -> None:
+    handraise("migrate", url=postgres)
+    scheme, _, rest = postgres.partition("://")
+    done = handraise("doctor", url=f"{scheme}://{rest}?application_name=secret")
+    assert done.returncode == 0, done.stderr
+    assert f"Address     {postgres}" in done.stdout
+    assert "row-level security is in force" in done.stdout
+    assert "synchronous_commit=on" in done.stdout
+    assert re.search(r"Clock +the store's, and this machine's is the same", done.stdout)
+    assert re.search(r"Listener +hears a wake-up after \d+ ms", done.stdout)
+
+
+@pytest.mark.parametrize("address", ["postgres"], indirect=True)
+def test_a_database_without_its_walls_is_refused_by_doctor_and_serve(empty_address: str) -> None:
+    assert "is at" in handraise("migrate", url=empty_address).stdout
+
+    async def tear_down() -> None:
+        connection = await asyncpg.connect(empty_address)
+        await connection.execute("alter table handraise.people disable row level security")
+        await connection.close()
+
+    asyncio.run(tear_down())
+    looked = handraise("doctor", url=empty_address)
+    assert looked.returncode == 78
+    assert "NOT kept apart by PostgreSQL" in looked.stdout
+    assert looked.stderr.startswith("PostgreSQL would not keep workspaces apart: ")
+    served = process("serve", "--port", "0", url=empty_address)
+    assert (served.returncode, served.stdout, served.stderr) == (78, "", looked.stderr)
+
+
+def test_version_and_help() -> None:
+    assert re.fullmatch(r"handraise \d+\.\d+\.\d+\n", handraise("--version").stdout)
+    assert handraise("nonsense").returncode == 2
+    assert "Traceback" not in handraise("serve", "--port", "99999").stderr
+
+
+def test_without_the_extra_the_command_names_it() -> None:
+    done = process("serve", before="import sys; sys.modules['typer'] = None")
+    assert done == Done(78, "", 'typer is not installed. Run: pip install "handraise[server]"\n')

@@ -1,0 +1,333 @@
+"""A desk at a server when things go wrong in between: nothing is lost, doubled, or taken for something else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from handraise import (
+    Answered,
+    Desk,
+    InvalidQuestion,
+    NotEntitled,
+    NotSignedIn,
+    StillPending,
+    StoreUnavailable,
+    TooManyRequests,
+    open_desk,
+    waiting,
+)
+from handraise.client import RemoteDesk, hints, line
+from handraise.model.identities import Role
+from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.testing import promise
+from tests.serving import Issuer
+
+SOON = 10.0
+Between = Callable[[ASGIApp], ASGIApp]
+
+
+@asynccontextmanager
+async def served(app: ASGIApp, *, port: int = 0) -> AsyncIterator[str]:
+    """A real server for this application; gives its address."""
+    config = uvicorn.Config(app, port=port, log_config=None, timeout_graceful_shutdown=1, lifespan="off")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    try:
+        async with asyncio.timeout(SOON):
+            while not server.started:
+                await asyncio.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    async with open_house(ServerSettings(url="memory:", heartbeat=0.2)) as house:
+        yield house
+
+
+@pytest.fixture
+def issuer(house: House) -> Issuer:
+    return Issuer(house.directory)
+
+
+@asynccontextmanager
+async def remote(house: House, issuer: Issuer, between: Between | None = None) -> AsyncIterator[Desk]:
+    """A desk at a server with something in between; only hints can wake its waits in time."""
+    app = create_app(house)
+    async with (
+        served(app if between is None else between(app)) as address,
+        open_desk(address, credentials=issuer, poll_interval=10 * SOON) as desk,
+    ):
+        yield desk
+    house.stopping.clear()
+
+
+def refusing(path: str, status: int) -> Between:
+    """Refuses a path, as a proxy would that knows nothing of streams."""
+
+    def between(app: ASGIApp) -> ASGIApp:
+        async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["path"] != path:
+                await app(scope, receive, send)
+                return
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+
+        return refuse
+
+    return between
+
+
+def keeping(app: ASGIApp) -> ASGIApp:
+    """Keeps what is streamed to itself, as a proxy would that buffers."""
+
+    async def keep(scope: Scope, receive: Receive, send: Send) -> None:
+        async def hold(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+
+        await app(scope, receive, hold if scope["path"] == "/v1/events" else send)
+
+    return keep
+
+
+@promise("P4")
+@pytest.mark.parametrize("between", [None, refusing("/v1/events", 404), refusing("/v1/events", 503), keeping])
+async def test_a_wait_is_woken_with_a_stream_or_without(
+    house: House, issuer: Issuer, between: Between | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "_FIRST_WITHIN", 0.3)
+    monkeypatch.setattr(hints.ServerHints.__init__, "__kwdefaults__", {"first_within": 0.3})
+    async with remote(house, issuer, between) as desk:
+        for _ in range(3):
+            question = await desk.post("Which?")
+            woken = asyncio.create_task(desk.wait(question.id, timeout=SOON))
+            with pytest.raises(StillPending):
+                await desk.wait(question.id, timeout=0.7)
+            await house.desk.at("default").answer(question.id, "a", by="ana")
+            assert isinstance(await woken, Answered)
+
+
+@promise("P1", "P9")
+async def test_a_post_whose_reply_is_lost_is_one_question(house: House, issuer: Issuer) -> None:
+    lost = 0
+
+    def losing(app: ASGIApp) -> ASGIApp:
+        async def lose(scope: Scope, receive: Receive, send: Send) -> None:
+            nonlocal lost
+            if scope["method"] != "POST" or lost >= 3:
+                await app(scope, receive, send)
+                return
+            lost += 1
+
+            async def swallow(message: Message) -> None:
+                del message
+
+            await app(scope, receive, swallow)
+            await send({"type": "http.response.start", "status": 502, "headers": []})
+            await send({"type": "http.response.body", "body": b"bad gateway"})
+
+        return lose
+
+    async with remote(house, issuer, losing) as desk:
+        question = await desk.post("Which?")
+        assert lost == 3
+        assert (await desk.pending()).questions == [question]
+        assert len(await desk.history(question.id)) == 1
+        lost = 0
+        answered = await desk.answer(question.id, "a", by="ana")
+        assert (answered.status, lost) == ("answered", 3)
+        assert len(await desk.history(question.id)) == 2
+
+
+async def test_where_one_server_is_down_the_next_is_asked(house: House, issuer: Issuer) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        async with (
+            served(create_app(house)) as address,
+            open_desk(f"{nobody},{address}", credentials=issuer) as desk,
+        ):
+            question = await desk.post("Which?")
+            await desk.answer(question.id, "a", by="ana")
+            assert isinstance(await desk.wait(question.id, timeout=SOON), Answered)
+
+
+async def test_a_server_that_comes_back_is_found_again(house: House, issuer: Issuer) -> None:
+    app = create_app(house)
+    async with served(app) as address:
+        port = int(address.rsplit(":", 1)[1])
+    async with open_desk(address, credentials=issuer) as desk:
+        posting = asyncio.create_task(desk.post("Which?"))
+        await asyncio.sleep(0.2)
+        assert not posting.done()
+        async with served(app, port=port):
+            assert (await posting).status == "pending"
+
+
+async def test_a_server_that_stays_away_is_said_to(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line, "_PATIENCE", 0.2)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        async with open_desk(f"http://127.0.0.1:{taken.getsockname()[1]}", credentials=issuer) as desk:
+            with pytest.raises(StoreUnavailable, match="cannot be reached"):
+                await desk.post("Which?")
+
+
+async def test_too_many_requests_come_back_when_they_are_told_to(
+    house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = [0.01, 0.02, 100.0]
+
+    def limiting(app: ASGIApp) -> ASGIApp:
+        async def limit(scope: Scope, receive: Receive, send: Send) -> None:
+            if not refusals or scope["path"] != "/v1/questions":
+                await app(scope, receive, send)
+                return
+            document = {
+                "type": "",
+                "title": "",
+                "status": 429,
+                "code": "too_many_requests",
+                "detail": "",
+                "retry_after": refusals.pop(0),
+            }
+            headers = [(b"content-type", b"application/problem+json")]
+            await send({"type": "http.response.start", "status": 429, "headers": headers})
+            await send({"type": "http.response.body", "body": json.dumps(document).encode()})
+
+        return limit
+
+    monkeypatch.setattr(line, "_PATIENCE", 1.0)
+    async with remote(house, issuer, limiting) as desk:
+        with pytest.raises(TooManyRequests) as refused:
+            await desk.post("Which?")
+        assert refused.value.retry_after == 100.0
+        assert (await desk.post("Which?")).status == "pending"
+
+
+@pytest.mark.parametrize("key", ["hra_mq_" + "A" * 43, "no key"])
+async def test_a_key_that_nobody_knows_opens_nothing(house: House, key: str) -> None:
+    async with served(create_app(house)) as address:
+        with pytest.raises(NotSignedIn):
+            async with open_desk(address, credentials=key):
+                pass
+
+
+async def test_no_key_at_all_says_where_to_put_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HANDRAISE_KEY", raising=False)
+    with pytest.raises(NotSignedIn, match="HANDRAISE_KEY"):
+        async with open_desk("http://127.0.0.1:1"):
+            pass
+
+
+async def test_the_desk_of_a_key_is_its_agents_and_answers_nothing(house: House, issuer: Issuer) -> None:
+    key = await issuer.agent("lab", "robot")
+    async with served(create_app(house)) as address, open_desk(address, credentials=key) as desk:
+        assert isinstance(desk, RemoteDesk)
+        assert (desk.workspace, desk.asker) == ("lab", "robot")
+        question = await desk.post("Which?", state={"step": 1})
+        assert (await desk.get(question.id)).state == {"step": 1}
+        tries: list[Awaitable[object]] = [
+            desk.answer(question.id, "a", by="robot"),
+            desk.answer(question.id, "a", by="ana"),
+            desk.decline(question.id, by="ana"),
+            desk.grants(),
+            desk.pending(recipient="ana"),
+        ]
+        for forbidden in tries:
+            with pytest.raises(NotEntitled):
+                await forbidden
+        assert (await desk.get(question.id)).status == "pending"
+
+
+async def test_the_desk_of_a_person_answers_in_their_own_name_only(house: House, issuer: Issuer) -> None:
+    question = await house.desk.at("lab", asker="robot").post("Which?", state={"secret": 1})
+    session = await issuer.person("lab", "ana", role=Role.MEMBER)
+    async with served(create_app(house)) as address, open_desk(address, credentials=session) as desk:
+        assert (await desk.get(question.id)).state is None
+        with pytest.raises(NotEntitled, match="no other"):
+            await desk.answer(question.id, "a", by="bob")
+        with pytest.raises(NotEntitled):
+            await desk.post("May I ask?")
+        answered = await desk.answer(question.id, "a", by="ana", channel="terminal")
+        assert isinstance(answered.outcome, Answered)
+        assert (answered.outcome.by, answered.outcome.evidence) == ("ana", "session")
+
+
+async def test_a_stream_that_is_cut_goes_on_where_it_was(house: House, issuer: Issuer) -> None:
+    async with (
+        served(create_app(house)) as address,
+        open_desk(address, credentials=issuer) as desk,
+        aclosing(desk.follow(after="")) as events,
+    ):
+        first = await desk.post("One?")
+        assert (await anext(events)).question_id == first.id
+        house.stopping.set()  # every stream ends here
+        await asyncio.sleep(0.05)
+        house.stopping.clear()
+        second = await desk.post("Two?")
+        async with asyncio.timeout(SOON):
+            assert (await anext(events)).question_id == second.id
+
+
+async def test_a_key_is_good_for_its_own_name_only(house: House, issuer: Issuer) -> None:
+    key = await issuer.agent("lab", "robot")
+    async with served(create_app(house)) as address:
+        for wrong in ({"workspace": "elsewhere"}, {"asker": "somebody"}):
+            with pytest.raises(NotEntitled, match="'robot' in workspace 'lab'"):
+                async with open_desk(address, credentials=key, **wrong):  # type: ignore[arg-type]  # one at a time
+                    pass
+        async with open_desk(address, credentials=key, workspace="lab", asker="robot") as desk:
+            with pytest.raises(NotEntitled):
+                await desk.at("elsewhere").post("Which?")
+            with pytest.raises(NotEntitled, match="session of a person"):
+                await desk.answer("x", "a", by="ana")
+
+
+@promise("P10")
+async def test_a_wait_keeps_its_timeout_while_the_server_is_down(
+    house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_LAST_LOOK", 0.2)
+    async with served(create_app(house)) as address:
+        pass
+    async with open_desk(address, credentials=issuer) as desk:
+        with pytest.raises(StillPending):
+            async with asyncio.timeout(SOON):
+                await desk.wait("a-question", timeout=0.1)
+
+
+async def test_an_address_of_something_else_is_said_to_be_that(issuer: Issuer) -> None:
+    async def somebody(_: Scope, __: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"text/html")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"<h1>Welcome</h1>"})
+
+    async with served(somebody) as address:
+        with pytest.raises(StoreUnavailable, match="address of a Handraise server"):
+            async with open_desk(address, credentials="hra_mq_" + "A" * 43):
+                pass
+        async with open_desk(f"{address} , {address}", credentials=issuer) as desk:
+            with pytest.raises(StoreUnavailable, match="address of a Handraise server"):
+                await desk.get("a-question")
+
+
+async def test_an_id_that_no_server_takes_is_told_at_once(house: House, issuer: Issuer) -> None:
+    async with (
+        served(create_app(house)) as address,
+        open_desk(address, credentials=issuer, new_id=lambda: "a/b c") as desk,
+    ):
+        with pytest.raises(InvalidQuestion, match="takes no such id"):
+            await desk.post("Which?")

@@ -1,0 +1,32 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from handraise.backends.memory import open_memory
+from handraise.backends.postgres import open_postgres
+from handraise.backends.sqlite import open_sqlite
+from handraise.ports import Directory
+from handraise.testing import ManualClock
+from handraise.testing.contract.directory import DirectoryContract
+
+
+class TestMemoryDirectory(DirectoryContract):
+    @pytest.fixture
+    async def directory(self, clock: ManualClock) -> AsyncIterator[Directory]:
+        async with open_memory(clock=clock) as backend:
+            yield backend.directory
+
+
+class TestSqliteDirectory(DirectoryContract):
+    @pytest.fixture
+    async def directory(self, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Directory]:
+        async with open_sqlite(tmp_path / "questions.db", clock=clock) as backend:
+            yield backend.directory
+
+
+class TestPostgresDirectory(DirectoryContract):
+    @pytest.fixture
+    async def directory(self, postgres: str, clock: ManualClock) -> AsyncIterator[Directory]:
+        async with open_postgres(postgres, clock=clock) as backend:
+            yield backend.directory

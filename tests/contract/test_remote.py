@@ -1,0 +1,131 @@
+"""The contract through HTTP: a real server process on a real PostgreSQL in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from handraise import Desk, Event, blocking, open_desk
+from handraise.blocking import BlockingDesk
+from handraise.testing.contract import Backend, DeskContract
+from handraise.wire.credentials import Credentials
+from tests.conftest import own_database
+from tests.server_process import SharedClock, free_clock, server_process
+from tests.serving import issuer_at
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    """A database that no other test uses: the server's sweeps would settle what their clocks call pending."""
+    with own_database() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def clock_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("server") / "clock"
+    free_clock(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(store: str, clock_file: Path) -> Iterator[str]:
+    with server_process(store, clock_file, rate_limit="1000000/second") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def credentials(server: str, store: str) -> Iterator[Credentials]:
+    """Whoever a test names has credentials."""
+    del server  # it has made the schema
+    with issuer_at(store) as issuer:
+        yield issuer
+
+
+class _RemoteContract(DeskContract):
+    @pytest.fixture
+    def clock(self, clock_file: Path) -> Iterator[SharedClock]:
+        yield SharedClock(clock_file)
+        free_clock(clock_file)
+
+
+class TestRemote(_RemoteContract):
+    @pytest.fixture
+    def backend(self, server: str, credentials: Credentials) -> Backend:
+        return RemoteBackend(server, credentials)
+
+
+class TestBlockingRemote(_RemoteContract):
+    @pytest.fixture
+    def backend(self, server: str, credentials: Credentials) -> Backend:
+        return BlockingBackend(server, credentials)
+
+
+class RemoteBackend:
+    """Desks at a server. The clock is the server's."""
+
+    def __init__(self, address: str, credentials: Credentials) -> None:
+        self._address = address
+        self._credentials = credentials
+
+    def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
+        """Another desk at the server."""
+        options.pop("clock", None)
+        return open_desk(self._address, credentials=self._credentials, **options)
+
+
+class BlockingBackend(RemoteBackend):
+    """The same through the face for threads: every verb runs in one of its own."""
+
+    @asynccontextmanager
+    async def open(self, **options: Any) -> AsyncIterator[Desk]:
+        """Another desk at the server, in front of many threads."""
+        options.pop("clock", None)
+        with ThreadPoolExecutor(max_workers=256) as threads:
+            loop = asyncio.get_running_loop()
+            opened = blocking.open_desk(self._address, credentials=self._credentials, **options)
+            desk = await loop.run_in_executor(threads, opened.__enter__)
+            try:
+                yield cast("Desk", ThreadedDesk(desk, threads))
+            finally:
+                await loop.run_in_executor(threads, opened.__exit__, None, None, None)
+
+
+class ThreadedDesk:
+    """A blocking desk as the contract can drive it."""
+
+    def __init__(self, desk: BlockingDesk, threads: ThreadPoolExecutor) -> None:
+        self._desk = desk
+        self._threads = threads
+
+    @property
+    def workspace(self) -> str:
+        return self._desk.workspace
+
+    def at(self, workspace: str | None = None, *, asker: str | None = None) -> ThreadedDesk:
+        return ThreadedDesk(self._desk.at(workspace, asker=asker), self._threads)
+
+    async def follow(self, *, after: str | None = None) -> AsyncIterator[Event]:
+        events = self._desk.follow(after=after)
+        while True:
+            yield await self._in_thread(next, events)
+
+    def __getattr__(self, verb: str) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
+            return await self._in_thread(lambda: getattr(self._desk, verb)(*args, **options))
+
+        return call
+
+    async def _in_thread(self, work: Any, *args: Any) -> Any:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+        except RuntimeError as error:  # the threads went with the desk
+            if "shutdown" in str(error):
+                return work(*args)
+            raise

@@ -1,0 +1,433 @@
+"""Telling people: through which channels, how often, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from handraise import Approval, EventKind, Timeline
+from handraise.desk.dispatching import PER_LANE, Dispatcher, dispatching
+from handraise.desk.engine import Engine
+from handraise.desk.ids import uuid7_ids
+from handraise.desk.local import LocalDesk
+from handraise.model.composing import Limits
+from handraise.model.deliveries import Address, Delivery
+from handraise.model.identities import Role
+from handraise.model.json_values import Json
+from handraise.opening import open_backend
+from handraise.ports import Backend
+from handraise.ports.channel import Message, NotSent
+from handraise.testing import ManualClock
+
+WITHIN = 10.0
+HOUR = timedelta(hours=1)
+
+
+@dataclass
+class Post:
+    """A channel that does what it is told and keeps what it was given."""
+
+    name: str = "mail"
+    private: bool = False
+    patience: timedelta = timedelta(days=1)
+    sent: list[Message] = field(default_factory=list)
+    updated: list[tuple[Message, Json]] = field(default_factory=list)
+    failing: list[Exception] = field(default_factory=list)
+    hanging: set[str] = field(default_factory=set)
+
+    def lane(self, to: Json) -> str | None:
+        return None if to is None else f"{self.name}:{str(to).rpartition('@')[2]}"
+
+    async def send(self, message: Message) -> Json:
+        self.sent.append(message)
+        if str(message.to) in self.hanging:
+            await asyncio.Event().wait()
+        if self.failing:
+            raise self.failing.pop(0)
+        return {"number": len(self.sent)}
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        self.updated.append((message, receipt))
+        if self.failing:
+            raise self.failing.pop(0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def ports(clock: ManualClock) -> AsyncIterator[Backend]:
+    async with open_backend("memory:", clock=clock) as ports:
+        for person in ("ann", "bob", "cid"):
+            await ports.directory.put_person("w", person, name=person, email=None, role=Role.MEMBER)
+        await ports.directory.put_group("w", "ops", ["ann", "bob"])
+        yield ports
+
+
+@pytest.fixture
+async def engine(ports: Backend) -> AsyncIterator[Engine]:
+    engine = Engine(ports.store, ports.bus, poll_interval=0.05)
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+def desk(engine: Engine) -> LocalDesk:
+    return LocalDesk(engine, workspace="w", asker="bot", new_id=uuid7_ids(), limits=Limits())
+
+
+@pytest.fixture
+def mail() -> Post:
+    return Post()
+
+
+@pytest.fixture
+def chat() -> Post:
+    return Post("chat")
+
+
+@pytest.fixture
+def dispatcher(ports: Backend, engine: Engine, mail: Post, chat: Post) -> Dispatcher:
+    return Dispatcher(engine, ports.outbox, ports.directory, [mail, chat], link_to=link_to, within=0.2)
+
+
+async def link_to(delivery: Delivery) -> str:
+    return f"http://desk.example/questions/{delivery.question_id}"
+
+
+async def address(ports: Backend, recipient: str, channel: str = "mail", to: Json = "") -> None:
+    given = to if to != "" else f"{recipient}@example.org"
+    await ports.outbox.put_address(
+        Address(workspace="w", recipient=recipient, channel=channel, id="1", to=given)
+    )
+
+
+async def dispatch(dispatcher: Dispatcher) -> None:
+    await dispatcher.work()
+    await dispatcher.finish()
+
+
+async def statuses(ports: Backend, desk: LocalDesk, question_id: str) -> dict[str, str]:
+    question = await desk.get(question_id)
+    return {each.recipient: each.status.value for each in await ports.outbox.deliveries(question.ref)}
+
+
+async def test_a_recipient_is_told_and_told_how_it_ended(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
+) -> None:
+    await address(ports, "ann")
+    await address(ports, "bob")
+    question = await desk.post("Which?", choices=["a", "b"], recipients=["ann"])
+    await dispatch(dispatcher)
+    [message] = mail.sent
+    assert (message.recipient, message.to, message.person) == ("ann", "ann@example.org", "ann")
+    [notice] = message.notices
+    assert (notice.question.id, notice.reason, notice.delivery_id) == (question.id, "asked", message.id)
+    assert notice.link == f"http://desk.example/questions/{question.id}"
+    await dispatch(dispatcher)
+    assert len(mail.sent) == 1
+    await desk.answer(question.id, "a", by="ann")
+    await dispatch(dispatcher)
+    [(told, receipt)] = mail.updated
+    assert (told.id, receipt) == (message.id, {"number": 1})
+    assert told.notices[0].question.outcome is not None
+    assert await statuses(ports, desk, question.id) == {"ann": "updated"}
+
+
+async def test_a_group_is_its_people_or_the_room_they_share(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, chat: Post
+) -> None:
+    for person in ("ann", "bob", "cid"):
+        await address(ports, person)
+        await address(ports, person, "chat")
+    await address(ports, "group:ops", "chat", "#ops")
+    await desk.post("Go?", recipients=["group:ops"])
+    await dispatch(dispatcher)
+    assert sorted(each.recipient for each in mail.sent) == ["ann", "bob"]
+    assert [(each.to, each.person) for each in chat.sent] == [("#ops", None)]
+
+
+async def test_on_call_one_after_the_other_is_told(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    for person in ("ann", "bob"):
+        await address(ports, person)
+    await ports.outbox.put_policy("w", {"on_call": {"ops": ["bob", "ann"]}})
+    minute = timedelta(minutes=1)
+    timeline = Timeline(remind=(minute, 2 * minute), expire=10 * minute)
+    await desk.post("Go?", recipients=["group:ops"], timeline=timeline)
+    for _ in range(3):
+        await dispatch(dispatcher)
+        clock.advance(timedelta(minutes=1))
+        await desk.sweep()
+    assert [each.recipient for each in mail.sent] == ["bob", "ann", "bob"]
+
+
+async def test_one_who_cannot_be_reached_is_tried_again_with_the_same_message(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    question = await desk.post("Go?", recipients=["ann"])
+    mail.failing = [NotSent("busy", after=timedelta(minutes=2)), RuntimeError("planted"), TimeoutError()]
+    for _ in range(4):
+        await dispatch(dispatcher)
+        clock.advance(timedelta(seconds=100))
+        await dispatch(dispatcher)
+        clock.advance(timedelta(seconds=100))
+    assert len(mail.sent) == 4
+    assert len({(each.id, each.at, each.notices[0].link) for each in mail.sent}) == 1
+    assert await statuses(ports, desk, question.id) == {"ann": "sent"}
+
+
+async def test_that_nobody_could_be_reached_is_seen(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
+) -> None:
+    await address(ports, "ann")
+    first = await desk.post("Go?", recipients=["ann"])
+    mail.failing = [NotSent("no such mailbox", again=False)]
+    await dispatch(dispatcher)
+    assert await statuses(ports, desk, first.id) == {"ann": "failed"}
+    unknown = await desk.post("Go?", recipients=["nobody"])
+    await dispatch(dispatcher)
+    for each in (first, unknown):
+        assert (await desk.get(each.id)).unreached_at is not None
+        assert [event.kind for event in await desk.history(each.id)] == [EventKind.ASKED, EventKind.UNREACHED]
+
+
+async def test_after_long_silence_it_is_unknown_whether_it_arrived(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    mail.patience = timedelta(minutes=1)
+    mail.hanging = {"ann@example.org"}
+    question = await desk.post("Go?", recipients=["ann"])
+    for _ in range(20):
+        await dispatch(dispatcher)
+        clock.advance(timedelta(minutes=1))
+    assert await statuses(ports, desk, question.id) == {"ann": "unknown"}
+    assert 3 <= len(mail.sent) <= 10
+
+
+async def test_a_hanging_receiver_holds_up_only_itself(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
+) -> None:
+    await address(ports, "ann", to="ann@dead.example")
+    await address(ports, "bob", to="bob@live.example")
+    mail.hanging = {"ann@dead.example"}
+    for _ in range(3 * PER_LANE):
+        await desk.post("Go?", recipients=["ann"])
+    for _ in range(5):
+        await desk.post("Go?", recipients=["bob"])
+    await dispatcher.work()
+    async with asyncio.timeout(WITHIN):
+        while sum(each.recipient == "bob" for each in mail.sent) < 5:
+            await asyncio.sleep(0)
+    assert sum(each.recipient == "ann" for each in mail.sent) <= PER_LANE
+    await dispatcher.finish()
+
+
+async def test_what_comes_too_often_waits_and_goes_out_as_one(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 2}})
+    for _ in range(2):
+        await desk.post("Go?", recipients=["ann"])
+    await dispatch(dispatcher)
+    waiting = [await desk.post(f"Go {n}?", recipients=["ann"]) for n in range(3)]
+    urgent = await desk.post("Now?", form=Approval.of("drop", {"t": 1}, risk="high"), recipients=["ann"])
+    await desk.answer(waiting[0].id, "no", by="ann")
+    await dispatch(dispatcher)
+    assert [each.notices[0].question.id for each in mail.sent[2:]] == [urgent.id]
+    clock.advance(HOUR)
+    await dispatch(dispatcher)
+    [bundle] = mail.sent[3:]
+    assert {each.question.id for each in bundle.notices} == {each.id for each in waiting[1:]}
+    assert await statuses(ports, desk, waiting[2].id) == {"ann": "sent"}
+
+
+async def test_what_goes_out_as_one_is_tried_again_as_the_same_one(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 1}})
+    for _ in range(6):
+        await desk.post("Go?", recipients=["ann"])
+        await dispatch(dispatcher)
+    clock.advance(HOUR)
+    mail.failing = [NotSent("busy"), RuntimeError("planted"), TimeoutError()]
+    for _ in range(60):
+        await dispatch(dispatcher)
+        clock.advance(timedelta(seconds=1))
+    bundles = mail.sent[1:]
+    assert len(bundles) == 4
+    assert {len(each.notices) for each in bundles} == {5}
+    assert len({each.id for each in bundles}) == 1
+
+
+async def test_what_waits_for_one_address_does_not_go_to_another_of_the_same_person(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    for number in ("1", "2"):
+        place = Address(workspace="w", recipient="ann", channel="mail", id=number, to=f"ann@{number}.example")
+        await ports.outbox.put_address(place)
+    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 1}})
+    for _ in range(3):
+        await desk.post("Go?", recipients=["ann"])
+        await dispatch(dispatcher)
+    clock.advance(HOUR)
+    await dispatch(dispatcher)
+    told = [(each.to, len(each.notices)) for each in mail.sent]
+    assert sorted(told) == [
+        ("ann@1.example", 1),
+        ("ann@1.example", 2),
+        ("ann@2.example", 1),
+        ("ann@2.example", 2),
+    ]
+
+
+async def test_outside_their_hours_people_are_left_in_peace(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    at = clock.now()
+    hours = {"days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"], "timezone": "UTC"}
+    hours |= {"opens": f"{(at.hour + 2) % 24:02}:00", "closes": f"{(at.hour + 4) % 24:02}:00"}
+    await ports.outbox.put_policy("w", {"people": {"ann": {"hours": hours}}})
+    await desk.post("Go?", recipients=["ann"])
+    await dispatch(dispatcher)
+    assert mail.sent == []
+    clock.advance(2 * HOUR)
+    await dispatch(dispatcher)
+    assert len(mail.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"channels": ["chat"]}, ["chat"]),
+        ({"channels": []}, []),
+        ({"asker": "bot", "channels": ["mail"]}, ["mail"]),
+        ({"asker": "other", "channels": ["mail"]}, ["chat", "mail"]),
+        ({"risk": "high", "channels": ["mail"]}, ["chat", "mail"]),
+        ({"recipient": "ann", "channels": ["mail"]}, ["mail"]),
+    ],
+)
+async def test_rules_choose_the_channels(
+    *,
+    ports: Backend,
+    desk: LocalDesk,
+    dispatcher: Dispatcher,
+    mail: Post,
+    chat: Post,
+    rule: dict[str, Any],
+    told: list[str],
+) -> None:
+    await address(ports, "ann")
+    await address(ports, "ann", "chat")
+    await ports.outbox.put_policy("w", {"rules": [rule]})
+    await desk.post("Go?", recipients=["ann"])
+    await dispatch(dispatcher)
+    assert sorted(each.channel for each in (*mail.sent, *chat.sent)) == told
+
+
+async def test_an_answer_that_overtakes_its_message_stops_it(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
+) -> None:
+    await address(ports, "ann")
+    question = await desk.post("Go?", recipients=["ann"])
+    await desk.answer(question.id, "yes", by="ann")
+    await dispatch(dispatcher)
+    assert mail.sent == []
+    assert await statuses(ports, desk, question.id) == {}
+
+
+async def test_it_works_by_itself_as_soon_as_something_happens(
+    ports: Backend, engine: Engine, desk: LocalDesk, mail: Post
+) -> None:
+    await address(ports, "ann")
+    async with dispatching(engine, ports.outbox, ports.directory, [mail], link_to=link_to):
+        question = await desk.post("Go?", recipients=["ann"])
+        async with asyncio.timeout(WITHIN):
+            while not mail.sent:
+                await asyncio.sleep(0.001)
+            await desk.answer(question.id, "yes", by="ann")
+            while not mail.updated:
+                await asyncio.sleep(0.001)
+
+
+async def test_a_message_that_perhaps_arrived_is_told_how_it_ended(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock
+) -> None:
+    await address(ports, "ann")
+    mail.hanging = {"ann@example.org"}
+    question = await desk.post("Go?", recipients=["ann"])
+    await dispatch(dispatcher)
+    assert await statuses(ports, desk, question.id) == {"ann": "unknown"}
+    await desk.answer(question.id, "yes", by="ann")
+    mail.failing = [NotSent("busy")]
+    for _ in range(3):
+        clock.advance(timedelta(minutes=5))
+        await dispatch(dispatcher)
+    assert [receipt for _, receipt in mail.updated] == [None, None]
+    assert await statuses(ports, desk, question.id) == {"ann": "updated"}
+
+
+async def test_a_burst_does_not_go_beyond_the_budget(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
+) -> None:
+    await address(ports, "ann")
+    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 2}})
+    for _ in range(50):
+        await desk.post("Go?", recipients=["ann"])
+    await dispatch(dispatcher)
+    assert len(mail.sent) == 2
+
+
+async def test_what_a_rule_leaves_to_the_inbox_is_not_unreached(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
+) -> None:
+    await address(ports, "ann")
+    await ports.outbox.put_policy("w", {"rules": [{"channels": []}]})
+    question = await desk.post("Go?", recipients=["ann"])
+    await dispatch(dispatcher)
+    assert mail.sent == []
+    assert (await desk.get(question.id)).unreached_at is None
+
+
+@pytest.mark.parametrize("ends", ["address", "entitlement"])
+async def test_who_is_not_to_know_any_more_is_not_told(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock, ends: str
+) -> None:
+    await address(ports, "ann")
+    await ports.outbox.put_policy("w", {"anybody": {"per_hour": 1}})
+    await desk.post("Go?", recipients=["group:ops"])
+    await dispatch(dispatcher)
+    question = await desk.post("Go?", recipients=["group:ops"])
+    await dispatch(dispatcher)
+    if ends == "address":
+        await ports.outbox.remove_address("w", "ann", "mail", "1")
+    else:
+        await ports.directory.put_group("w", "ops", ["bob"])
+    clock.advance(HOUR)
+    await dispatch(dispatcher)
+    assert len(mail.sent) == 1
+    assert await statuses(ports, desk, question.id) == {"ann": "failed"}
+
+
+async def test_whoever_asks_is_not_told_and_takes_no_place_from_others_at_the_same_address(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post
+) -> None:
+    for person in ("ann", "bob"):
+        await address(ports, person, to="ops@example.org")
+    question = await desk.at(asker="ann").post("Go?", recipients=["ann", "bob"])
+    await dispatch(dispatcher)
+    assert [each.recipient for each in mail.sent] == ["bob"]
+    assert await statuses(ports, desk, question.id) == {"bob": "sent"}

@@ -1,0 +1,53 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handraise.model.visible import visible, visible_line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Deploy to prod?", "Deploy to prod?"),
+        ("Grüße, Zoë 你好 ✋", "Grüße, Zoë 你好 ✋"),
+        ("a\x1b[2Jb", "a‹U+001B›[2Jb"),
+        ("a\x9b31mb", "a‹U+009B›31mb"),
+        ("pay\u202etxt.exe", "pay‹U+202E›txt.exe"),
+        ("a\u2066b\u2069", "a‹U+2066›b‹U+2069›"),
+        ("ap\u200bprove", "ap‹U+200B›prove"),
+        ("\U000e0041", "‹U+E0041›"),
+        ("\u3164", "‹U+3164›"),
+        ("a\tb", "a    b"),
+        ("a\rb", "a‹U+000D›b"),
+        ("\ud800", "‹U+D800›"),
+        ("e" + "\u0301" * 6, "e" + "\u0301" * 4 + "‹U+0301›‹U+0301›"),
+        ("👩\u200d💻", "👩\u200d💻"),
+        ("a\u200db", "a‹U+200D›b"),
+        ("", ""),
+    ],
+)
+def test_what_cannot_be_seen_is_shown(text: str, shown: str) -> None:
+    assert visible(text) == visible_line(text) == shown
+
+
+def test_line_breaks_stay_unless_there_is_one_line() -> None:
+    assert visible("a\r\nb\nc") == "a\nb\nc"
+    assert visible_line("a\r\nb") == "a‹U+000D›‹U+000A›b"
+    assert visible("a\u2028b") == "a‹U+2028›b"
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_nothing_that_is_shown_can_move_a_cursor_or_hide(text: str) -> None:
+    for each in visible_line(text):
+        assert each == "\u200d" or unicodedata.category(each) not in (
+            "Cc",
+            "Cf",
+            "Cs",
+            "Co",
+            "Cn",
+            "Zl",
+            "Zp",
+        )
+    assert set(visible(text)) - set(visible_line(text.replace("\n", ""))) <= {"\n", *"‹U+›0123456789ABCDEF"}

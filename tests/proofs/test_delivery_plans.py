@@ -1,0 +1,124 @@
+"""With hundreds of thousands of deliveries, half of them for one dead receiver, every statement reads a few pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from handraise import open_desk
+from handraise.backends.postgres.database import Walls
+from tests.conftest import own_database
+from tests.proofs.test_plans import explained, nodes, pages
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
+
+LANES, PER_LANE = 50, 8
+FILL = """
+insert into handraise.deliveries (
+    workspace, id, question_id, recipient, channel, reason, lane, destination, asker, created_at, due_at, status, tries
+)
+select
+    workspace, md5(n::text || workspace), to_char(n, 'FM000000000'), 'p' || n % 500, 'webhook', 'asked',
+    case when n % 2 = 0 then 'webhook dead' else 'webhook h' || n % 50 end,
+    '{}', 'agent' || n % 100, now() - interval '1 day' + n * interval '0.1 second',
+    case when n % 2 = 0 then now() - interval '9 hours' when n % $3 = 0 then now() - n * interval '0.01 second' end,
+    case when n % 2 = 0 or n % $3 = 0 then 'queued' else 'sent' end, 0
+from generate_series(1, $2::int) as n, (select unnest($1::text[]) as workspace) as w
+"""
+FILL_LINES = """
+insert into handraise.outbox (at, workspace, question_id, kind)
+select now(), workspace, to_char(n, 'FM000000000'), 'asked'
+from generate_series(1, 20000) as n, (select unnest(array['w1', 'w2']) as workspace) as w
+"""
+NEIGHBOURS = [f"small{number}" for number in range(5_000)]
+TAKE: dict[str, Any] = {
+    "channels": ["email", "webhook"],
+    "full": [],
+    "lanes": ["webhook h1", "webhook h3"],
+    "rooms": [1, 7],
+    "unclaimed": timedelta(days=1),
+    "per_message": 50,
+    "per_lane": PER_LANE,
+    "limit": 64,
+    "lease": timedelta(seconds=90),
+}
+PLANNED: dict[str, list[Any]] = {
+    "line": [5],
+    "id": ["new"],
+    "recipient": ["ann"],
+    "channel": ["webhook"],
+    "reason": ["asked"],
+    "lane": ["webhook h1"],
+    "bundle": [None],
+    "destination": ["{}"],
+    "due_at": [datetime(2026, 1, 1, tzinfo=UTC)],
+}
+TRIED: dict[str, Any] = {
+    "ids": ["0" * 32],
+    "turns": [1],
+    "statuses": ["sent"],
+    "receipts": ["{}"],
+    "problems": [None],
+    "again_after": [timedelta(seconds=5)],
+}
+
+# Each statement with its parameters, and how many pages it may touch.
+HOT: dict[str, tuple[str, dict[str, Any], int]] = {
+    "take": ("take", {"workspace": "w1", **TAKE}, 4_000),
+    "take past the dead": ("take", {"workspace": "w1", **TAKE, "full": ["webhook dead"]}, 4_000),
+    "take where little is due": ("take", {"workspace": "small7", **TAKE}, 400),
+    "take where nothing is": ("take", {"workspace": "nowhere", **TAKE}, 20),
+    "where something is due": ("workspaces_with_due", {"at_most": 100}, 1_000),
+    "where lines are": ("workspaces_with_lines", {"at_most": 1_000}, 20),
+    "lines, 200": ("lines", {"workspace": "w1", "limit": 200}, 50),
+    "route, 200": (
+        "route",
+        {"workspace": "w1", "numbers": list(range(1, 200)), "ends": list(range(100, 200)), **PLANNED},
+        200 * 20,
+    ),
+    "record": ("record", {"workspace": "w1", **TRIED}, 20),
+    "reached": ("reached", {"workspace": "w1", "sent": ["000000001"]}, 20),
+    "unreached": ("unreached", {"workspace": "w1", "lost": ["000000001"]}, 20),
+    "lock questions": ("lock_questions", {"workspace": "w1", "lost": ["000000001"]}, 20),
+    "deliveries of a question": ("deliveries", {"workspace": "w1", "question_id": "000000001"}, 20),
+    "recipients at": ("recipients_at", {"workspace": "w1", "channel": "chat", "id": "U1"}, 10),
+}
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[str]:
+    with own_database() as address:
+        asyncio.run(fill(address))
+        yield address
+
+
+async def fill(address: str) -> None:
+    async with open_desk(address):
+        pass
+    connection = await asyncpg.connect(address, command_timeout=500)
+    try:
+        await connection.execute(FILL, ["w1", "w2"], 200_000, 3)
+        await connection.execute(FILL, NEIGHBOURS, 10, 3)
+        await connection.execute(FILL_LINES)
+        await connection.execute("vacuum (analyze) handraise.deliveries, handraise.outbox")
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("walls", [None, Walls("handraise_app")], ids=["plain", "confined"])
+@pytest.mark.parametrize("name", HOT)
+async def test_a_statement_of_the_outbox_reads_a_bounded_number_of_pages(
+    filled: str, name: str, walls: Walls | None
+) -> None:
+    statement, values, most = HOT[name]
+    plan = await explained(filled, statement, values, "force_generic_plan", walls)
+    scans = [node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"]
+    touched = pages(plan)
+    print(f"\n  {name:26} {'confined' if walls else 'plain':9} {touched:>6} pages", end="")
+    assert scans == []
+    assert touched <= most

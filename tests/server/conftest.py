@@ -1,0 +1,95 @@
+"""A house on each store that a server is run on, its application, and clients that speak HTTP to it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.testing import ManualClock
+from tests.serving import Issuer
+
+ORIGIN = {"origin": "http://127.0.0.1:8765"}
+"""What a browser says of a form on one of our own pages."""
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The headers of whoever has this token."""
+    return {"authorization": f"Bearer {token}"}
+
+
+@asynccontextmanager
+async def listening(app: FastAPI, door: socket.socket) -> AsyncIterator[None]:
+    """A real server for the application, at this socket, for as long as this context lasts."""
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
+    serving = asyncio.create_task(server.serve([door]))
+    try:
+        async with asyncio.timeout(30):
+            while not server.started:
+                await asyncio.sleep(0.01)
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of each store in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'questions.db'}"
+    found: str = request.getfixturevalue("postgres")
+    return found
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    """What a test sets otherwise; it replaces this by a parameter or a fixture of its own."""
+    return {}
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def house(store: str, settings: dict[str, Any], clock: ManualClock) -> AsyncIterator[House]:
+    async with open_house(ServerSettings(url=store, **settings), clock=clock) as house:
+        yield house
+
+
+@pytest.fixture
+def app(house: House) -> FastAPI:
+    return create_app(house)
+
+
+@pytest.fixture
+def client_from(app: FastAPI, house: House) -> Callable[[str], httpx2.AsyncClient]:
+    """Makes clients at any network address."""
+
+    def make(host: str) -> httpx2.AsyncClient:
+        transport = httpx2.ASGITransport(app=app, client=(host, 50_000), raise_app_exceptions=False)
+        return httpx2.AsyncClient(transport=transport, base_url=house.settings.base_url)
+
+    return make
+
+
+@pytest.fixture
+async def client(client_from: Callable[[str], httpx2.AsyncClient]) -> AsyncIterator[httpx2.AsyncClient]:
+    async with client_from("192.0.2.1") as client:
+        yield client
+
+
+@pytest.fixture
+def issuer(house: House) -> Issuer:
+    return Issuer(house.directory)

@@ -1,0 +1,147 @@
+"""A real browser at a real server. A test module gets the fixtures with `from tests.server.inbox.chromium import *`.
+
+One browser serves the whole session and each test has windows of its own. A browser belongs to one event loop, so
+such modules share the session's, and `house` is opened there: that is what `pytestmark` and `loop_scope` are for.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]  # it has none
+from fastapi import FastAPI
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from handraise import Answered, Responder
+from handraise.desk.local import LocalDesk
+from handraise.model.identities import Role
+from handraise.ports import Clock
+from handraise.server import House, ServerSettings, open_house
+from tests.server.conftest import listening
+from tests.serving import Issuer
+
+__all__ = ["address", "chromium", "errors", "house", "person", "pytestmark", "tab", "window"]
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+]
+UNLIMITED = {"rate_limit": "100000/second", "sign_in_limit": "100000/second"}
+"""A test is quicker than any person."""
+PATIENCE = 20_000
+"""Milliseconds that a busy machine may take for anything that a person would wait for."""
+
+NewWindow = Callable[..., AbstractAsyncContextManager[BrowserContext]]
+"""A window of anybody: `person("bob", viewport={…}, java_script_enabled=False)`."""
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def house(store: str, settings: dict[str, Any], clock: Clock | None) -> AsyncIterator[House]:
+    async with open_house(ServerSettings(url=store, **(UNLIMITED | settings)), clock=clock) as house:
+        yield house
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def address(app: FastAPI) -> AsyncIterator[str]:
+    """Where a real server listens."""
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        async with listening(app, door):
+            yield f"http://127.0.0.1:{door.getsockname()[1]}"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    """A browser. Every module that imports this has one of its own, so it ends with the module."""
+    expect.set_options(timeout=PATIENCE)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable(), args=ARGUMENTS)
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+def person(chromium: Browser, address: str, issuer: Issuer, workspace: str) -> NewWindow:
+    """Opens windows of people who are signed in."""
+
+    @asynccontextmanager
+    async def open_window(
+        name: str = "ann", *, groups: Sequence[str] = (), role: Role = Role.MEMBER, **options: Any
+    ) -> AsyncIterator[BrowserContext]:
+        token = await issuer.person(workspace, Responder(name, frozenset(groups)), role=role)
+        context = await chromium.new_context(base_url=address, **options)
+        await context.add_cookies([{"name": "handraise", "value": token, "url": address}])
+        context.set_default_timeout(PATIENCE)
+        try:
+            yield context
+        finally:
+            await context.close()
+
+    return open_window
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def window(person: NewWindow) -> AsyncIterator[BrowserContext]:
+    """The browser of ann, a member of the group ops."""
+    async with person("ann", groups=["ops"]) as context:
+        yield context
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tab(window: BrowserContext) -> Page:
+    return await window.new_page()
+
+
+@pytest.fixture
+def errors(tab: Page) -> list[str]:
+    """What the browser complained about."""
+    return complaints(tab)
+
+
+def complaints(tab: Page) -> list[str]:
+    """What the browser complains about from now on, as a list that grows."""
+    found: list[str] = []
+    tab.on("pageerror", lambda error: found.append(str(error)))
+    tab.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
+    return found
+
+
+def executable() -> str:
+    """Debian's browser. A missing one is a failure."""
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.fail("These tests need Chromium: apt-get install chromium", pytrace=False)
+    return found
+
+
+async def listens(tab: Page, path: str) -> None:
+    """Open a page and wait until it hears what happens."""
+    async with tab.expect_response("**/v1/events"):
+        await tab.goto(path)
+
+
+async def outcome_of(desk: LocalDesk, question_id: str) -> Any:
+    """The value that was answered, or whatever else the outcome is."""
+    outcome = (await desk.get(question_id)).outcome
+    return outcome.value if isinstance(outcome, Answered) else outcome
+
+
+async def violations(tab: Page) -> list[str]:
+    """What axe finds wrong with a page, folded parts opened: the rule, and where."""
+    await tab.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    found = (await Axe().run(tab)).response["violations"]
+    return [
+        f"{each['id']}: {node['target']} {node['html'][:200]}" for each in found for node in each["nodes"]
+    ]

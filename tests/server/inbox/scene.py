@@ -1,0 +1,270 @@
+"""Every page that people see, in every state worth looking at. A route that is not here fails a test."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from playwright.async_api import Page, expect
+from starlette.routing import BaseRoute
+
+from handraise import (
+    Approval,
+    Choice,
+    Confirm,
+    Escalation,
+    Field,
+    Form,
+    InvalidAnswer,
+    MultiChoice,
+    Open,
+    Option,
+    Question,
+    Timeline,
+)
+from handraise.desk.local import LocalDesk
+from handraise.model.forms import AnyForm
+from handraise.server import House
+from handraise.server.issuing import issue_link, issue_question_link
+from handraise.testing import ManualClock
+
+NO_PAGES = {
+    "/manifest.webmanifest",
+    "/service-worker.js",
+    "/sign-in/oidc",  # leads to the provider
+    "/q/{token}/status",  # for a script
+}
+
+CONTEXT = {
+    "service": {"name": "web", "replicas": 3, "public": True, "note": None},
+    "hosts": [{"name": "a", "load": 0.5}, {"name": "b", "load": 1}],
+    "change": {"before": "one\ntwo\nthree", "after": "one\n2\nthree"},
+    "steps": ["build", "test", "a step with a rather long description that goes on over the end of the line"],
+}
+PROMPT = """**Deploy** release 4.2 *now*?
+
+1. it is built, see `make release` and https://ci.example.com/builds/4711
+2. it is [tested](https://ci.example.com/tests)
+
+> The error budget is 71 %.
+
+| region | state |
+|---|---|
+| eu | ready |
+"""
+SEVERAL = Form(
+    fields=(
+        Field(name="who", form=Open(type="email"), title="Who is told", description="One address."),
+        Field(name="retries", form=Open(type="integer", minimum=0), default=3),
+        Field(name="sure", form=Confirm()),
+        Field(name="where", form=Choice.of("eu", "us", allow_other=True), required=False),
+        Field(name="parts", form=MultiChoice.of("web", "api", at_most=1)),
+        Field(name="from", form=Open(type="date")),
+        Field(name="at", form=Open(type="datetime")),
+        Field(name="note", form=Open(), required=False),
+    )
+)
+PAYMENT = Approval.of(
+    "payments.transfer",
+    {"to": "ACME Ltd", "amount": 250, "note": "rent", "urgent": False},
+    editable=["amount", "note", "urgent"],
+    scopes=["once", "session", "always"],
+    remember_by=["to"],
+)
+FORMS: dict[str, AnyForm] = {
+    "a choice": Choice(
+        options=(
+            Option(id="a", label="Canary", description="One in ten first"),
+            Option(id="b", label="Rolling", description="One after the other"),
+        ),
+        allow_other=True,
+    ),
+    "several options": MultiChoice.of("web", "api", "docs", at_least=1, at_most=2),
+    "a text": Open(),
+    "yes or no": Confirm(),
+    "a form": SEVERAL,
+    "an approval": PAYMENT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page in a state in which somebody may find it; `prepare` brings it there."""
+
+    name: str
+    route: str
+    path: str
+    prepare: Callable[[Page], Awaitable[None]] | None = None
+    alike: bool = False
+    """Whether one goes through it as through another one: it differs in what it says."""
+
+    async def show(self, tab: Page) -> None:
+        """Open it."""
+        await tab.goto(self.path)
+        if self.prepare is not None:
+            await self.prepare(tab)
+
+
+def routes_of(app: FastAPI) -> set[str]:
+    """The routes of pages that this application has."""
+    return set(_paths(app.routes)) - NO_PAGES
+
+
+def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        if inner is not None:
+            yield from _paths(inner.routes)
+        elif isinstance(route, APIRoute) and "GET" in (route.methods or ()) and not route.include_in_schema:
+            yield route.path
+
+
+async def views_of_nothing() -> list[View]:
+    """The pages of a workspace in which nobody has asked anything yet."""
+    return [View(f"{path} of nothing", path, path) for path in ("/", "/settled", "/insights")]
+
+
+async def views_of(house: House, desk: LocalDesk, clock: ManualClock) -> list[View]:
+    """The pages of a workspace in which much has happened, as its administrator ann sees them."""
+    asked = {
+        name: await desk.post(
+            PROMPT, form=form, context=CONTEXT, conversation="release 4.2", expires_in=86_400
+        )
+        for name, form in FORMS.items()
+    }
+    asked["a vote"] = await _vote(desk, clock)
+    asked["one for others"] = await desk.post("Not for ann", recipients=["bob"])
+    settled = await _settled(desk, clock)
+    return [
+        *_lists(),
+        *(View(f"{name} to answer", "/questions/{question_id}", _page(it)) for name, it in asked.items()),
+        *(
+            View(f"{name}, settled", "/questions/{question_id}", _page(it), alike=name != "answered")
+            for name, it in settled.items()
+        ),
+        View("no such question", "/questions/{question_id}", "/questions/none"),
+        View("a refused answer", "/questions/{question_id}", _page(asked["a form"]), _refused),
+        View("an edited approval", "/questions/{question_id}", _page(asked["an approval"]), _edited),
+        View("the keys", "/", "/", _keys),
+        View("oneself", "/me", "/me"),
+        *await _ways_in(house, desk, asked),
+    ]
+
+
+def _lists() -> list[View]:
+    return [
+        View("the queue", "/", "/"),
+        View("the queue of the workspace", "/", "/?all=1", alike=True),
+        View("a queue that a filter leaves empty", "/", "/?agent=nobody"),
+        View("a search", "/", "/?q=release"),
+        View("what is settled", "/settled", "/settled"),
+        View("what is settled in the workspace", "/settled", "/settled?all=1", alike=True),
+        View("insights", "/insights", "/insights"),
+        View("insights of a day", "/insights", "/insights?span=day", alike=True),
+        View("insights of a month", "/insights", "/insights?span=month", alike=True),
+    ]
+
+
+async def _ways_in(house: House, desk: LocalDesk, asked: dict[str, Question]) -> list[View]:
+    link = await issue_link(house, desk.workspace, person="ann", purpose="invitation")
+    assert link is not None
+    views = [
+        View("the way in", "/sign-in", "/sign-in"),
+        View("an invitation", "/sign-in/link", _path(link.url)),
+        View("a link that is used up", "/sign-in/link", "/sign-in/link?token=none"),
+        View("back from the provider", "/sign-in/oidc/callback", "/sign-in/oidc/callback?code=a&state=b"),
+        View("sent back by the provider", "/sign-in/oidc/callback", "/sign-in/oidc/callback"),
+        View("a question link that has ended", "/q/{token}", "/q/none"),
+        View("a frame that has ended", "/q/{token}/frame", "/q/none/frame"),
+    ]
+    for name in ("a choice", "an approval", "a form"):
+        path, alike = await link_to(house, asked[name]), name == "a form"
+        views += [
+            View(f"{name} behind a link", "/q/{token}", path, alike=alike),
+            View(f"{name} in a frame", "/q/{token}/frame", f"{path}/frame", alike=alike),
+        ]
+    return views
+
+
+async def link_to(house: House, question: Question) -> str:
+    """The path of a link with which ann answers one question."""
+    ann = await house.directory.find_person(question.workspace, "ann")
+    assert ann is not None
+    link = await issue_question_link(
+        house, question, ann, channel="email", by="boss", lasts=timedelta(hours=1)
+    )
+    assert link is not None
+    return _path(link.url)
+
+
+async def _vote(desk: LocalDesk, clock: ManualClock) -> Question:
+    question = await desk.post(
+        "Ship?",
+        choices=["yes", "no"],
+        need=2,
+        veto=True,
+        recipients=["bob", "cid"],
+        timeline=Timeline(
+            remind=(timedelta(minutes=5),),
+            escalate=(Escalation(after=timedelta(minutes=10), to=("ann",)),),
+            expire=timedelta(hours=1),
+            default="no",
+        ),
+    )
+    await desk.answer(question.id, "yes", by="bob", channel="cli")
+    clock.advance(timedelta(minutes=20))
+    await desk.sweep()
+    return question
+
+
+async def _settled(desk: LocalDesk, clock: ManualClock) -> dict[str, Question]:
+    choice = FORMS["a choice"]
+    found = {
+        name: await desk.post(PROMPT, form=choice, context=CONTEXT, expires_in=600)
+        for name in ("answered", "declined", "expired", "withdrawn")
+    }
+    with suppress(InvalidAnswer):
+        await desk.answer(found["answered"].id, "none of these", by="bob")
+    await desk.answer(found["answered"].id, "b", by="ann", channel="web")
+    await desk.decline(found["declined"].id, by="bob", reason="ask Cid")
+    await desk.withdraw(found["withdrawn"].id, reason="not needed any more")
+    found["approved"] = await desk.post("Pay?", form=PAYMENT, conversation="flat")
+    decision = {"decision": "approve", "arguments": {"amount": 200}, "reason": "less is enough"}
+    await desk.answer(found["approved"].id, decision, by="ann", channel="web")
+    clock.advance(timedelta(minutes=15))
+    await desk.sweep()
+    return found
+
+
+def _page(question: Question) -> str:
+    return f"/questions/{question.id}"
+
+
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+async def _refused(tab: Page) -> None:
+    # As a browser without its own checks would send it.
+    await tab.locator("form[data-answer]").evaluate("(form) => { form.noValidate = true; }")
+    await tab.get_by_label("Who is told").fill("nobody")
+    await tab.get_by_role("button", name="Send the answer").click()
+    await expect(tab.get_by_role("alert")).to_be_visible()
+
+
+async def _edited(tab: Page) -> None:
+    await tab.get_by_text("Change something before you approve").click()
+    await tab.get_by_label("amount").fill("200")
+    await tab.get_by_role("button", name="Approve", exact=True).click()
+    await expect(tab.get_by_role("heading", name="Approve with your changes?")).to_be_visible()
+
+
+async def _keys(tab: Page) -> None:
+    await tab.keyboard.press("?")
+    await expect(tab.get_by_role("dialog")).to_be_visible()

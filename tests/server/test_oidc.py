@@ -1,0 +1,501 @@
+"""Signing in with a real OIDC provider on loopback, and everything that must not come in that way."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import flask
+import httpx2
+import pytest
+import werkzeug.serving
+from fastapi import FastAPI
+from joserfc import jwt
+from joserfc.jwk import OctKey, RSAKey
+
+import handraise.server
+from handraise.model.errors import MissingExtra
+from handraise.model.identities import Role
+from handraise.server import House, ServerSettings, create_app
+from handraise.server import oidc as module
+from tests.server.conftest import listening
+
+# The provider uses what Authlib would rather see gone; our own code does not.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:get_jwt_config"),
+    pytest.mark.filterwarnings("ignore:authlib.jose module is deprecated"),
+]
+
+CALLBACK = "/sign-in/oidc/callback"
+CLIENT = "handraise"
+WORKSPACE = "default"
+
+Claims = dict[str, Any]
+Forge = Callable[[Claims, dict[str, Any]], str]
+
+
+@dataclass
+class Provider:
+    """The provider as a test sees it: what it was asked for its tokens, and how it is made to lie."""
+
+    issuer: str
+    asked: list[dict[str, str]] = field(default_factory=list)
+    forge: Forge | None = None
+
+
+@pytest.fixture
+def provider(running: Provider) -> Provider:
+    """The provider, which has not been asked for anything and tells the truth."""
+    running.asked.clear()
+    running.forge = None
+    return running
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Provider]:
+    import oidc_provider_mock  # type: ignore[import-untyped]  # noqa: PLC0415 -- has no types; warns when imported
+
+    app: flask.Flask = oidc_provider_mock.app(require_nonce=True)
+    server = werkzeug.serving.make_server("localhost", 0, app, threaded=True)
+    provider = Provider(f"http://localhost:{server.server_port}")
+
+    @app.before_request
+    def note() -> None:
+        if flask.request.path == "/oauth2/token":
+            provider.asked.append(flask.request.form.to_dict())
+
+    @app.after_request
+    def lie(response: flask.Response) -> flask.Response:
+        if flask.request.path == "/oauth2/token" and provider.forge and response.status_code == 200:
+            token = json.loads(response.get_data())
+            payload = token["id_token"].split(".")[1]
+            claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
+            key = flask.g.oidc_provider_mock_storage.jwk.as_dict(is_private=True)
+            response.set_data(json.dumps({**token, "id_token": provider.forge(claims, key)}))
+        return response
+
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield provider
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def door() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        yield door
+
+
+@pytest.fixture
+def store() -> str:
+    """How people sign in does not depend on the store."""
+    return "memory:"
+
+
+@pytest.fixture
+def settings(provider: Provider, door: socket.socket) -> dict[str, Any]:
+    return {
+        "public_url": f"http://127.0.0.1:{door.getsockname()[1]}",
+        "secret": "a secret of thirty-two characters",
+        "oidc_issuer": provider.issuer,
+        "oidc_client_id": CLIENT,
+        "oidc_client_secret": "hush",
+        "oidc_join": ["Example.com"],
+    }
+
+
+@pytest.fixture
+async def address(app: FastAPI, house: House, door: socket.socket) -> AsyncIterator[str]:
+    async with listening(app, door):
+        yield house.settings.base_url
+
+
+class Browser:
+    """Somebody's browser: it keeps cookies, and shows the provider who they are."""
+
+    def __init__(self, address: str, provider: Provider) -> None:
+        self.address = address
+        self.provider = provider
+        self.http = httpx2.AsyncClient(base_url=address, timeout=30)
+
+    async def account(self, sub: str, **claims: Any) -> None:
+        """Have an account at the provider."""
+        put = await self.http.put(f"{self.provider.issuer}/users/{sub}", json=claims)
+        assert put.status_code == 204
+
+    async def authorize(self, sub: str) -> str:
+        """Begin to sign in, say yes at the provider, and get where it sends the browser back to."""
+        begun = await self.http.get("/sign-in/oidc")
+        assert begun.status_code == 303
+        agreed = await self.http.post(begun.headers["location"], data={"sub": sub})
+        assert agreed.status_code == 302
+        return agreed.headers["location"]
+
+    async def press(self, page: httpx2.Response) -> httpx2.Response:
+        """Press the button of the page that the browser was sent back to."""
+        assert page.status_code == 200, page.text
+        fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
+        return await self.finish(fields)
+
+    async def finish(self, fields: dict[str, str]) -> httpx2.Response:
+        return await self.http.post(CALLBACK, data=fields, headers={"origin": self.address})
+
+    async def sign_in(self, sub: str) -> httpx2.Response:
+        return await self.press(await self.http.get(await self.authorize(sub)))
+
+    async def me(self) -> str | None:
+        """As whom the browser is signed in."""
+        found: str | None = (await self.http.get("/v1/me")).json().get("person")
+        return found
+
+
+@pytest.fixture
+async def browser(address: str, provider: Provider) -> AsyncIterator[Browser]:
+    browser = Browser(address, provider)
+    async with browser.http:
+        yield browser
+
+
+@pytest.fixture
+async def other(address: str, provider: Provider) -> AsyncIterator[Browser]:
+    browser = Browser(address, provider)
+    async with browser.http:
+        yield browser
+
+
+@pytest.fixture
+async def ann(house: House, browser: Browser) -> str:
+    """The subject of ann, who is known here by her address."""
+    await house.directory.put_person(
+        WORKSPACE, "ann", name="Ann", email="ann@elsewhere.example", role=Role.ADMIN
+    )
+    await browser.account("sub-ann", email="Ann@Elsewhere.example", email_verified=True, name="Ann Lee")
+    return "sub-ann"
+
+
+def assert_refused(response: httpx2.Response, *, status: int = 403) -> None:
+    assert (response.status_code, response.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert "handraise=hrs_" not in response.headers.get("set-cookie", "")
+
+
+class TestWhoIsKnown:
+    async def test_signs_in_by_their_address(self, browser: Browser, ann: str, house: House) -> None:
+        assert "Continue with localhost" in (await browser.http.get("/sign-in")).text
+        entered = await browser.sign_in(ann)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/")
+        assert await browser.me() == "ann"
+        assert [person.id for person in await house.directory.people(WORKSPACE, after=None, limit=9)] == [
+            "ann"
+        ]
+
+    async def test_comes_back_to_the_page_they_were_going_to(self, browser: Browser, ann: str) -> None:
+        assert (await browser.http.get("/questions/q1")).headers["location"] == "/sign-in"
+        back = await browser.authorize(ann)
+        assert "q1" not in back
+        # What was begun leads to where it was begun for, whatever the browser is told meanwhile.
+        browser.http.cookies.set("handraise-place", "%2Fquestions%2Fanother", domain="127.0.0.1", path="/")
+        entered = await browser.press(await browser.http.get(back))
+        assert (entered.status_code, entered.headers["location"]) == (303, "/questions/q1")
+        assert "handraise-place" not in browser.http.cookies
+        assert (await browser.sign_in(ann)).headers["location"] == "/"
+
+    @pytest.mark.parametrize(
+        "place", ["//evil.example", "https://evil.example", "/v1/me", "/%5Cevil", "/sign-in"]
+    )
+    async def test_is_led_nowhere_else(self, browser: Browser, ann: str, place: str) -> None:
+        browser.http.cookies.set("handraise-place", quote(place, safe=""), domain="127.0.0.1", path="/")
+        assert (await browser.sign_in(ann)).headers["location"] == "/"
+
+    async def test_looking_at_where_the_provider_leads_changes_nothing(
+        self, browser: Browser, provider: Provider, ann: str
+    ) -> None:
+        back = await browser.authorize(ann)
+        pages = [await browser.http.request(method, back) for method in ("GET", "HEAD", "OPTIONS", "GET")]
+        assert provider.asked == []
+        assert not any("set-cookie" in page.headers for page in pages)
+        assert await browser.me() is None
+        assert (await browser.press(pages[-1])).status_code == 303
+
+    async def test_the_exchange_is_bound_to_the_beginning(
+        self, browser: Browser, provider: Provider, ann: str
+    ) -> None:
+        begun = await browser.http.get("/sign-in/oidc")
+        asked = parse_qs(urlsplit(begun.headers["location"]).query)
+        assert (asked["response_type"], asked["client_id"]) == (["code"], [CLIENT])
+        assert (asked["code_challenge_method"], asked["scope"]) == (["S256"], ["openid email profile"])
+        assert asked["redirect_uri"] == [browser.address + CALLBACK]
+        assert len(asked["state"][0]) == len(asked["nonce"][0]) == 43
+        cookie = begun.headers["set-cookie"]
+        assert cookie.startswith("handraise-oidc=")
+        assert {"HttpOnly", "Max-Age=600", "Path=/", "SameSite=lax"} <= set(cookie.split("; "))
+        agreed = await browser.http.post(begun.headers["location"], data={"sub": ann})
+        await browser.press(await browser.http.get(agreed.headers["location"]))
+        (exchanged,) = provider.asked
+        verifier = hashlib.sha256(exchanged["code_verifier"].encode()).digest()
+        assert asked["code_challenge"] == [base64.urlsafe_b64encode(verifier).decode().rstrip("=")]
+
+    async def test_is_found_also_where_the_address_is_not_in_the_token(
+        self, browser: Browser, provider: Provider, ann: str
+    ) -> None:
+        provider.forge = lambda claims, key: signed(
+            {name: claims[name] for name in claims if not name.startswith("email")}, key
+        )
+        assert (await browser.sign_in(ann)).status_code == 303
+        assert await browser.me() == "ann"
+
+
+class TestWhoIsNotKnown:
+    async def test_gets_nothing(self, browser: Browser, house: House) -> None:
+        await browser.account("eve", email="eve@elsewhere.example", email_verified=True)
+        refused = await browser.sign_in("eve")
+        assert_refused(refused)
+        assert "Ask an administrator to invite you" in refused.text
+        assert await house.directory.people(WORKSPACE, after=None, limit=9) == []
+
+    async def test_joins_as_a_member_where_the_domain_may(self, browser: Browser, house: House) -> None:
+        await browser.account("zoe", email="Zoe@example.COM", email_verified=True, name="Zoe Zett")
+        assert (await browser.sign_in("zoe")).status_code == 303
+        assert await browser.me() == "zoe@example.com"
+        person = await house.directory.find_person(WORKSPACE, "zoe@example.com")
+        assert person is not None
+        assert (person.name, person.email, person.role) == ("Zoe Zett", "Zoe@example.COM", Role.MEMBER)
+
+    @pytest.mark.parametrize(
+        "email", ["eve@sub.example.com", "eve@notexample.com", "eve@example.com@evil.example"]
+    )
+    async def test_does_not_join_from_a_domain_that_only_looks_like_it(
+        self, browser: Browser, email: str
+    ) -> None:
+        await browser.account("eve", email=email, email_verified=True)
+        assert_refused(await browser.sign_in("eve"))
+
+    async def test_does_not_become_somebody_who_has_the_name_already(
+        self, browser: Browser, house: House
+    ) -> None:
+        name = "boss@example.com"
+        await house.directory.put_person(WORKSPACE, name, name="Boss", email=None, role=Role.ADMIN)
+        await browser.account("eve", email=name, email_verified=True)
+        assert_refused(await browser.sign_in("eve"))
+        person = await house.directory.find_person(WORKSPACE, name)
+        assert person is not None
+        assert (person.name, person.role) == ("Boss", Role.ADMIN)
+
+    @pytest.mark.parametrize("verified", [False, "false", None, 0])
+    async def test_is_not_believed_an_address_that_was_not_verified(
+        self, browser: Browser, ann: str, verified: Any
+    ) -> None:
+        await browser.account(ann, email="ann@elsewhere.example", email_verified=verified)
+        refused = await browser.sign_in(ann)
+        assert_refused(refused)
+        assert "not verified" in refused.text
+
+    @pytest.mark.parametrize("email", [None, "", "ann", 7, ["ann@elsewhere.example"], "a\x00@example.com"])
+    async def test_needs_an_address(self, browser: Browser, email: Any) -> None:
+        await browser.account("eve", email=email)
+        assert_refused(await browser.sign_in("eve"))
+
+
+class TestAnAnswerThatIsNotTheirs:
+    async def test_with_another_state(self, browser: Browser, provider: Provider, ann: str) -> None:
+        back = await browser.authorize(ann)
+        fields = {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+        for state in ("", "x", fields["state"] + "x", "ä"):
+            assert_refused(await browser.http.get(CALLBACK, params=fields | {"state": state}))
+        assert_refused(await browser.finish(fields | {"state": "x"}))
+        assert provider.asked == []
+
+    async def test_in_a_browser_that_never_asked(
+        self, browser: Browser, other: Browser, provider: Provider, ann: str
+    ) -> None:
+        back = await other.authorize(ann)
+        assert_refused(await browser.http.get(back))
+        fields = {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+        assert_refused(await browser.finish(fields))
+        assert provider.asked == []
+        assert await browser.me() is None
+
+    async def test_in_a_browser_that_asked_for_itself(
+        self, browser: Browser, other: Browser, provider: Provider, ann: str
+    ) -> None:
+        await browser.authorize(ann)
+        back = await other.authorize("eve")
+        assert_refused(await browser.http.get(back))
+        assert provider.asked == []
+
+    async def test_with_a_cookie_that_somebody_made_up(
+        self, browser: Browser, provider: Provider, ann: str
+    ) -> None:
+        back = await browser.authorize(ann)
+        claims = {"state": "s", "nonce": "n", "verifier": "v", "exp": int(time.time()) + 60}
+        cookies = (
+            "nonsense",
+            jwt.encode({"alg": "HS256"}, claims, OctKey.import_key("a" * 32)),
+            _part({"alg": "none"}) + "." + _part(claims) + ".",
+        )
+        for cookie in cookies:
+            browser.http.cookies.clear()
+            browser.http.cookies.set("handraise-oidc", cookie, domain="127.0.0.1", path="/")
+            assert_refused(
+                await browser.finish({"code": parse_qs(urlsplit(back).query)["code"][0], "state": "s"})
+            )
+        assert provider.asked == []
+
+    async def test_after_too_long(
+        self, browser: Browser, provider: Provider, ann: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "ATTEMPT_LASTS", -1)
+        begun = await browser.http.get("/sign-in/oidc")
+        cookie = begun.headers["set-cookie"].partition(";")[0].partition("=")[2]
+        agreed = await browser.http.post(begun.headers["location"], data={"sub": ann})
+        browser.http.cookies.set("handraise-oidc", cookie, domain="127.0.0.1", path="/")
+        assert_refused(await browser.http.get(agreed.headers["location"]))
+        assert provider.asked == []
+
+    async def test_from_another_site(self, browser: Browser, provider: Provider, ann: str) -> None:
+        back = await browser.authorize(ann)
+        fields = {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+        for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}, {}):
+            assert_refused(await browser.http.post(CALLBACK, data=fields, headers=headers))
+        assert provider.asked == []
+        assert (await browser.finish(fields)).status_code == 303
+
+    async def test_a_second_time(self, browser: Browser, ann: str) -> None:
+        back = await browser.authorize(ann)
+        fields = {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+        attempt = browser.http.cookies["handraise-oidc"]
+        assert (await browser.finish(fields)).status_code == 303
+        assert "handraise-oidc" not in browser.http.cookies
+        assert_refused(await browser.finish(fields))
+        browser.http.cookies.set("handraise-oidc", attempt, domain="127.0.0.1", path="/")
+        assert_refused(await browser.finish(fields))
+
+    async def test_that_says_no(self, browser: Browser) -> None:
+        begun = await browser.http.get("/sign-in/oidc")
+        denied = await browser.http.post(begun.headers["location"], data={"action": "deny"})
+        refused = await browser.http.get(denied.headers["location"])
+        assert_refused(refused)
+        assert "did not sign you in" in refused.text
+
+
+def signed(claims: Claims, key: dict[str, Any]) -> str:
+    return jwt.encode({"alg": "RS256", "kid": key.get("kid")}, claims, RSAKey.import_key(key))
+
+
+def changed(**changes: Any) -> Forge:
+    """An ID token of the provider's with other claims; None takes one away."""
+
+    def forge(claims: Claims, key: dict[str, Any]) -> str:
+        whole = claims | changes
+        return signed({name: whole[name] for name in whole if whole[name] is not None}, key)
+
+    return forge
+
+
+def _part(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def signed_by_another(claims: Claims, key: dict[str, Any]) -> str:
+    another = RSAKey.generate_key(2048, private=True)
+    return jwt.encode({"alg": "RS256", "kid": key.get("kid")}, claims, another)
+
+
+def signed_by_nobody(claims: Claims, _: dict[str, Any]) -> str:
+    return f"{_part({'alg': 'none'})}.{_part(claims)}."
+
+
+def signed_with_what_is_public(claims: Claims, key: dict[str, Any]) -> str:
+    head = f"{_part({'alg': 'HS256', 'kid': key.get('kid')})}.{_part(claims)}"
+    public = RSAKey.import_key(key).as_pem(private=False)
+    mark = hmac.digest(public, head.encode(), "sha256")
+    return f"{head}.{base64.urlsafe_b64encode(mark).decode().rstrip('=')}"
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        changed(iss="https://another.example"),
+        changed(iss=None),
+        changed(aud="another client"),
+        changed(aud=["another client"], azp=CLIENT),
+        changed(aud=[CLIENT, "another client"], azp="another client"),
+        changed(aud=None),
+        changed(azp="another client"),
+        changed(nonce="of another attempt"),
+        changed(nonce=None),
+        changed(exp=1_700_000_000),
+        changed(exp=None),
+        changed(at_hash="of another token"),
+        signed_by_another,
+        signed_by_nobody,
+        signed_with_what_is_public,
+        lambda claims, key: "nonsense",  # noqa: ARG005 -- like the others
+        lambda claims, key: signed(claims, key)[:-3] + "AAA",
+    ],
+)
+async def test_an_id_token_that_is_not_the_providers_for_us_just_now_is_not_accepted(
+    browser: Browser, provider: Provider, ann: str, forge: Forge
+) -> None:
+    provider.forge = forge
+    refused = await browser.sign_in(ann)
+    assert_refused(refused)
+    assert len(provider.asked) == 1
+    assert await browser.me() is None
+
+
+@pytest.mark.parametrize("path", ["", "/elsewhere"])
+async def test_a_provider_that_is_not_there_is_said_so(
+    settings: dict[str, Any], house: House, path: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        gone = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    issuer = settings["oidc_issuer"] + path if path else gone
+    house.settings = house.settings.model_copy(update={"oidc_issuer": issuer})
+    transport = httpx2.ASGITransport(app=create_app(house))
+    async with httpx2.AsyncClient(transport=transport, base_url=house.settings.base_url) as client:
+        assert_refused(await client.get("/sign-in/oidc"), status=503)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"secret": None},
+        {"secret": "too short"},
+        {"oidc_client_id": None},
+        {"oidc_issuer": "http://accounts.example.com"},
+    ],
+)
+async def test_a_server_whose_settings_are_not_safe_does_not_start(
+    settings: dict[str, Any], house: House, changes: dict[str, Any]
+) -> None:
+    house.settings = ServerSettings(url="memory:", **settings | changes)
+    with pytest.raises(ValueError, match="HANDRAISE_"):
+        create_app(house)
+
+
+async def test_without_authlib_the_extra_is_named(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("oidc", "signing_in_oidc"):
+        monkeypatch.delitem(sys.modules, f"handraise.server.{name}", raising=False)
+        monkeypatch.delattr(handraise.server, name, raising=False)
+    monkeypatch.setitem(sys.modules, "authlib.common.security", None)
+    with pytest.raises(MissingExtra, match=r"handraise\[oidc\]"):
+        create_app(house)
+
+
+@pytest.mark.parametrize("settings", [{}])
+async def test_without_a_provider_there_is_no_such_page(client: httpx2.AsyncClient) -> None:
+    assert (await client.get("/sign-in/oidc")).status_code == 404
+    assert (await client.post(CALLBACK)).status_code == 404

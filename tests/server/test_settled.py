@@ -1,0 +1,153 @@
+"""What has ended, over HTTP: each caller sees their own, and a high risk is decided by people in person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from handraise import Approval, LocalDesk
+from handraise.model.identities import Role
+from handraise.server import House
+from handraise.testing import promise
+from tests.server.conftest import bearer
+from tests.serving import Issuer
+
+
+@pytest.fixture
+def desk(house: House, workspace: str) -> LocalDesk:
+    return house.desk.at(workspace, asker="bot")
+
+
+@pytest.fixture
+async def ended(desk: LocalDesk) -> list[str]:
+    """Three questions of a bot that have ended, one of another bot, and one that waits."""
+    questions = [
+        await desk.post("For anyone?", state={"step": 1}),
+        await desk.post("For Ana?", recipients=["ana"], conversation="c"),
+        await desk.post("For Bob?", recipients=["bob"]),
+        await desk.at(asker="other").post("From elsewhere?", recipients=["bob"]),
+    ]
+    await desk.post("Waiting?", recipients=["ana", "bob"])
+    for question, by in zip(questions, ("cy", "ana", "bob", "bob"), strict=True):
+        await desk.answer(question.id, "a", by=by)
+    return [question.id for question in questions]
+
+
+@promise("P8")
+@pytest.mark.usefixtures("ended")
+async def test_each_caller_sees_what_has_ended_of_what_concerns_them(
+    client: httpx2.AsyncClient, issuer: Issuer, workspace: str
+) -> None:
+    tokens = {
+        "bot": await issuer.agent(workspace, "bot"),
+        "other": await issuer.agent(workspace, "other"),
+        "third": await issuer.agent(workspace, "third"),
+        "ana": await issuer.person(workspace, "ana", role=Role.MEMBER),
+        "bob": await issuer.person(workspace, "bob", role=Role.MEMBER),
+        "root": await issuer.person(workspace, "root", role=Role.ADMIN),
+        "next door": await issuer.person(f"{workspace} next door", "root", role=Role.ADMIN),
+    }
+
+    async def listed(who: str, **query: str) -> list[str]:
+        query = {"status": "settled", **query}
+        page = (await client.get("/v1/questions", params=query, headers=bearer(tokens[who]))).json()
+        assert page["after"] is None
+        return [question["prompt"] for question in page["questions"]]
+
+    assert await listed("bot") == ["For Bob?", "For Ana?", "For anyone?"]
+    assert await listed("bot", conversation="c") == ["For Ana?"]
+    assert await listed("bot", asker="other") == []
+    assert await listed("other") == ["From elsewhere?"]
+    assert await listed("third") == []
+    assert await listed("ana") == ["For Ana?", "For anyone?"]
+    assert await listed("ana", recipient="ana", asker="other") == []
+    assert await listed("bob") == ["From elsewhere?", "For Bob?", "For anyone?"]
+    assert await listed("root") == ["From elsewhere?", "For Bob?", "For Ana?", "For anyone?"]
+    assert await listed("root", recipient="root") == ["For anyone?"]
+    assert await listed("next door") == []
+    for who, query in (("ana", {"recipient": "bob"}), ("bot", {"recipient": "bot"})):
+        asked = {"status": "settled", **query}
+        refused = await client.get("/v1/questions", params=asked, headers=bearer(tokens[who]))
+        assert refused.status_code == 403
+    assert (await client.get("/v1/questions", params={"status": "settled"})).status_code == 401
+
+
+async def test_pages_go_on_and_only_the_asker_gets_its_state(
+    client: httpx2.AsyncClient, issuer: Issuer, workspace: str, ended: list[str]
+) -> None:
+    states = {}
+    for token in (await issuer.agent(workspace, "bot"), await issuer.person(workspace, "cy")):
+        found: list[dict[str, Any]] = []
+        after: str | None = None
+        for _ in range(10):
+            query = {"status": "settled", "limit": "1"} | ({} if after is None else {"after": after})
+            page = (await client.get("/v1/questions", params=query, headers=bearer(token))).json()
+            assert len(page["questions"]) <= 1
+            found += page["questions"]
+            after = page["after"]
+            if after is None:
+                break
+        assert found[-1]["id"] == ended[0]
+        assert len({question["id"] for question in found}) == len(found) >= 3
+        states[token[:3]] = found[-1]["state"]
+    assert states == {"hra": {"step": 1}, "hrs": None}
+
+
+@pytest.mark.parametrize(
+    "query", [{"after": "nonsense"}, {"after": "1;2"}, {"after": "9" * 100}, {"status": "answered"}]
+)
+async def test_what_is_no_cursor_and_no_status_cannot_be_read(
+    client: httpx2.AsyncClient, issuer: Issuer, workspace: str, query: dict[str, str]
+) -> None:
+    asked = {"status": "settled", **query}
+    refused = await client.get(
+        "/v1/questions", params=asked, headers=bearer(await issuer.agent(workspace, "bot"))
+    )
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    assert [each["path"] for each in refused.json()["problems"]] == [f"query.{next(iter(query))}"]
+
+
+@promise("P11")
+async def test_an_action_of_high_risk_is_decided_by_a_session_and_by_nothing_less(
+    client: httpx2.AsyncClient, issuer: Issuer, desk: LocalDesk, workspace: str
+) -> None:
+    agent = bearer(await issuer.agent(workspace, "bot"))
+    form = {"kind": "approval", "action": {"tool": "drop", "arguments": {}}, "risk": "high"}
+    body = {"prompt": "Drop it?", "form": form, "conversation": "c", "tool_call": "call_1"}
+    posted = (await client.post("/v1/questions", json=body, headers=agent)).json()
+    assert posted["form"]["risk"] == "high"
+    where, ana = f"/v1/questions/{posted['id']}", bearer(await issuer.person(workspace, "ana"))
+    for verb, said in (
+        ("answer", {"value": "approve"}),
+        ("answer", {"value": {"decision": "deny"}}),
+        ("decline", {}),
+    ):
+        refused = await client.post(
+            f"{where}/{verb}", json={**said, "evidence": "client-asserted"}, headers=ana
+        )
+        assert (refused.status_code, refused.json()["code"]) == (403, "not_entitled")
+        assert "of high risk" in refused.json()["reason"]
+    for decision in ("approve", "deny"):
+        result = {"agent": "bot", "tool_call_id": f"approval_{posted['id']}", "decision": decision}
+        refused = await client.post("/v1/conversations/c/tool-results", json=result, headers=ana)
+        assert (refused.status_code, refused.json()["code"]) == (403, "not_entitled")
+    assert [event.kind for event in await desk.history(posted["id"])] == ["asked"]
+    assert (await client.post(f"{where}/consume", json={}, headers=agent)).status_code == 409
+    assert (await client.post(f"{where}/answer", json={"value": "approve"}, headers=ana)).status_code == 200
+    consumed = await client.post(f"{where}/consume", json={}, headers=agent)
+    assert consumed.json() == {"tool": "drop", "arguments": {}}
+
+
+async def test_what_was_said_before_there_was_a_risk_reads_as_it_did(
+    client: httpx2.AsyncClient, issuer: Issuer, desk: LocalDesk, workspace: str
+) -> None:
+    question = await desk.post("Pay?", form=Approval.of("pay"))
+    headers = bearer(await issuer.agent(workspace, "bot"))
+    record = (await client.get(f"/v1/questions/{question.id}", headers=headers)).json()
+    assert "risk" not in record["form"]
+    wide = {**record["form"], "risk": "high", "scopes": ["once", "always"]}
+    refused = await client.post("/v1/questions", json={"prompt": "Pay?", "form": wide}, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_question")
+    assert [each["path"] for each in refused.json()["problems"]] == ["form.scopes"]

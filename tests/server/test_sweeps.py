@@ -1,0 +1,375 @@
+"""Sweeps over every operation of the API: who must not get in, does not, also where a route is new."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import asyncpg
+import httpx2
+import pytest
+import pytest_asyncio
+from fastapi.routing import APIRoute
+
+from handraise import Approval, Responder
+from handraise.model.deliveries import Address
+from handraise.model.identities import Role
+from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server.issuing import issue_question_link
+from handraise.testing import promise
+from tests.conftest import own_database
+from tests.server.operations import SAFE, Operation, operations
+from tests.serving import Issuer
+
+OPERATIONS = operations()
+
+Database: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+AGENTS_MAY = {
+    "POST /v1/questions",
+    "GET /v1/questions",
+    "GET /v1/questions/{question_id}",
+    "GET /v1/questions/{question_id}/history",
+    "GET /v1/questions/{question_id}/deliveries",
+    "GET /v1/questions/{question_id}/outcome",
+    "GET /v1/outcomes",
+    "POST /v1/questions/{question_id}/withdraw",
+    "POST /v1/questions/{question_id}/apply-grant",
+    "POST /v1/questions/{question_id}/consume",
+    "GET /v1/events",
+    "GET /v1/feed",
+    "POST /v1/recover",
+    "POST /v1/sweep",
+    "GET /v1/durability",
+    "GET /v1/me",
+}
+"""Everything that an agent may do at all. Any other operation refuses it, without having been asked to."""
+
+ANYBODY_MAY = {
+    "POST /v1/sessions",
+    "GET /healthz",
+    "GET /readyz",
+    "GET /metrics",
+}
+"""What needs no credentials, or brings its own."""
+
+SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
+
+STREAMS = {"GET /v1/events"}
+"""What does not end by itself."""
+
+NOT_STATE = {"listeners": "*", "agent_keys": "last_used_at"}
+"""What changes whoever does what: which processes listen, and when a key was last used."""
+
+
+@dataclass
+class Place:
+    """A workspace with one of everything in it, and everybody's tokens."""
+
+    workspace: str
+    ids: dict[str, str]
+    agent: str
+    member: str
+    admin: str
+    question_link: str
+    """The token of a link with which the member answers the question."""
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with own_database() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def database(address: str) -> AsyncIterator[Database]:
+    connection = await asyncpg.connect(address)
+    yield connection
+    await connection.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(address: str) -> AsyncIterator[House]:
+    plenty = "1000000/second"
+    async with open_house(ServerSettings(url=address, rate_limit=plenty, sign_in_limit=plenty)) as house:
+        yield house
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(house: House) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(create_app(house))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://testserver") as client:
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def mine(house: House, workspace: str) -> Place:
+    return await furnish(house, f"{workspace}-a")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def theirs(house: House, workspace: str) -> Place:
+    return await furnish(house, f"{workspace}-b")
+
+
+async def furnish(house: House, workspace: str) -> Place:
+    issuer = Issuer(house.directory)
+    agent = await issuer.agent(workspace, "agent")
+    admin = await issuer.person(workspace, Responder("root", groups=frozenset({"ops"})), role=Role.ADMIN)
+    member = await issuer.person(workspace, "ana", role=Role.MEMBER)
+    desk = house.desk.at(workspace)
+    form = Approval.of("pay", {"amount": 1}, scopes=("once", "session", "always"))
+    approval = await desk.post("Pay?", form=form, conversation="c")
+    await desk.answer(approval.id, {"decision": "approve", "scope": "always"}, by="ana")
+    question = await desk.post("Which?", conversation="c", key="k", choices=["text", "b"])
+    keys = await house.directory.keys(workspace, after=None, limit=1)
+    grants = await desk.grants()
+    ids = {
+        "question_id": question.id,
+        "grant_id": grants[0].id,
+        "key_id": keys[0].id,
+        "person_id": "ana",
+        "conversation": "c",
+        "name": "ops",
+        "recipient": "ana",
+        "channel": "webhook",
+        "address_id": f"pager of {workspace}",
+    }
+    await house.outbox.put_address(
+        Address(workspace=workspace, recipient="ana", channel="webhook", id=ids["address_id"], to=None)
+    )
+    ana, week = await house.directory.find_person(workspace, "ana"), timedelta(days=7)
+    assert ana is not None
+    link = await issue_question_link(house, question, ana, channel="email", by="root", lasts=week)
+    assert link is not None
+    return Place(workspace, ids, agent, member, admin, link.url.rpartition("/")[2])
+
+
+@promise("P8", "P11")
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if str(each) not in AGENTS_MAY | ANYBODY_MAY], ids=str
+)
+async def test_no_credential_of_an_agent_answers_or_administers(
+    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation
+) -> None:
+    before = await digest(database)
+    response = await send(client, operation, mine.ids, mine.agent)
+    assert response.status_code == 403, response.text
+    assert response.json()["code"] == "not_entitled"
+    assert await digest(database) == before
+
+
+@pytest.mark.parametrize("operation", [each for each in OPERATIONS if str(each) not in ANYBODY_MAY], ids=str)
+@pytest.mark.parametrize("token", [None, "hra_mq_" + "A" * 43, "nonsense", "hrl"])
+async def test_nobody_gets_in_without_a_credential_that_is_known(
+    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation, token: str | None
+) -> None:
+    before = await digest(database)
+    presented = mine.agent.replace("hra_", "hrl_") if token == "hrl" else token  # noqa: S105 -- a kind of token
+    response = await send(client, operation, mine.ids, presented)
+    assert response.status_code == 401, response.text
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert await digest(database) == before
+
+
+@pytest.mark.parametrize("operation", [each for each in OPERATIONS if str(each) not in ANYBODY_MAY], ids=str)
+@pytest.mark.parametrize("how", ["bearer", "cookie"])
+async def test_a_question_link_opens_no_operation(
+    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation, how: str
+) -> None:
+    assert (await client.get(f"/q/{mine.question_link}")).status_code == 200
+    before = await digest(database)
+    if how == "bearer":
+        response = await send(client, operation, mine.ids, mine.question_link)
+    else:
+        browser = {"cookie": f"handraise={mine.question_link}", "sec-fetch-site": "same-origin"}
+        response = await send(client, operation, mine.ids, None, headers=browser)
+    assert response.status_code == 401, response.text
+    assert await digest(database) == before
+
+
+async def test_a_question_link_opens_no_page_but_its_own(
+    client: httpx2.AsyncClient, house: House, database: Database, mine: Place
+) -> None:
+    """With one as a credential, every page is what it is for somebody whose credential is no good."""
+    before, seen = await digest(database), set()
+    unknown = mine.question_link[:-43] + "A" * 43
+    for route in pages(house):
+        path = route.path.format_map(defaultdict(lambda: "x", mine.ids, token=unknown))
+        for method in route.methods or ():
+            for name, value in (("cookie", "handraise={}"), ("authorization", "Bearer {}")):
+                said = []
+                for token in (mine.question_link, unknown):
+                    client.cookies.clear()
+                    sent = {name: value.format(token), **SAME_ORIGIN}
+                    response = await client.request(method, path, headers=sent)
+                    response.headers.pop("set-cookie", None)  # when it ends depends on the second
+                    said.append((response.status_code, response.content, headers(response)))
+                assert said[0] == said[1], path
+            seen.add(path)
+    assert {"/", f"/questions/{mine.ids['question_id']}", "/sign-out"} < seen
+    assert await digest(database) == before
+
+
+@pytest.mark.parametrize("kind", ["agent", "member", "admin"])
+async def test_no_other_credential_is_a_question_link(
+    client: httpx2.AsyncClient, mine: Place, kind: str
+) -> None:
+    for token in (getattr(mine, kind), "hrq" + getattr(mine, kind)[3:]):
+        for path in (f"/q/{token}", f"/q/{token}/frame", f"/q/{token}/status"):
+            assert (await client.get(path, headers={"cookie": f"handraise={token}"})).status_code == 410
+            if not path.endswith("status"):
+                assert (await client.post(path, data={"v": "0"}, headers=SAME_ORIGIN)).status_code == 410
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        each
+        for each in OPERATIONS
+        if each.path.startswith(
+            ("/v1/keys", "/v1/people", "/v1/groups", "/v1/grants", "/v1/addresses", "/v1/routing")
+        )
+    ],
+    ids=str,
+)
+async def test_a_member_administers_nothing(
+    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation
+) -> None:
+    if operation.path == "/v1/grants/{grant_id}/revoke":
+        return  # whoever gave a grant may take it back
+    before = await digest(database)
+    response = await send(client, operation, mine.ids, mine.member)
+    assert response.status_code == 403, response.text
+    assert await digest(database) == before
+
+
+@promise("P8")
+@pytest.mark.parametrize("who", ["agent", "member", "admin"])
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if "{" in each.path or each.path == "/v1/outcomes"], ids=str
+)
+async def test_an_id_of_another_workspace_is_like_one_that_is_nowhere(
+    client: httpx2.AsyncClient, database: Database, mine: Place, theirs: Place, operation: Operation, who: str
+) -> None:
+    untouched = await digest(database, theirs.workspace)
+    ids = {**theirs.ids, "id": theirs.ids["question_id"]}
+    # Names, unlike ids, mean something in every workspace; the test below shows that they reach nothing of theirs.
+    for name in set(ids) - {"person_id", "conversation", "name", "recipient", "channel"}:
+        if f"{{{name}}}" not in operation.path and (name, operation.path) != ("id", "/v1/outcomes"):
+            continue
+        seen = []
+        for each in (ids[name], elsewhere(ids[name])):
+            query = {"id": each} if name == "id" else None
+            response = await send(
+                client, operation, {**mine.ids, name: each}, getattr(mine, who), query=query
+            )
+            said = response.content.replace(each.encode(), b"ID")
+            seen.append((response.status_code, said, headers(response)))
+        assert seen[0] == seen[1]
+    assert await digest(database, theirs.workspace) == untouched
+
+
+@promise("P8")
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+async def test_whatever_an_administrator_does_stays_in_the_workspace(
+    client: httpx2.AsyncClient, database: Database, mine: Place, theirs: Place, operation: Operation
+) -> None:
+    untouched = await digest(database, theirs.workspace)
+    for token in (mine.admin, mine.agent):
+        response = await send(client, operation, theirs.ids, token)
+        assert response.status_code < 500
+        assert (
+            b"-b" not in response.content.replace(b"sub-b", b"")
+            or theirs.workspace.encode() not in response.content
+        )
+    assert await digest(database, theirs.workspace) == untouched
+
+
+@pytest.mark.parametrize("method", SAFE)
+@pytest.mark.parametrize("path", sorted({each.path for each in OPERATIONS}))
+async def test_safe_methods_change_nothing(
+    client: httpx2.AsyncClient, database: Database, mine: Place, path: str, method: str
+) -> None:
+    before = await digest(database)
+    for token in (None, mine.agent, mine.member, mine.admin):
+        operation = Operation(method, path, None, form=False)
+        response = await send(client, operation, mine.ids, token, query={"id": mine.ids["question_id"]})
+        assert response.status_code < 500
+    assert await digest(database) == before
+
+
+async def send(
+    client: httpx2.AsyncClient,
+    operation: Operation,
+    ids: dict[str, str],
+    token: str | None,
+    *,
+    query: dict[str, str] | None = None,
+    headers: dict[str, str] | None = None,
+) -> httpx2.Response:
+    """The response to a request that could be meant; of a stream, its beginning."""
+    known = {} if token is None else {"authorization": f"Bearer {token}"}
+    sent: dict[str, Any] = {"headers": known | (headers or {})}
+    if operation.body is not None:
+        sent["data" if operation.form else "json"] = operation.body
+    if query is not None:
+        sent["params"] = query
+    if str(operation) not in STREAMS:
+        return await client.request(operation.method, operation.url(ids), **sent)
+    request = client.build_request(operation.method, operation.url(ids), **sent)
+    try:
+        async with asyncio.timeout(0.5):
+            response = await client.send(request, stream=True)
+    except TimeoutError:
+        return httpx2.Response(200)
+    if response.status_code != 200:
+        await response.aread()
+    await response.aclose()
+    return response
+
+
+def pages(house: House) -> list[APIRoute]:
+    """Every route that is not in the document, also where it is new."""
+    routers = [getattr(each, "original_router", None) for each in create_app(house).routes]
+    routes = [route for router in routers if router is not None for route in router.routes]
+    found = [each for each in routes if isinstance(each, APIRoute) and not each.include_in_schema]
+    assert len(found) >= 10
+    return found
+
+
+def elsewhere(known: str) -> str:
+    """An id like this one that is nowhere."""
+    return known[:-4] + ("0000" if not known.endswith("0000") else "1111")
+
+
+def headers(response: httpx2.Response) -> dict[str, str]:
+    return {name: value for name, value in response.headers.items() if name not in ("date", "x-request-id")}
+
+
+async def digest(connection: Database, workspace: str | None = None) -> dict[str, str]:
+    """What is in every table, of one workspace or of all."""
+    tables = await connection.fetch(
+        "select c.relname as name, exists (select from pg_attribute as a where a.attrelid = c.oid"
+        " and a.attname = 'workspace') as walled"
+        " from pg_class as c where c.relnamespace = 'handraise'::regnamespace and c.relkind = 'r'"
+    )
+    found = {}
+    for table in tables:
+        name, left_out = table["name"], NOT_STATE.get(table["name"], "")
+        if left_out == "*" or (workspace is not None and not table["walled"]):
+            continue
+        found[name] = await connection.fetchval(
+            f"select md5(string_agg((to_jsonb(t) - $1)::text, ' ' order by (to_jsonb(t) - $1)::text))"  # noqa: S608 -- names from the catalogue
+            f" from handraise.{name} as t" + (" where workspace = $2" if workspace else ""),
+            left_out,
+            *([workspace] if workspace else []),
+        )
+    return found
