@@ -8,13 +8,14 @@ import hashlib
 import json
 import logging
 import ssl
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 
+from handraise.channels.beside import Beside
 from handraise.channels.discord.api import DiscordApi, as_json, is_id, message_of, said
 from handraise.channels.discord.incoming import CHANNEL, LATER, PING, Came, Incoming
 from handraise.channels.discord.messages import asking, bundled, settled
@@ -26,12 +27,10 @@ from handraise.model.json_values import Json
 from handraise.ports.channel import Message, NotSent, Response
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 DISCORD = "https://discord.com/api/v10"
 _AT_ONCE = 2.0
 """Discord waits three seconds for an answer."""
-_FINISHING = 5.0
 _PONG = {"type": 1}
 _NOT_NOW = "That could not be taken just now. Please try again."
 _TAKEN_ALREADY = "That is being taken already."
@@ -69,8 +68,8 @@ class Discord:
     def __init__(self, api: DiscordApi, replies: Replies, public_key: str) -> None:
         self._api = api
         self._key = read_key(public_key)
+        self._beside = Beside(CHANNEL, expected=(Garbled,))
         self._incoming = Incoming(api, replies, self._beside)
-        self._under_way: set[asyncio.Task[Any]] = set()
 
     def lane(self, to: Json) -> str | None:
         """The one bot that the token is for; None unless `to` is a user or a room."""
@@ -113,11 +112,7 @@ class Discord:
 
     async def finish(self) -> None:
         """See through what is under way, within reason."""
-        if self._under_way:
-            _, late = await asyncio.wait(self._under_way, timeout=_FINISHING)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self._beside.finish()
 
     async def _take(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """Do what a payload says, and give back what Discord is to be answered within its three seconds.
@@ -125,11 +120,11 @@ class Discord:
         What takes longer is promised, and said when it is done. Discord sends nothing a second time, so that a person
         is told where something went wrong.
         """
-        task = self._begin(self._come(payload))
+        task = self._beside.begin(self._come(payload))
         done, _ = await asyncio.wait({task}, timeout=_AT_ONCE)
         if done:
             return task.result().answer
-        self._beside(self._later(task, payload))
+        self._beside.begin(self._later(task, payload))
         return LATER
 
     async def _come(self, payload: Mapping[str, Any]) -> Came:
@@ -156,20 +151,6 @@ class Discord:
                 return room
             case _:
                 raise NotSent("the address makes no sense to Discord", again=False)
-
-    def _beside(self, what: Coroutine[Any, Any, None]) -> None:
-        self._begin(what)
-
-    def _begin(self, what: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        task = asyncio.create_task(what, name="handraise discord reply")
-        self._under_way.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled() and (error := task.exception()) and not isinstance(error, Garbled):
-            _log.warning("something about Discord failed: %s", type(error).__name__)
 
 
 def _named(what: str) -> dict[str, Any]:

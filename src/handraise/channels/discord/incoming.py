@@ -6,10 +6,11 @@ the answer fits, for the desk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
+from handraise.channels.beside import Beside
 from handraise.channels.discord.api import EPHEMERAL, DiscordApi, is_id, message_of, said
 from handraise.channels.discord.components import Component
 from handraise.channels.discord.messages import once_more, settled
@@ -31,8 +32,6 @@ from handraise.model.questions import Question
 CHANNEL = "discord"
 SIGNED = "discord-signature"
 """The evidence for what came: Discord signed it."""
-Beside: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
-"""Begins something that Discord need not wait for, and sees it through."""
 PING, PRESSED, SUBMITTED = 1, 3, 5
 _SAYS, _SAYS_LATER, _STAYS, _REPLACES, _OPENS = 4, 5, 6, 7, 9
 LATER = {"type": _SAYS_LATER, "data": {"flags": EPHEMERAL}}
@@ -165,7 +164,7 @@ class Incoming:
             and not done.is_theirs_alone
             and question.outcome is not None
         ):
-            self._beside(self._api.edit(done.room, str(message), message_of(settled(question))))
+            self._beside.begin(self._api.edit(done.room, str(message), message_of(settled(question))))
 
 
 def read_done(payload: Mapping[str, Any]) -> Done:

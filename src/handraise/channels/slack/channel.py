@@ -8,14 +8,15 @@ import logging
 import re
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qs
 
 import httpx2
 
+from handraise.channels.beside import Beside
 from handraise.channels.replies import Replies
 from handraise.channels.slack.api import SlackApi
 from handraise.channels.slack.elements import Block, as_json
@@ -30,7 +31,6 @@ from handraise.model.json_values import Json
 from handraise.ports.channel import Message, NotSent, Response
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 SLACK = "https://slack.com/api"
 SIGNED = "slack-signature"
@@ -44,7 +44,6 @@ _OURS = uuid.UUID("5b0f6c43-0f86-4c0b-8c0e-3f3d6b3f6a51")
 _AT_ONCE = 2.0
 """Slack waits three seconds for an answer."""
 _TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
-_FINISHING = 5.0
 _PLAINLY = {"parse": "none", "link_names": False}
 """Slack is to make nothing of a text: no mentions, and no links."""
 _POSTED = {**_PLAINLY, "mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
@@ -92,8 +91,8 @@ class Slack:
     def __init__(self, api: SlackApi, replies: Replies, signing_secret: str | None) -> None:
         self._api = api
         self._secret = signing_secret
+        self._beside = Beside(CHANNEL)
         self._incoming = Incoming(api, replies, self._beside)
-        self._under_way: set[asyncio.Task[Any]] = set()
 
     def lane(self, to: Json) -> str | None:
         """The one team that the token is for; None unless `to` is a user or a room of it."""
@@ -151,18 +150,14 @@ class Slack:
 
     async def finish(self) -> None:
         """See through what is under way, within reason."""
-        if self._under_way:
-            _, late = await asyncio.wait(self._under_way, timeout=_FINISHING)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self._beside.finish()
 
     async def _take(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
         """Do what a payload says, and give back what Slack is to be answered within its three seconds.
 
         A view waits for what came of it. Anything else is answered in time, and goes on where it takes longer.
         """
-        task = self._begin(self._incoming.take(payload, evidence))
+        task = self._beside.begin(self._incoming.take(payload, evidence))
         patience = None if payload.get("type") == "view_submission" else _AT_ONCE
         done, _ = await asyncio.wait({task}, timeout=patience)
         try:
@@ -170,20 +165,6 @@ class Slack:
         except RequestConflict:
             # The same thing is being done by another process, which has come to hear of it first.
             return None
-
-    def _beside(self, what: Coroutine[Any, Any, None]) -> None:
-        self._begin(what)
-
-    def _begin(self, what: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        task = asyncio.create_task(what, name="handraise slack reply")
-        self._under_way.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            _log.warning("something about Slack failed: %s", type(error).__name__)
 
 
 def _where(to: Json) -> str:

@@ -7,10 +7,11 @@ the answer fits, for the desk.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
+from handraise.channels.beside import Beside
 from handraise.channels.replies import Replies, Reply, Said
 from handraise.channels.slack.api import Home, Refused, SlackApi, said
 from handraise.channels.slack.elements import Block
@@ -39,8 +40,6 @@ from handraise.model.questions import Question
 from handraise.model.replies import NotAnAnswer, read_reply
 
 CHANNEL = "slack"
-Beside: TypeAlias = Callable[[Coroutine[Any, Any, None]], None]
-"""Begins something that Slack need not wait for, and sees it through."""
 _LONGEST_ID = 150
 _TYPED = frozenset({None, "thread_broadcast", "file_share"})
 """The kinds of message that a person typed."""
@@ -101,7 +100,7 @@ class Incoming:
         who = await self._who(payload, evidence)
         question = await self._replies.look(place.workspace, CHANNEL, who.identity, place.question_id)
         if isinstance(question, Said):
-            self._beside(self._api.tell(payload.get("response_url"), question.text))
+            self._beside.begin(self._api.tell(payload.get("response_url"), question.text))
             return
         if action in _OPENING:
             await self._open(payload, action, place, question)
@@ -109,15 +108,15 @@ class Incoming:
         value = _pressed_value(question, action, place, pressed)
         came = await self._replies.take(replace(_reply(place, who, payload), value=value))
         if came.kind != "taken" or came.question is None or came.question.outcome is None:
-            self._beside(self._api.tell(payload.get("response_url"), came.text))
+            self._beside.begin(self._api.tell(payload.get("response_url"), came.text))
         if came.kind == "late" and came.question is not None:
-            self._beside(self._redraw(_at(payload), came.question))
+            self._beside.begin(self._redraw(_at(payload), came.question))
 
     async def _open(self, payload: Mapping[str, Any], action: str, place: Place, question: Question) -> None:
         """Open the view behind a button, or say that there is nothing to answer any more."""
         if question.outcome is not None:
-            self._beside(self._api.tell(payload.get("response_url"), too_late(question.outcome)))
-            self._beside(self._redraw(_at(payload), question))
+            self._beside.begin(self._api.tell(payload.get("response_url"), too_late(question.outcome)))
+            self._beside.begin(self._redraw(_at(payload), question))
             return
         form = question.form
         if action == "change":
@@ -133,7 +132,7 @@ class Incoming:
         try:
             await self._api.call("views.open", {"trigger_id": payload.get("trigger_id"), "view": view})
         except Refused:
-            self._beside(self._api.tell(payload.get("response_url"), _TRY_AGAIN))
+            self._beside.begin(self._api.tell(payload.get("response_url"), _TRY_AGAIN))
 
     async def _submitted(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
         view = _dict(payload, "view")
@@ -179,7 +178,7 @@ class Incoming:
             return
         if not isinstance(thread, str) or thread == event.get("ts"):
             if event.get("channel_type") == "im":
-                self._beside(self._say(event, str(event.get("ts")), _IN_THREAD))
+                self._beside.begin(self._say(event, str(event.get("ts")), _IN_THREAD))
             return
         if event.get("parent_user_id", who.home.user) != who.home.user:
             return
@@ -188,26 +187,26 @@ class Incoming:
             return
         question = await self._replies.look(place.workspace, CHANNEL, who.identity, place.question_id)
         if isinstance(question, Said):
-            self._beside(self._say(event, thread, question.text))
+            self._beside.begin(self._say(event, thread, question.text))
         elif not shows_action(question):
-            self._beside(self._say(event, thread, _TOO_LARGE))
+            self._beside.begin(self._say(event, thread, _TOO_LARGE))
         else:
             called = f"<@{who.home.user}>"
             if isinstance(question.form, Approval) and question.form.risk == "high":
                 # A word in a conversation is soon misunderstood.
-                self._beside(self._say(event, thread, _PRESS))
+                self._beside.begin(self._say(event, thread, _PRESS))
                 return
             if event.get("channel_type") != "im" and called not in text:
                 if _takes_anything(question.form) or not isinstance(
                     read_reply(question, typed(text)), NotAnAnswer
                 ):
-                    self._beside(self._say(event, thread, _CALL_ME))
+                    self._beside.begin(self._say(event, thread, _CALL_ME))
                 return
             answer = typed(text.replace(called, "", 1)).strip()
             came = await self._replies.take(replace(_reply(place, who, payload), text=answer))
-            self._beside(self._say(event, thread, came.text))
+            self._beside.begin(self._say(event, thread, came.text))
             if came.kind == "late" and came.question is not None:
-                self._beside(self._redraw({"channel": channel, "ts": thread}, came.question))
+                self._beside.begin(self._redraw({"channel": channel, "ts": thread}, came.question))
 
     async def _who(self, payload: Mapping[str, Any], evidence: str) -> Who:
         home = await self._api.home()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import ssl
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from handraise.channels.beside import Beside
 from handraise.channels.replies import Replies
 from handraise.channels.teams.cards import asking, bundled, settled, summary_of
 from handraise.channels.teams.connector import Connector, Credentials
@@ -41,7 +41,6 @@ LOGIN = "https://login.microsoftonline.com"
 ISSUER = "https://api.botframework.com"
 METADATA = "https://login.botframework.com/v1/.well-known/openidconfiguration"
 _TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
-_FINISHING = 5.0
 
 
 @asynccontextmanager
@@ -100,7 +99,7 @@ class Teams:
         self._incoming = incoming
         self._services = services
         self._tenant = tenant
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._beside = Beside(CHANNEL)
 
     def lane(self, to: Json) -> str | None:
         """The connector; None unless `to` is a conversation or a person behind one that we know."""
@@ -153,11 +152,7 @@ class Teams:
 
     async def finish(self) -> None:
         """See through what is under way, within reason."""
-        if self._under_way:
-            _, late = await asyncio.wait(self._under_way, timeout=_FINISHING)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self._beside.finish()
 
     async def _take(self, activity: Mapping[str, Any]) -> Response:
         match activity.get("type"), activity.get("name"):
@@ -185,9 +180,7 @@ class Teams:
             "text": visible(text),
             "replyToId": str(activity.get("id")),
         }
-        task = asyncio.create_task(self._say(where, said), name="handraise teams reply")
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._beside.begin(self._say(where, said))
 
     async def _say(self, where: Conversation, said: Element) -> None:
         try:

@@ -1,0 +1,42 @@
+"""What a channel does beside its answer to a request: seen through before the channel closes, within reason."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_FINISHING = 5.0
+
+
+class Beside:
+    """The tasks of one channel that are under way. One that fails is logged, but for errors that are expected."""
+
+    def __init__(self, channel: str, *, expected: tuple[type[Exception], ...] = ()) -> None:
+        self._channel = channel
+        self._expected = expected
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    def begin(self, what: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Do it beside everything else."""
+        task = asyncio.create_task(what, name=f"handraise {self._channel} reply")
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def finish(self) -> None:
+        """See through what is under way, within reason."""
+        if self._under_way:
+            _, late = await asyncio.wait(self._under_way, timeout=_FINISHING)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not isinstance(error, self._expected):
+            _log.warning("something about %s failed: %s", self._channel, type(error).__name__)
