@@ -10,7 +10,7 @@ COPY src src
 # Wheels only: a dependency that wants a compiler stops the build instead of bringing one along.
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir dist . \
     && pip --python /opt/handraise/bin/python install --no-cache-dir --only-binary :all: \
-        --constraint constraints.txt "$(echo dist/*.whl)[server,postgres,oidc,otel,fast,slack,email,push,telegram,discord,teams,apprise]"
+        --constraint constraints.txt "$(echo dist/*.whl)[server,postgres,oidc,otel,fast,slack,email,push,telegram,discord,teams,apprise,audit]"
 
 FROM python:${PYTHON}-slim
 ARG VERSION=unknown

@@ -1,149 +1,277 @@
-"""The bare engine doing the desk's work: the same statements and rows, without the desk.
+"""The bare engine doing the desk's work: the statements that the desk itself sends, without the desk.
 
-`single` makes one call a statement, each caller on a connection of its own; `coalesced` gathers what
-concurrent callers give into one statement on one connection, in twenty lines and without any rule.
+They are taken down while a desk asks and answers (`desk_pair`), so the bare engine writes the same rows by the same SQL,
+whatever the desk does next year. `single` makes one call a statement, each caller on a connection of its own;
+`coalesced` gathers what concurrent callers give into one statement, in thirty lines and without any rule; `pgbench`
+leaves Python out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+from unittest import mock
 
 import asyncpg
 
-from handraise import Choice, Responder, uuid7_ids
-from handraise.backends.postgres.connecting import SETTINGS as SETTINGS  # noqa: PLC0414 -- the others connect the same way
-from handraise.backends.rows import draft_values, move_values, posted_question
-from handraise.backends.statements import load_statements
-from handraise.model.lifecycle import answering
-from handraise.model.questions import Draft
+from benchmarks.running import Run, rate
+from handraise import Desk, Responder, open_desk, uuid7_ids
+from handraise.backends.postgres.connecting import SETTINGS as SETTINGS  # noqa: PLC0414 -- all connect the same way
 
-STATEMENTS = load_statements("handraise.backends.postgres")
+CHOICES = ["Blue-green", "Canary", "Rolling"]
+CLIENTS = (4, 8, 16, 32)
+"""With how many clients pgbench is tried; the best of them counts."""
 
-Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
-
-_FORM = Choice.of("Blue-green", "Canary", "Rolling")
+T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
 
 
-class Rows:
-    """Rows like the desk's, made in advance so that only the engine's work is measured."""
+@dataclass(frozen=True)
+class Sent:
+    """A statement that the desk sent about one question: its arrays have an element for each question of a batch."""
 
-    def __init__(self) -> None:
-        self._new_id = uuid7_ids()
-        draft = Draft(id="x", workspace="bench", asker="agent", prompt="Which strategy?", form=_FORM)
-        question = posted_question(draft, asked_at=None)  # type: ignore[arg-type]  # never read
-        self._ask = {**draft_values(draft), "now": None}
-        move = answering(question, Responder("ana"), "Canary")
-        self._answer = {**move_values(move), "now": None}
+    sql: str
+    values: Row
+    batched: tuple[bool, ...]
+    named: tuple[int, ...]
+    """The places of the question's id among the values."""
 
-    def pair(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The parameters of one ask and of its answer."""
-        question_id = self._new_id()
-        return {**self._ask, "id": question_id}, {**self._answer, "id": question_id}
+    @classmethod
+    def of(cls, sql: str, arguments: Sequence[Any], question_id: str) -> Sent:
+        """What was sent, given what the desk called the question."""
+        batched = tuple(isinstance(each, list) for each in arguments)
+        values = tuple(each[-1] if isinstance(each, list) else each for each in arguments)
+        named = tuple(place for place, value in enumerate(values) if value == question_id)
+        hidden = [value for value in values if isinstance(value, str) and question_id in value]
+        if not named or len(hidden) != len(named):
+            raise AssertionError(f"this statement cannot be made for another question: {sql}")
+        return cls(sql, values, batched, named)
+
+    def row(self, question_id: str) -> Row:
+        """The values for another question."""
+        values = list(self.values)
+        for place in self.named:
+            values[place] = question_id
+        return tuple(values)
+
+    def arguments(self, rows: Sequence[Row]) -> list[Any]:
+        """Rows as the arrays that the statement takes."""
+        columns = zip(*rows, strict=True)
+        return [
+            list(column) if many else column[0] for column, many in zip(columns, self.batched, strict=True)
+        ]
 
 
-async def single(address: str, callers: int, seconds: float) -> float:
-    """Pairs a second with one statement a call and a connection for each caller."""
-    connections = [await asyncpg.connect(address, server_settings=SETTINGS) for _ in range(callers)]
-    rows = Rows()
+class Statement(NamedTuple):
+    """Any statement that the desk sent, with its arguments."""
 
-    def on(connection: asyncpg.Connection[asyncpg.Record]) -> Call:
-        async def call(name: str, row: dict[str, Any]) -> None:
-            await connection.fetch(STATEMENTS[name].numbered, *parameters(name, [row]))
+    sql: str
+    arguments: tuple[Any, ...]
 
-        return call
 
+class Pair(NamedTuple):
+    """The two statements of an ask and its answer."""
+
+    ask: Sent
+    answer: Sent
+
+
+async def desk_pair(
+    address: str, *, workspace: str = "bench", by: str | Responder = "ana", **options: Any
+) -> Pair:
+    """What a desk sends to ask and to answer."""
+    async with open_desk(address, workspace=workspace) as desk:
+        with recorded() as sent:
+            question_id = await _last_of_a_batch(desk, options)
+            await desk.answer(question_id, "Canary", by=by)
+    return Pair(_sent(sent, "insert into", question_id), _sent(sent, "update", question_id))
+
+
+async def desk_ask(address: str, **options: Any) -> Sent:
+    """What a desk sends to ask."""
+    async with open_desk(address, workspace="bench") as desk:
+        with recorded() as sent:
+            question_id = await _last_of_a_batch(desk, options)
+    return _sent(sent, "insert into", question_id)
+
+
+async def _last_of_a_batch(desk: Desk, options: dict[str, Any]) -> str:
+    """The first goes out alone, the others in a batch, as 256 callers would get it."""
+    posted = [desk.post("Which strategy?", choices=CHOICES, **options) for _ in range(3)]
+    return (await asyncio.gather(*posted))[-1].id
+
+
+def _sent(statements: Sequence[Statement], verb: str, question_id: str) -> Sent:
+    *_, (sql, arguments) = (each for each in statements if f"{verb} handraise.questions" in each.sql)
+    return Sent.of(sql, arguments, question_id)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Statement]]:
+    """Every statement with rows that is sent meanwhile, with its arguments."""
+    sent: list[Statement] = []
+    fetch = asyncpg.Connection.fetch
+
+    async def recording(self: Any, query: str, *arguments: Any, **more: Any) -> Any:
+        sent.append(Statement(query, arguments))
+        return await fetch(self, query, *arguments, **more)
+
+    with mock.patch.object(asyncpg.Connection, "fetch", recording):
+        yield sent
+
+
+@asynccontextmanager
+async def connected(address: str, count: int) -> Any:
+    """Connections with the desk's settings."""
+    opened = [await asyncpg.connect(address, server_settings=SETTINGS) for _ in range(count)]
     try:
-        return await _pairs([on(connection) for connection in connections], rows, seconds)
+        yield opened
     finally:
-        for connection in connections:
+        for connection in opened:
             await connection.close()
 
 
-async def coalesced(address: str, callers: int, seconds: float) -> float:
-    """Pairs a second with concurrent calls gathered into one statement, on one connection."""
-    connection = await asyncpg.connect(address, server_settings=SETTINGS)
-    waiting: dict[str, list[tuple[dict[str, Any], asyncio.Future[None]]]] = {"insert": [], "settle": []}
+async def single(address: str, work: Sequence[Sent], callers: int, seconds: float) -> float:
+    """How often a second all statements of `work` are made for a new question, a connection for each caller."""
+    new_id = uuid7_ids()
+    async with connected(address, callers) as connections:
+
+        def on(connection: Any) -> Callable[[], Awaitable[None]]:
+            async def call() -> None:
+                question_id = new_id()
+                for sent in work:
+                    await connection.fetch(sent.sql, *sent.arguments([sent.row(question_id)]))
+
+            return call
+
+        return await rate([on(connection) for connection in connections], seconds)
+
+
+async def coalesced(
+    address: str,
+    work: Sequence[Sent],
+    callers: int,
+    seconds: float,
+    *,
+    connections: int = 1,
+    at_most: int = 500,
+) -> float:
+    """The same with concurrent calls gathered: whatever came while the last batch was committing goes out next."""
+    new_id = uuid7_ids()
+    waiting: dict[Sent, list[tuple[Row, asyncio.Future[None]]]] = {sent: [] for sent in work}
     stirred = asyncio.Event()
 
-    async def work() -> None:
+    async def keep_sending(connection: Any) -> None:
         while True:
             await stirred.wait()
             stirred.clear()
-            for name, gathered in waiting.items():
-                while gathered:
-                    batch, gathered[:] = gathered[:500], gathered[500:]
-                    rows = [row for row, _ in batch]
-                    await connection.fetch(STATEMENTS[name].numbered, *parameters(name, rows))
-                    for _, done in batch:
-                        done.set_result(None)
+            while any(waiting.values()):
+                for sent, gathered in waiting.items():
+                    batch = gathered[:at_most]
+                    del gathered[:at_most]
+                    if batch:
+                        await connection.fetch(sent.sql, *sent.arguments([row for row, _ in batch]))
+                        for _, done in batch:
+                            done.set_result(None)
 
-    async def call(name: str, row: dict[str, Any]) -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting[name].append((row, done))
-        stirred.set()
-        await done
+    async def call() -> None:
+        question_id = new_id()
+        for sent in work:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiting[sent].append((sent.row(question_id), done))
+            stirred.set()
+            await done
 
-    worker = asyncio.create_task(work())
-    try:
-        return await _pairs([call] * callers, Rows(), seconds)
-    finally:
-        worker.cancel()
-        await asyncio.gather(worker, return_exceptions=True)
-        await connection.close()
-
-
-async def _pairs(calls: list[Call], rows: Rows, seconds: float) -> float:
-    count = itertools.count()
-    until = time.perf_counter() + seconds
-
-    async def caller(call: Call) -> None:
-        while time.perf_counter() < until:
-            ask, answer = rows.pair()
-            await call("insert", ask)
-            await call("settle", answer)
-            next(count)
-
-    began = time.perf_counter()
-    await asyncio.gather(*map(caller, calls))
-    return next(count) / (time.perf_counter() - began)
+    # In a group, so that a statement that fails ends all of it: nobody else would tell the callers.
+    async with connected(address, connections) as opened, asyncio.TaskGroup() as group:
+        sending = [group.create_task(keep_sending(each)) for each in opened]
+        per_second = await rate([call] * callers, seconds)
+        for task in sending:
+            task.cancel()
+    return per_second
 
 
-def parameters(name: str, rows: list[dict[str, Any]]) -> list[object]:
-    """Rows as the arrays that a batched statement takes."""
-    columns: dict[str, Any] = {column: [row[column] for row in rows] for column in rows[0]}
-    return STATEMENTS[name].arguments(**{**columns, "now": None})
+def clients_for(run: Run) -> tuple[int, ...]:
+    """With how many clients pgbench can be tried here: with none where it is not installed."""
+    if shutil.which("pgbench"):
+        return CLIENTS
+    run.remark("pgbench is not installed: left out")
+    return ()
 
 
-def pgbench_script() -> str:
-    """The same pair for pgbench, with literals where asyncpg sends parameters."""
-    ask, answer = Rows().pair()
-    question_id = "(md5(:n::text || :client_id::text))"
-    return "\\set n random(1, 9000000000000000)\n" + "\n".join(
-        _with_literals(name, {**row, "id": question_id})
-        for name, row in (("insert", ask), ("settle", answer))
-    )
+async def pgbench(address: str, work: Sequence[Sent], clients: int, seconds: float) -> float:
+    """The same by pgbench, for whole seconds."""
+    script = f"\\set i :i + 1\n{';'.join(map(_for_pgbench, work))};\n"
+    settings = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items() if " " not in value)
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(script)
+        file.flush()
+        # Ids are as long as the desk's and grow with time like them, so that indexes grow at their end for all.
+        variables = ("-D", "i=0", "-D", f"began={time.time_ns() // 1_000_000:014}")
+        command = (
+            "pgbench",
+            "-n",
+            "-M",
+            "prepared",
+            "-f",
+            file.name,
+            "-c",
+            str(clients),
+            "-j",
+            "2",
+            *variables,
+        )
+        process = await asyncio.create_subprocess_exec(
+            *(*command, "-T", str(max(1, round(seconds))), address),
+            env={**os.environ, "PGOPTIONS": settings},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        printed, said = await process.communicate()
+    found = re.search(r"^tps = ([\d.]+)", printed.decode(), re.MULTILINE)
+    if found is None:
+        raise RuntimeError(f"pgbench failed: {said.decode()}")
+    return float(found[1])
 
 
-def _with_literals(name: str, row: dict[str, Any]) -> str:
-    sql = STATEMENTS[name].named
-    for parameter in sorted(row, key=len, reverse=True):
-        value = row[parameter]
-        if parameter == "now":
-            literal = "null"
-        elif parameter == "id":
-            literal = f"array[{value}]"
-        elif value is None:
-            literal = "array[null]"
-        elif isinstance(value, (bool, int, float)):
-            literal = f"array[{json.dumps(value)}]"
+def _for_pgbench(sent: Sent) -> str:
+    """A statement for one question, with literals where asyncpg sends values."""
+
+    def literal(number: re.Match[str]) -> str:
+        place = int(number[1]) - 1
+        if place in sent.named:
+            text = "(0 || :began::text || lpad(:i::text, 17, '0') || lpad(:client_id::text, 4, '0'))"
         else:
-            # A colon before a letter or a digit is a variable to pgbench, also inside a text.
-            quoted = str(value).replace("'", "''").replace('":', '": ')
-            literal = f"array['{quoted}']"
-        sql = sql.replace(f":{parameter}::", f"{literal}::")
-    return " ".join(sql.split())
+            text = _literal(sent.values[place])
+        return f"array[{text}]" if sent.batched[place] else text
+
+    return " ".join(re.sub(r"\$(\d+)", literal, sent.sql).split())
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, (bool, int, float)):
+        return str(value).lower()
+    # A colon before a letter or a digit is a variable to pgbench, also inside a text.
+    quoted = str(value).replace("\\", "\\\\").replace("'", "''").replace(":", "\\x3a")
+    return f"e'{quoted}'"
+
+
+def batches(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    """The items in parts of this size."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+async def ask(desk: Desk) -> str:
+    """Ask what every benchmark asks; its id."""
+    return (await desk.post("Which strategy?", choices=CHOICES)).id

@@ -1,32 +1,100 @@
-"""A PostgreSQL database of a benchmark's own, dropped at the end."""
+"""Rows to fill a database with, faster than by asking."""
 
 from __future__ import annotations
 
-import os
-import uuid
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-POSTGRES = os.environ.get("HANDRAISE_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
+from benchmarks.bare import SETTINGS, Sent, batches
+from chaos.database import fetch_value
+from handraise import uuid7_ids
+
+_AT_ONCE = 10_000
+_SEEDS, _TIMES = 10_000, 25
+
+_TABLES = """
+select
+    format('%s', c.oid::regclass) as name,
+    max(a.attname) filter (where a.attname in ('id', 'question_id')) as key,
+    string_agg(quote_ident(a.attname), ', ') filter (where a.attname not in ('id', 'question_id') and not a.atthasdef
+        and a.attidentity = '' and a.attgenerated = '') as others
+from pg_class as c
+join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+where c.relnamespace = 'handraise'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+    and c.relname in ('questions', 'inbox', 'events')
+group by c.oid
+"""
+_INDEXES = """
+select format('%s', i.indexrelid::regclass) as name, pg_get_indexdef(i.indexrelid) as definition
+from pg_index as i
+join pg_class as c on c.oid = i.indrelid
+where c.relnamespace = 'handraise'::regnamespace and c.relname in ('inbox', 'events') and not i.indisunique
+"""
+
+
+async def fill(address: str, ask: Sent, count: int, *, prefix: str = "") -> list[str]:
+    """So many more pending questions like one that the desk asked; their ids, which may begin otherwise."""
+    new_id = uuid7_ids()
+    ids = [prefix + new_id()[len(prefix) :] for _ in range(count)]
+    parts = batches(ids, _AT_ONCE)
+    settings = {**SETTINGS, "synchronous_commit": "off"}
+
+    async def work() -> None:
+        connection = await asyncpg.connect(address, server_settings=settings)
+        try:
+            while parts:
+                rows = [ask.row(each) for each in parts.pop(0)]
+                await connection.fetch(ask.sql, *ask.arguments(rows))
+        finally:
+            await connection.close()
+
+    await asyncio.gather(work(), work())
+    return ids
+
+
+async def multiply(address: str, ask: Sent, count: int) -> None:
+    """So many more pending questions, made by the database itself of a few: filling is no benchmark.
+
+    Every row of a question in any table is copied with another id; what has a default gets a new value.
+    """
+    seeds = await fill(address, ask, min(count, _SEEDS), prefix="0198")
+    async with _filling(address) as connection:
+        tables = await connection.fetch(_TABLES)
+        indexes = await connection.fetch(_INDEXES)
+        for index in indexes:
+            await connection.execute(f"drop index {index['name']}")
+    await asyncio.gather(*(_multiply_in(address, dict(table), count - len(seeds)) for table in tables))
+    async with _filling(address) as connection:
+        for index in indexes:
+            await connection.execute(index["definition"])
+
+
+async def _multiply_in(address: str, table: dict[str, str], count: int) -> None:
+    name, key, others = table["name"], table["key"], table["others"]
+    async with _filling(address) as connection:
+        for start in range(0, count // _SEEDS, _TIMES):
+            times = min(_TIMES, count // _SEEDS - start)
+            await connection.execute(
+                f"insert into {name} ({key}, {others}) "  # noqa: S608 -- names out of the catalogue
+                f"select '0199' || lpad((n + {start})::text, 9, '0') || substr({key}, 14), {others} "
+                f"from generate_series(1, {times}) as n, {name} as seed where {key} like '0198%' order by n, {key}"
+            )
 
 
 @asynccontextmanager
-async def own_database() -> AsyncIterator[str]:
-    """The address of a new, empty database."""
-    name = f"handraise_bench_{uuid.uuid4().hex[:12]}"
-    await _execute(f'create database "{name}"')
+async def _filling(address: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection that is in a hurry."""
+    memory = {"work_mem": "256MB", "maintenance_work_mem": "512MB", "synchronous_commit": "off"}
+    connection = await asyncpg.connect(address, server_settings=memory)
     try:
-        yield urlunsplit(urlsplit(POSTGRES)._replace(path=f"/{name}"))
-    finally:
-        await _execute(f'drop database "{name}" with (force)')
-
-
-async def _execute(sql: str) -> None:
-    connection = await asyncpg.connect(POSTGRES)
-    try:
-        await connection.execute(sql)
+        yield connection
     finally:
         await connection.close()
+
+
+async def vacuum(address: str) -> None:
+    """What autovacuum would have done after a while."""
+    await fetch_value(address, "vacuum (analyze)")

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
+from chaos.database import POSTGRES, create_database, drop_database
+from handraise.backends.shards import enlist
 from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
 
-POSTGRES = os.environ.get("HANDRAISE_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
+NATS = os.environ.get("HANDRAISE_TEST_NATS", "nats://127.0.0.1:4222")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Where tests run side by side, a file stays with one worker, and all browsers with one: they are heavy."""
+    from xdist.scheduler import (  # type: ignore[import-untyped]  # it has none  # noqa: PLC0415 -- only side by side
+        LoadFileScheduling,
+    )
+
+    class Files(LoadFileScheduling):  # type: ignore[misc]  # same
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "browsers" if "/test_browser" in file else file
+
+    return Files(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +42,26 @@ def postgres() -> Iterator[str]:
     """The address of a new database that is dropped at the end. A missing server is a failure."""
     with own_database() as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def shards() -> Iterator[str]:
+    """The address of a placement database that knows three shards, one of them itself."""
+    with own_shards(3) as address:
+        yield address
+
+
+@pytest.fixture
+def nats() -> str:
+    """The address of a bus on NATS, below a subject of its own. A missing server is a failure."""
+    place = urlsplit(NATS)
+    try:
+        socket.create_connection((place.hostname, place.port or 4222), timeout=5).close()
+    except OSError as error:
+        pytest.fail(
+            f"These tests need NATS at {NATS} ({error}). Start it, or set HANDRAISE_TEST_NATS.", pytrace=False
+        )
+    return f"{NATS}/handraise-test-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
@@ -63,23 +102,24 @@ def workspace() -> str:
 @contextmanager
 def own_database() -> Iterator[str]:
     """The address of a new database that is dropped at the end."""
-    name = f"handraise_test_{uuid.uuid4().hex[:12]}"
-    asyncio.run(_execute(f'create database "{name}"'))
     try:
-        yield urlunsplit(urlsplit(POSTGRES)._replace(path=f"/{name}"))
-    finally:
-        asyncio.run(_execute(f'drop database "{name}" with (force)'))
-
-
-async def _execute(sql: str) -> None:
-    try:
-        connection = await asyncpg.connect(POSTGRES)
+        address = asyncio.run(create_database())
     except (OSError, asyncpg.PostgresError) as error:
         pytest.fail(
             f"These tests need PostgreSQL at {POSTGRES} ({error}). Start it, or set HANDRAISE_TEST_POSTGRES.",
             pytrace=False,
         )
     try:
-        await connection.execute(sql)
+        yield address
     finally:
-        await connection.close()
+        asyncio.run(drop_database(address))
+
+
+@contextmanager
+def own_shards(number: int) -> Iterator[str]:
+    """The address of a new placement database that knows so many shards, dropped at the end."""
+    with ExitStack() as stack:
+        addresses = [stack.enter_context(own_database()) for _ in range(number)]
+        for each in addresses:
+            asyncio.run(enlist(addresses[0], each))
+        yield addresses[0].replace("postgresql:", "postgresql+shards:", 1)

@@ -72,8 +72,15 @@ def missing_places(row: Row) -> list[str]:
     return [
         place
         for place in row.places
-        if not ((ROOT / place).is_file() if "/" in place else pydoc.locate(f"handraise.{place}"))
+        if not ((ROOT / place).is_file() if "/" in place else is_in_package(place))
     ]
+
+
+def is_in_package(name: str) -> bool:
+    """Whether there is such a name, or such a field of a dataclass, which is nowhere else or may be None."""
+    owner, _, last = f"handraise.{name}".rpartition(".")
+    fields = getattr(pydoc.locate(owner), "__dataclass_fields__", ())
+    return last in fields or pydoc.locate(f"{owner}.{last}") is not None
 
 
 def test_every_test_that_a_row_names_exists() -> None:

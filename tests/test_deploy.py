@@ -14,7 +14,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -33,6 +32,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 import yaml
 
+from chaos.servers import free_port
 from handraise.opening import open_backend
 from handraise.server import ServerSettings
 from handraise.server.observing import Metrics
@@ -381,9 +381,7 @@ async def open_and_close(address: str, *, confined: bool | None = None) -> None:
 @contextmanager
 def served(folder: Path, **settings: str) -> Iterator[tuple[str, Any]]:
     """`handraise serve` with these settings, once it is ready; gives its address and what it said."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = folder / "said"
     environment = os.environ | settings | {"HANDRAISE_PORT": str(port), "HOME": str(folder)}
     with log.open("w") as said:

@@ -24,6 +24,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 import handraise
+from chaos.servers import free_port
 from handraise import (
     Desk,
     EventKind,
@@ -130,7 +131,13 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-RUNNABLE = [page for page in PAGES if any(block.language == "python" for block in blocks_of(page))]
+# Pages of integrations show whole programs that run where the frameworks are: tests/integrations.
+FOREIGN = [page for page in PAGES if page.parent == DOCS / "integrations"]
+RUNNABLE = [
+    page
+    for page in PAGES
+    if page not in FOREIGN and any(block.language == "python" for block in blocks_of(page))
+]
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -171,8 +178,22 @@ def run(block: Block, namespace: dict[str, Any], request: pytest.FixtureRequest)
 
 
 def test_every_reason_for_not_running_is_still_needed() -> None:
-    marked = {block.place for page in PAGES for block in blocks_of(page) if "no-run" in block.marks}
+    marked = {
+        block.place
+        for page in PAGES
+        if page not in FOREIGN
+        for block in blocks_of(page)
+        if "no-run" in block.marks
+    }
     assert marked == set(NOT_RUN)
+
+
+@pytest.mark.parametrize("page", FOREIGN, ids=name_of)
+def test_what_a_page_of_an_integration_shows_stands_in_a_program_that_its_tests_run(page: Path) -> None:
+    programs = [each.read_text(encoding="utf-8") for each in (ROOT / "examples").rglob("*.py")]
+    for block in blocks_of(page):
+        if block.language == "python":
+            assert any(block.text in program for program in programs), f"{name_of(page)}:{block.line}"
 
 
 def test_the_tutorial_can_be_walked_from_its_first_step_to_its_last(elsewhere: Path) -> None:
@@ -281,12 +302,6 @@ def install_commands(folder: Path) -> None:
         (folder / name).chmod(0o755)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
-
-
 @contextlib.contextmanager
 def started(command: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """A command that goes on while others are given."""
@@ -371,7 +386,7 @@ def test_the_api_page_lists_every_public_name_and_no_other() -> None:
     assert sorted(name for name in names if name in handraise.__all__) == sorted(handraise.__all__)
     options = {*inspect.signature(open_desk).parameters, *handraise.DeskOptions.__annotations__} - {"options"}
     options |= {*QuestionOptions.__annotations__, *Limits.__dataclass_fields__}
-    attributes = {name for name in dir(Question) if name[0] != "_"}
+    attributes = {name for name in (*dir(Question), *Question.__dataclass_fields__) if name[0] != "_"}
     assert set(names) - set(handraise.__all__) == options | attributes
     for name in listed:
         if "." in name:

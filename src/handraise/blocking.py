@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Unpack
 
 from handraise.desk.blocking import BlockingDesk, LoopThread
@@ -21,16 +22,23 @@ def open_desk(
     url: str | None = None,
     *,
     clock: Clock | None = None,
-    bus: Bus | None = None,
+    bus: Bus | str | None = None,
     connections: int = 4,
     credentials: str | Credentials | None = None,
+    keep_settled: timedelta | None = None,
     **options: Unpack[DeskOptions],
 ) -> Iterator[BlockingDesk]:
     """A desk for threads at an address; takes what `handraise.open_desk` takes."""
     loop = LoopThread()
     try:
         opened = open_async_desk(
-            url, clock=clock, bus=bus, connections=connections, credentials=credentials, **options
+            url,
+            clock=clock,
+            bus=bus,
+            connections=connections,
+            credentials=credentials,
+            keep_settled=keep_settled,
+            **options,
         )
         desk = loop.run(opened.__aenter__())
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -38,41 +39,54 @@ async def open_desk(
     url: str | None = None,
     *,
     clock: Clock | None = None,
-    bus: Bus | None = None,
+    bus: Bus | str | None = None,
     connections: int = 4,
     credentials: str | Credentials | None = None,
+    keep_settled: timedelta | None = None,
     **options: Unpack[DeskOptions],
 ) -> AsyncIterator[Desk]:
     """A desk at an address, for as long as this context lasts.
 
     The address is `url`, else `HANDRAISE_URL`, else one SQLite file in the user's data folder: `memory:`,
-    `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, or the `http(s)://…`
-    of a server. `connections` is the most that PostgreSQL gets from this desk, its listener included. A `bus`
-    of one's own replaces the one that fits. `credentials` are for a server: the key of an agent or the
-    session of a person, else `HANDRAISE_KEY`.
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `postgresql+shards://…`
+    for the database that knows where workspaces live, or the `http(s)://…` of a server. `connections` is the
+    most that PostgreSQL, or each shard, gets from this desk, its listener included. A `bus`
+    of one's own, or the one at an address such as `nats://host:4222`, replaces the one that fits; for a store,
+    `HANDRAISE_BUS` is such an address too. `credentials` are for a server: the key of an agent or the session of
+    a person, else `HANDRAISE_KEY`. `keep_settled` is how long settled questions of all workspaces of the store
+    are kept, else for ever; a server has a setting for that.
     """
     address = url or os.environ.get("HANDRAISE_URL") or default_address()
     if address.startswith(("http://", "https://")):
         if clock is not None:
             raise ValueError("A desk at a server has no clock of its own: the server's store has.")
+        if keep_settled is not None:
+            raise ValueError(
+                "A desk at a server keeps nothing: set HANDRAISE_KEEP_SETTLED_DAYS at the server."
+            )
         from handraise.client import open_remote  # noqa: PLC0415 -- httpx2 is an extra
 
         known = credentials or os.environ.get("HANDRAISE_KEY")
         options.setdefault("new_id", uuid7_ids())
-        async with open_remote(address, credentials=known, bus=bus, **options) as remote:
-            yield remote
+        async with AsyncExitStack() as opened:
+            heard = await opened.enter_async_context(open_bus(bus)) if isinstance(bus, str) else bus
+            yield await opened.enter_async_context(
+                open_remote(address, credentials=known, bus=heard, **options)
+            )
         return
     async with (
-        open_backend(address, clock=clock, connections=connections) as backend,
-        open_desk_on(backend.store, bus or backend.bus, **options) as desk,
+        open_backend(address, clock=clock, bus=bus, connections=connections) as backend,
+        open_desk_on(backend.store, backend.bus, keep_settled=keep_settled, **options) as desk,
     ):
         yield desk
 
 
 @asynccontextmanager
-async def open_desk_on(store: Store, bus: Bus, **options: Unpack[DeskOptions]) -> AsyncIterator[LocalDesk]:
+async def open_desk_on(
+    store: Store, bus: Bus, *, keep_settled: timedelta | None = None, **options: Unpack[DeskOptions]
+) -> AsyncIterator[LocalDesk]:
     """A desk on a store and a bus of one's own, which stay open when it closes."""
-    engine = Engine(store, bus, poll_interval=options.get("poll_interval", 1.0))
+    engine = Engine(store, bus, poll_interval=options.get("poll_interval", 1.0), keep=keep_settled)
     try:
         yield LocalDesk(
             engine,
@@ -97,20 +111,48 @@ def default_address() -> str:
     return f"sqlite:///{folder / 'handraise' / 'handraise.db'}"
 
 
-def open_backend(
+@asynccontextmanager
+async def open_backend(
     address: str,
     *,
     clock: Clock | None = None,
+    bus: Bus | str | None = None,
     connections: int = 4,
     listen: str | None = None,
     confined: bool | None = None,
-) -> AbstractAsyncContextManager[Backend]:
+) -> AsyncIterator[Backend]:
     """The store, bus and directory at an address that is not a server's.
 
-    For PostgreSQL, `listen`, else `HANDRAISE_LISTEN_URL`, is its address without the pooler in between, and
-    `confined` says whether the database itself must keep workspaces apart; None leaves that to the role one
-    logs in as.
+    `bus` is another bus than the one that fits, or its address, which `HANDRAISE_BUS` is too where others can share
+    the store. For PostgreSQL, `listen`, else `HANDRAISE_LISTEN_URL`, is its address without the pooler in between,
+    and `confined` says whether the database itself must keep workspaces apart; None leaves that to the role one logs
+    in as.
     """
+    if bus is None and address != "memory:":
+        bus = os.environ.get("HANDRAISE_BUS") or None
+    if bus is not None:
+        connections += (
+            1  # nobody listens at PostgreSQL then, so the connection for that is not taken from these
+        )
+    async with AsyncExitStack() as opened:
+        backend = await opened.enter_async_context(
+            _backend_at(address, clock=clock, connections=connections, listen=listen, confined=confined)
+        )
+        if isinstance(bus, str):
+            bus = await opened.enter_async_context(open_bus(bus))
+        yield backend if bus is None else backend._replace(bus=bus)
+
+
+def open_bus(address: str) -> AbstractAsyncContextManager[Bus]:
+    """The bus at an address."""
+    from handraise.backends.nats import open_nats  # noqa: PLC0415 -- nats-py is an extra
+
+    return open_nats(address)
+
+
+def _backend_at(
+    address: str, *, clock: Clock | None, connections: int, listen: str | None, confined: bool | None
+) -> AbstractAsyncContextManager[Backend]:
     # Import only what the address needs: drivers are extras.
     scheme, _, rest = address.partition(":")
     if scheme == "memory" and not rest:
@@ -126,4 +168,12 @@ def open_backend(
 
         listen = listen or os.environ.get("HANDRAISE_LISTEN_URL")
         return open_postgres(address, clock=clock, connections=connections, listen=listen, confined=confined)
+    if scheme == "postgresql+shards":
+        from handraise.backends.shards import open_shards  # noqa: PLC0415 -- asyncpg is an extra
+
+        if listen is not None:
+            raise ValueError(
+                "Each shard is listened to at its own address: HANDRAISE_LISTEN_URL is for one database."
+            )
+        return open_shards(address, clock=clock, connections=connections, confined=confined)
     raise UnknownAddress(address)

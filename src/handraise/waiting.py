@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from itertools import islice
 from typing import TypeAlias
 
@@ -29,9 +29,14 @@ from handraise.ports import Heard
 Read: TypeAlias = Callable[[Collection[Ref]], Awaitable[dict[Ref, Outcome | None]]]
 """Reads outcomes as `Store.outcomes` does: what is pending is left out, None is not there at all."""
 
+Wait: TypeAlias = "asyncio.Future[Outcome | None]"
+"""Gets the outcome; None where its time was over before."""
+
 _log = logging.getLogger(__name__)
 
-_AT_ONCE = 10_000
+_AT_ONCE = 1_000
+"""How many waits are read together: a thousand take a few milliseconds, for which nothing else is done here."""
+_POLLED_AT_ONCE = 500
 _LAST_LOOK = 5.0
 _SPARE = 4  # a poll that takes a second comes again after four
 
@@ -51,9 +56,10 @@ class WaitingRoom:
         self._read = read
         self._listen = listen
         self._tend = tend
-        self._poll_interval = poll_interval
-        self._waits: dict[Ref, set[asyncio.Future[Outcome]]] = {}
+        # Nearly always one waits for a question, and a set of one would be a sixth of what a wait costs.
+        self._waits: dict[Ref, Wait | set[Wait]] = {}
         self._unread: set[Ref] = set()
+        self._poll = _Poll(poll_interval)
         self._stirred = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
         self._closed = False
@@ -65,43 +71,50 @@ class WaitingRoom:
 
     def __len__(self) -> int:
         """How many waits there are."""
-        return sum(map(len, self._waits.values()))
+        return sum(len(waits) if isinstance(waits, set) else 1 for waits in self._waits.values())
+
+    async def outcome_of(self, ref: Ref, *, timeout: float | None) -> Outcome:
+        """The outcome as soon as there is one. A timeout raises `StillPending`."""
+        wait = self._enter(ref)
+        try:
+            if timeout is None:
+                outcome = await wait
+            else:
+                over = asyncio.get_running_loop().call_later(timeout, _give_up, wait)
+                try:
+                    outcome = await wait
+                finally:
+                    over.cancel()
+        finally:
+            self._leave(ref, wait)
+        return (await self._settled_after_all([ref]))[1] if outcome is None else outcome
 
     async def first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[Ref, Outcome]:
         """Whichever of these is settled first. A timeout raises `StillPending`."""
-        waits = {self.enter(ref): ref for ref in refs}
+        waits = {self._enter(ref): ref for ref in refs}
         try:
             done, _ = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if not done:
-                return await self._settled_after_all(refs)
-            first = next(wait for wait in waits if wait in done)
-            return waits[first], first.result()
+            if done:
+                first = next(wait for wait in waits if wait in done)
+                if (outcome := first.result()) is not None:
+                    return waits[first], outcome
         finally:
-            for wait in waits:
-                if not wait.cancel() and not wait.cancelled():
-                    wait.exception()  # seen: only the first one counts
-
-    def enter(self, ref: Ref) -> asyncio.Future[Outcome]:
-        """A future that gets the question's outcome, or `QuestionNotFound`. Cancel it to leave."""
-        if self._closed:
-            raise DeskClosed
-        wait: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waits.setdefault(ref, set()).add(wait)
-        wait.add_done_callback(lambda done: self._leave(ref, done))
-        self.stir([ref])
-        if self._reader is None:
-            self._reader = asyncio.create_task(self._read_for_all(), name="handraise waits")
-        return wait
+            for wait, ref in waits.items():
+                self._leave(ref, wait)
+        return await self._settled_after_all(refs)
 
     def stir(self, refs: Collection[Ref] | None) -> None:
         """Read these again soon, where anybody waits for them; None is everything."""
-        self._unread.update(self._waits if refs is None else (ref for ref in refs if ref in self._waits))
-        if self._unread:
+        if refs is None:
+            self._poll.hurry()
+            self._stirred.set()
+        elif heard := self._waits.keys() & set(refs):
+            self._unread |= heard
             self._stirred.set()
 
     def tell(self, ref: Ref, outcome: Outcome) -> None:
         """Give a recorded outcome to whoever waits for it here, without reading it again."""
-        for wait in list(self._waits.get(ref, ())):
+        for wait in self._waiting_for(ref):
             if not wait.done():
                 wait.set_result(outcome)
 
@@ -113,6 +126,35 @@ class WaitingRoom:
             await asyncio.gather(self._reader, return_exceptions=True)
         for ref in list(self._waits):
             self._refuse(ref, DeskClosed())
+
+    def _enter(self, ref: Ref) -> Wait:
+        """A future that gets the question's outcome, or `QuestionNotFound`; whoever has it must leave with it."""
+        if self._closed:
+            raise DeskClosed
+        wait: Wait = asyncio.get_running_loop().create_future()
+        others = self._waits.setdefault(ref, wait)
+        if isinstance(others, set):
+            others.add(wait)
+        elif others is not wait:
+            self._waits[ref] = {others, wait}
+        self._unread.add(ref)
+        self._stirred.set()
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read_for_all(), name="handraise waits")
+        return wait
+
+    def _leave(self, ref: Ref, wait: Wait) -> None:
+        waits = self._waits[ref]
+        if isinstance(waits, set):
+            waits.discard(wait)
+        if waits is wait or not waits:
+            del self._waits[ref]
+        if not wait.cancel() and not wait.cancelled():
+            wait.exception()  # seen: whoever was cancelled meanwhile has no use for it
+
+    def _waiting_for(self, ref: Ref) -> Collection[Wait]:
+        waits = self._waits.get(ref, ())
+        return (waits,) if isinstance(waits, asyncio.Future) else waits
 
     async def _settled_after_all(self, refs: Sequence[Ref]) -> tuple[Ref, Outcome]:
         """The time is over: look once more, for it may have been too short to look at all."""
@@ -137,19 +179,14 @@ class WaitingRoom:
                 raise
             except Exception as error:  # noqa: BLE001 -- hearing is only for speed, whatever a bus does
                 _log.warning("nothing can be heard; waits find out by polling", exc_info=error)
-            next_poll = time.monotonic() + self._poll_interval
             while True:
                 try:
-                    await self._read_unread()
-                    await self._something_stirs(within=next_poll - time.monotonic())
-                    began = time.monotonic()
-                    if self._waits and began >= next_poll:
-                        if self._tend is not None:
+                    await self._something_stirs()
+                    await self._read_some()
+                    if self._waits and self._poll.due:
+                        if self._tend is not None and self._poll.regular:
                             await self._tend()
-                        self.stir(None)
-                        await self._read_unread()
-                        took = time.monotonic() - began
-                        next_poll = began + max(self._poll_interval, _SPARE * took)
+                        self._poll.begin(self._waits)
                 except DeskClosed:
                     raise
                 except StoreUnavailable as error:
@@ -160,33 +197,96 @@ class WaitingRoom:
                     await self._try_again_later()
 
     async def _try_again_later(self) -> None:
-        await asyncio.sleep(self._poll_interval)
-        self.stir(None)
+        await asyncio.sleep(self._poll.interval)
+        self._poll.begin_anew()
 
-    async def _something_stirs(self, *, within: float) -> None:
-        """Until something does or the time is over; while nobody waits, there is no time to keep."""
+    async def _something_stirs(self) -> None:
+        """Until something does or it is time to poll; while nobody waits, there is no time to keep."""
+        self._stirred.clear()
+        if self._unread or self._poll.under_way:
+            return
         with suppress(TimeoutError):
-            async with asyncio.timeout(within if self._waits else None):
+            async with asyncio.timeout(self._poll.in_seconds if self._waits else None):
                 await self._stirred.wait()
 
-    async def _read_unread(self) -> None:
-        self._stirred.clear()
-        while self._unread:
-            refs = list(islice(self._unread, _AT_ONCE))
-            self._unread.difference_update(refs)
-            for ref, outcome in (await self._read(refs)).items():
+    async def _read_some(self) -> None:
+        """Read some of what stirred and, behind it, the next part of a poll: nobody waits for the end of one."""
+        refs = set(islice(self._unread, _AT_ONCE))
+        if len(refs) == len(self._unread):
+            self._unread = set()  # a set that is emptied keeps the room for all that was ever in it
+        else:
+            self._unread -= refs
+        with self._poll.next_part() as polled:
+            refs.update(polled)
+            refs = self._waits.keys() & refs
+            for ref, outcome in (await self._read(refs)).items() if refs else ():
                 if outcome is None:
                     self._refuse(ref, QuestionNotFound(ref.id, ref.workspace))
                 else:
                     self.tell(ref, outcome)
 
     def _refuse(self, ref: Ref, error: HandraiseError) -> None:
-        for wait in list(self._waits.get(ref, ())):
+        for wait in self._waiting_for(ref):
             if not wait.done():
                 wait.set_exception(error)
 
-    def _leave(self, ref: Ref, wait: asyncio.Future[Outcome]) -> None:
-        waits = self._waits[ref]
-        waits.discard(wait)
-        if not waits:
-            del self._waits[ref]
+
+class _Poll:
+    """When everything is read, in parts; one that takes long comes the less often."""
+
+    def __init__(self, interval: float) -> None:
+        self.interval = interval
+        self._left: list[Ref] = []
+        self._began = time.monotonic()
+        self._soonest = 0.0
+        self._regular = self._next = self._began + interval
+        self._hurried = False
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something is left of one."""
+        return bool(self._left)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for one."""
+        return not self._left and self.in_seconds <= 0
+
+    @property
+    def regular(self) -> bool:
+        """Whether that would be so if nobody had ever hurried."""
+        return time.monotonic() >= self._regular
+
+    @property
+    def in_seconds(self) -> float:
+        """How long until the next."""
+        return (self._soonest if self._hurried else self._next) - time.monotonic()
+
+    def hurry(self) -> None:
+        """Poll as soon as there was a rest from the last one: a stranger may say so, and say it all the time."""
+        self._hurried = True
+
+    def begin_anew(self) -> None:
+        """Read everything, from the beginning and at once."""
+        self._left, self._next = [], 0.0
+
+    def begin(self, waits: Collection[Ref]) -> None:
+        """All of these are to be read."""
+        self._left, self._hurried, self._began = list(waits), False, time.monotonic()
+        if self._began >= self._regular:
+            self._regular = self._began + self.interval
+
+    @contextmanager
+    def next_part(self) -> Iterator[Sequence[Ref]]:
+        """What is to be read next, while inside; nothing where no poll is under way."""
+        part = self._left[-_POLLED_AT_ONCE:]
+        del self._left[-_POLLED_AT_ONCE:]
+        yield part
+        if part and not self._left:
+            self._soonest = self._began + _SPARE * (time.monotonic() - self._began)
+            self._next = max(self._soonest, self._regular)
+
+
+def _give_up(wait: Wait) -> None:
+    if not wait.done():
+        wait.set_result(None)

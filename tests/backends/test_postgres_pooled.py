@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
-from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
 
+from chaos.database import fetch_value
+from chaos.faults.pooling import pooler_to
 from handraise import (
     Answered,
     Declined,
@@ -34,49 +29,13 @@ from handraise.testing import ManualClock, promise
 
 SOON = 10.0
 
-CONFIGURATION = """
-[databases]
-* = host={host} port={port}
-
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {own_port}
-unix_socket_dir =
-auth_type = trust
-auth_file = {users}
-pool_mode = transaction
-default_pool_size = {sessions}
-max_client_conn = 100
-"""
-
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["1 session", "3 sessions"])
 def pooler(request: pytest.FixtureRequest, postgres: str) -> Iterator[str]:
     """The address of the database through a PgBouncer of our own, which has few sessions to give."""
-    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if program is None:
-        pytest.fail("These tests need PgBouncer. Run: apt-get install pgbouncer", pytrace=False)
-    parts, port = urlsplit(postgres), free_port()
-    user = asyncio.run(current_user(postgres))
-    with tempfile.TemporaryDirectory(prefix="handraise-pgbouncer-") as folder:
-        users, configuration = Path(folder, "users.txt"), Path(folder, "pgbouncer.ini")
-        users.write_text(f'"{user}" ""\n')
-        configuration.write_text(
-            CONFIGURATION.format(
-                host=parts.hostname, port=parts.port, own_port=port, users=users, sessions=request.param
-            )
-        )
-        # As root it would not run, and whom it runs as then must be able to read its files.
-        Path(folder).chmod(0o755)
-        other_user = ["-u", "nobody"] if os.geteuid() == 0 else []
-        with subprocess.Popen(
-            [program, "-q", *other_user, str(configuration)], stderr=subprocess.PIPE, text=True
-        ) as running:
-            try:
-                asyncio.run(reachable(port, running))
-                yield urlunsplit(parts._replace(netloc=f"{user}@127.0.0.1:{port}"))
-            finally:
-                running.terminate()
+    user = asyncio.run(fetch_value(postgres, "select current_user"))
+    with pooler_to(postgres, user, sessions=request.param) as pooler:
+        yield pooler.address
 
 
 @pytest.fixture(params=[True, None], ids=["confined", "plain"])
@@ -188,38 +147,10 @@ async def test_workspaces_that_share_a_session_never_see_each_other(
         one, two = desk.at(f"{workspace} 1"), desk.at(f"{workspace} 2")
         await asyncio.gather(*(work(*pair) for pair in [(one, two), (two, one)] * 3))
         done.set()
-    assert seen == {(await current_user(postgres), "")}
+    assert seen == {(await fetch_value(postgres, "select current_user"), "")}
 
 
 async def test_a_pooler_without_a_direct_address_is_refused(pooler: str) -> None:
     with pytest.raises(StoreUnavailable, match=r"plan_cache_mode.*HANDRAISE_LISTEN_URL"):
         async with open_postgres(pooler):
             pass
-
-
-async def current_user(address: str) -> str:
-    connection = await asyncpg.connect(address)
-    try:
-        return str(await connection.fetchval("select current_user"))
-    finally:
-        await connection.close()
-
-
-async def reachable(port: int, running: subprocess.Popen[str]) -> None:
-    async with asyncio.timeout(SOON):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                assert running.poll() is None, f"PgBouncer ended: {running.communicate()[1]}"
-                await asyncio.sleep(0.02)
-            else:
-                writer.close()
-                await writer.wait_closed()
-                return
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

@@ -26,6 +26,8 @@ from urllib.parse import quote
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
+from chaos.servers import free_port
+
 WITHIN = 30.0
 USER, PASSWORD = "reply", "a secret / with ? signs"
 _ONCE = ("from", "to", "subject", "date", "message-id")
@@ -320,9 +322,3 @@ def reply_to(
 def address_of(header: object) -> str:
     """The address in a header."""
     return email.utils.parseaddr(str(header))[1]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -93,9 +93,9 @@ class Team:
         assert (outcome.by, outcome.channel) == ("ann", "slack")
         return outcome.value
 
-    async def told(self, user: str) -> str:
-        """What one person was told last, once they were told something."""
-        await self.peer.until(lambda: any(who == user for who, _ in self.peer.told))
+    async def told(self, user: str, part: str = "") -> str:
+        """What one person was told last, once they were told something, or something with this in it."""
+        await self.peer.until(lambda: any(who == user and part in text for who, text in self.peer.told))
         return [text for who, text in self.peer.told if who == user][-1]
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:

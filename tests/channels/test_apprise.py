@@ -206,10 +206,10 @@ async def test_a_service_that_does_not_exist_is_said_at_the_start() -> None:
 )
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # rsyslog:// leaves a socket behind
 async def test_this_machine_is_not_reached_however_it_is_written(confined: Apprise, url: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
-        datagrams.bind(("127.0.0.1", 0))
-        datagrams.setblocking(False)
-        async with receiving(port=datagrams.getsockname()[1]) as receiver:
+    async with receiving() as receiver:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            datagrams.bind(("127.0.0.1", receiver.port))
+            datagrams.setblocking(False)
             with pytest.raises(NotSent):
                 await confined.send(message(url.format(port=receiver.port)))
             assert (receiver.connections, receiver.got) == (0, [])

@@ -328,6 +328,8 @@ def test_what_is_no_server_is_refused_without_repeating_it(text: str) -> None:
         ("ann@bücher.example", "ann@xn--bcher-kva.example"),
         ("ann@localhost", "ann@localhost"),
         ("änn@example.org", None),
+        ("=?utf-8?q?=0D=0ABcc:x?=@example.org", None),
+        ("=?utf-8?q?ann?=@example.org", None),
         ("ann@example.org\r\nBcc: x@y", None),
         ("ann@example.org>", None),
         ("<ann@example.org>", None),

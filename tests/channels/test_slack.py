@@ -357,7 +357,7 @@ async def test_people_may_talk_in_the_thread_of_a_room(team: Team) -> None:
     assert (await team.desk.get(question.id)).outcome is None
     await team.peer.say(ANN, ROOM, "<@U0BOT> Because of the tests", thread=message.ts)
     assert await team.value(question) == "Because of the tests"
-    assert "recorded" in await team.told(ANN)
+    assert "recorded" in await team.told(ANN, "recorded")
 
 
 async def test_a_yes_among_people_in_a_room_approves_nothing(team: Team) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
@@ -206,6 +207,18 @@ def test_doctor_says_what_the_store_promises_and_changes_nothing(file: str, tmp_
     assert re.search(r"Workspaces +kept apart by Handraise alone", after.stdout)
     assert re.search(r"Clock +this machine's own", after.stdout)
     assert re.search(r"Listener +hears a wake-up after \d+ ms", after.stdout)
+
+
+def test_doctor_says_whether_wake_ups_come_over_nats(file: str, nats: str) -> None:
+    handraise("migrate", url=file)
+    assert re.search(
+        r"Listener +hears a wake-up after \d+ ms", handraise("doctor", url=file, bus=nats).stdout
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nowhere = f"nats://127.0.0.1:{taken.getsockname()[1]}"
+    looked = handraise("doctor", url=file, bus=nowhere)
+    assert "hears NOTHING" in looked.stdout
+    assert "Is NATS running at HANDRAISE_BUS?" in " ".join(looked.stdout.split())
 
 
 def test_doctor_says_whether_postgresql_keeps_workspaces_apart(postgres: str) -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
-from handraise import DeskClosed
-from handraise.desk.coalescing import Coalesced
+from handraise import DeskClosed, StoreUnavailable
+from handraise.desk import coalescing
+from handraise.desk.coalescing import Coalesced, Gathered, Lanes
 
 SOON = 10.0
 """No wait here may take longer than this; one that passes takes microseconds."""
@@ -71,6 +72,20 @@ async def test_no_batch_is_larger_than_allowed_and_the_order_is_kept() -> None:
     work.go.set()
     await asyncio.gather(first, *others)
     assert work.batches == [[0], [1, 2], [3, 4], [5]]
+
+
+@pytest.mark.parametrize(("slow", "second"), [(0.0, [1, 2, 3, 4]), (2 * SOON, [1, 2])])
+async def test_a_slow_store_gets_more_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, slow: float, second: list[int]
+) -> None:
+    monkeypatch.setattr(coalescing, "_SLOW", slow)
+    work = Doubling(held=True)
+    calls = Coalesced(work, 2, when_slow=4)
+    first = await held_up(work, calls)
+    others = [calls.soon(n) for n in (1, 2, 3, 4, 5)]
+    work.go.set()
+    await asyncio.wait_for(asyncio.gather(first, *others), SOON)
+    assert work.batches[:2] == [[0], second]
 
 
 async def test_an_error_reaches_everybody_in_its_batch_and_nobody_else() -> None:
@@ -189,3 +204,119 @@ async def test_work_that_is_cancelled_from_within_hangs_nobody() -> None:
     done, _ = await asyncio.wait(waiting, timeout=SOON)
     assert len(done) == 3
     assert await asyncio.wait_for(calls(4), SOON) == 4
+
+
+async def test_what_a_store_refuses_does_not_fail_its_neighbours() -> None:
+    tries: list[list[int]] = []
+
+    async def choosy(items: Sequence[int]) -> Sequence[int]:
+        tries.append(list(items))
+        if 666 in items:
+            refusal = StoreUnavailable("666 cannot be kept")
+            refusal.refused = True
+            raise refusal
+        return items
+
+    calls = Coalesced(choosy, 500)
+    results = await asyncio.gather(calls(1), calls(666), calls(2), return_exceptions=True)
+    assert [str(result) for result in results] == ["1", "666 cannot be kept", "2"]
+    assert tries == [[1, 666, 2], [1], [666], [2]]
+
+
+async def test_work_that_is_cancelled_while_it_is_made_again_hangs_nobody() -> None:
+    async def gives_up_alone(items: Sequence[int]) -> Sequence[int]:
+        if len(items) == 1:
+            raise asyncio.CancelledError
+        refusal = StoreUnavailable("one of them cannot be kept")
+        refusal.refused = True
+        raise refusal
+
+    calls = Coalesced(gives_up_alone, 500)
+    done, _ = await asyncio.wait([calls.soon(n) for n in (1, 2, 3)], timeout=SOON)
+    assert len(done) == 3
+    assert all(call.cancelled() for call in done)
+
+
+async def test_what_may_have_been_kept_is_not_sent_twice() -> None:
+    tries: list[list[int]] = []
+
+    async def lost(items: Sequence[int]) -> Sequence[int]:
+        tries.append(list(items))
+        raise StoreUnavailable("the connection was lost")
+
+    calls = Coalesced(lost, 500)
+    results = await asyncio.gather(calls(1), calls(2), return_exceptions=True)
+    assert [str(result) for result in results] == ["the connection was lost"] * 2
+    assert tries == [[1, 2]]
+
+
+class Noting:
+    """Keeps what is sent; holds the first until `go` is set."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[int]] = []
+        self.busy = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def __call__(self, items: Collection[int]) -> None:
+        self.sent.append(list(items))
+        self.busy.set()
+        await asyncio.wait_for(self.go.wait(), SOON)
+        if 666 in items:
+            raise ValueError("666")
+
+
+async def test_hints_gather_while_others_are_under_way_each_once() -> None:
+    work = Noting()
+    hints = Gathered(work)
+    hints.add(0)
+    await asyncio.wait_for(work.busy.wait(), SOON)
+    for each in (3, 1, 3, 2, 1):
+        hints.add(each)
+    work.go.set()
+    await asyncio.wait_for(hints.close(), SOON)
+    assert work.sent == [[0], [3, 1, 2]]
+
+
+async def test_hints_that_cannot_be_sent_do_not_keep_later_ones_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    work = Noting()
+    hints = Gathered(work)
+    hints.add(666)
+    await asyncio.wait_for(work.busy.wait(), SOON)
+    hints.add(1)
+    work.go.set()
+    await asyncio.wait_for(hints.close(), SOON)
+    assert work.sent == [[666], [1]]
+    assert "could not be sent" in caplog.text
+
+
+async def test_a_hint_after_the_end_is_left_out() -> None:
+    work = Noting()
+    hints = Gathered(work)
+    await hints.close()
+    hints.add(1)
+    await hints.close()
+    assert work.sent == []
+
+
+async def test_a_lane_that_takes_long_holds_up_no_other() -> None:
+    gate = asyncio.Event()
+
+    async def many(items: Sequence[str]) -> Sequence[str]:
+        if items[0].startswith("slow"):
+            await gate.wait()
+        return [item.upper() for item in items]
+
+    lanes = Lanes(many, 10, lambda item: item[:4])
+    slow = [lanes.soon("slow 1"), lanes.soon("slow 2")]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        assert await lanes("fast 1") == "FAST 1"
+    assert not any(each.done() for each in slow)
+    gate.set()
+    assert await asyncio.gather(*slow) == ["SLOW 1", "SLOW 2"]
+    await lanes.close()
+    with pytest.raises(DeskClosed):
+        lanes.soon("fast 2")

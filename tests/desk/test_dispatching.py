@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Approval, EventKind, Timeline
+from handraise import Approval, Escalation, EventKind, Timeline
 from handraise.desk.dispatching import PER_LANE, Dispatcher, dispatching
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
@@ -25,7 +25,7 @@ from handraise.ports.channel import Message, NotSent
 from handraise.testing import ManualClock
 
 WITHIN = 10.0
-HOUR = timedelta(hours=1)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 @dataclass
@@ -389,6 +389,47 @@ async def test_a_burst_does_not_go_beyond_the_budget(
         await desk.post("Go?", recipients=["ann"])
     await dispatch(dispatcher)
     assert len(mail.sent) == 2
+
+
+@pytest.mark.parametrize("claims", ["nothing", "high risk", "escalations"])
+async def test_an_agent_that_floods_has_its_number_and_the_others_reach_people(
+    ports: Backend, desk: LocalDesk, dispatcher: Dispatcher, mail: Post, clock: ManualClock, claims: str
+) -> None:
+    """Whatever it says of what it asks: what is risky and what escalates is for the agent to say."""
+    for person in ("ann", "bob"):
+        await address(ports, person)
+    await ports.outbox.put_policy("w", {"agents": {"flooder": 5}})
+    flooder, others = desk.at(asker="flooder"), [desk.at(asker=f"calm {n}") for n in range(3)]
+    claimed: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "high risk": {"form": Approval.of("drop", risk="high")},
+        "escalations": {"timeline": Timeline(escalate=(Escalation(after=MINUTE, to=("bob",)),))},
+    }
+    for _ in range(100):
+        await flooder.post("Now!", recipients=["ann"], **claimed[claims])
+    clock.advance(2 * MINUTE)
+    await desk.sweep()
+    asked = [await each.post("When you like?", recipients=["ann"]) for each in others]
+    while await dispatcher_worked(dispatcher, mail):
+        pass
+    told = [notice.question for each in mail.sent for notice in each.notices]
+    # The last of them may have several recipients.
+    assert len([each for each in told if each.asker == "flooder"]) in (5, 6)
+    assert {each.id for each in told if each.asker != "flooder"} == {each.id for each in asked}
+    clock.advance(HOUR)
+    before = len(mail.sent)
+    while await dispatcher_worked(dispatcher, mail):
+        pass
+    held = mail.sent[before:]
+    assert sum(len(each.notices) for each in held) >= 94
+    assert len(held) <= 10, "what had to wait goes out together"
+
+
+async def dispatcher_worked(dispatcher: Dispatcher, mail: Post) -> bool:
+    """Dispatch what there is, and say whether somebody was told something."""
+    before = len(mail.sent)
+    await dispatch(dispatcher)
+    return len(mail.sent) > before
 
 
 async def test_what_a_rule_leaves_to_the_inbox_is_not_unreached(

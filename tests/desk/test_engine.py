@@ -18,10 +18,12 @@ from handraise import (
     Question,
     QuestionNotFound,
     Ref,
+    StoreUnavailable,
     Timeline,
     open_desk_on,
 )
 from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.desk import engine
 from handraise.desk.engine import Engine
 from handraise.ports import Heard
 from handraise.testing import ManualClock
@@ -48,6 +50,17 @@ async def test_an_answer_where_the_question_was_asked_reads_nothing() -> None:
         answered = await desk.answer(question.id, "a", by="ana")
         assert (answered.attempts, store.reads) == (1, 0)
         assert await desk.get(question.id) == answered
+
+
+async def test_an_answer_to_what_was_seen_on_a_page_reads_nothing_again() -> None:
+    store = CountingStore()
+    async with open_desk_on(store, MemoryBus()) as there, open_desk_on(store, MemoryBus()) as here:
+        await there.post("Which?", choices=["a"])
+        (question,) = (await here.pending()).questions
+        answered = await here.answer(question.id, "a", by="ana")
+        assert (answered.status, store.reads) == ("answered", 0)
+        with pytest.raises(AlreadySettled):
+            await here.answer(question.id, "a", by="bob")
 
 
 async def test_what_is_remembered_never_decides() -> None:
@@ -117,3 +130,42 @@ async def test_waits_survive_whatever_a_store_or_a_bus_raises() -> None:
             await desk.wait("nonesuch", timeout=10)
         await desk.answer(question.id, "a", by="ana")
         assert isinstance(await waiting, Answered)
+
+
+class UntidyStore(MemoryStore):
+    """Cannot be tidied the first time."""
+
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        super().__init__(clock)
+        self.tidied = 0
+
+    async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
+        self.tidied += 1
+        if self.tidied == 1:
+            raise StoreUnavailable("not now")
+        return await super().tidy(rest=rest, keep=keep, limit=limit)
+
+
+async def test_whoever_tends_removes_what_is_not_kept_and_tries_again_where_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "_TIDY_EVERY", 0.0)
+    clock = ManualClock()
+    store = UntidyStore(clock)
+    async with asyncio.timeout(10), open_desk_on(store, MemoryBus(), keep_settled=HOUR) as desk:
+        question = await desk.post("Which?")
+        await desk.answer(question.id, "this", by="ana")
+        clock.advance(HOUR / 2)
+        for _ in range(5):
+            await desk.tend()
+            await asyncio.sleep(0)
+        assert store.tidied > 1
+        assert (await desk.get(question.id)).status == "answered"
+        clock.advance(HOUR)
+        while store.peek(question.ref):
+            await desk.tend()
+            await asyncio.sleep(0)
+        with pytest.raises(QuestionNotFound):
+            await desk.get(question.id)
+        with pytest.raises(QuestionNotFound):
+            await desk.wait(question.id)

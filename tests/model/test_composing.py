@@ -291,3 +291,24 @@ def test_problems_of_different_parts_are_told_together() -> None:
         "context",
         "max_attempts",
     } <= set(paths)
+
+
+def test_the_same_choices_are_the_same_form_and_other_limits_are_looked_at() -> None:
+    first, again = composed(choices=["Blue", "Green"]), composed(choices=("Blue", "Green"))
+    assert first.form == again.form == Choice.of("Blue", "Green")
+    assert composed(choices=["Green", "Blue"]).form != first.form
+    with pytest.raises(InvalidQuestion) as narrow:
+        composed(limits=Limits(label=4), choices=["Blue", "Green"])
+    assert [problem.path for problem in narrow.value.problems] == [
+        "form.options[1].id",
+        "form.options[1].label",
+    ]
+
+
+@pytest.mark.parametrize(
+    "choices", [["a", "A"], [""] * 2_000, ["a" * 501], [], ["a", Option(id="a", label="b")]]
+)
+def test_choices_that_do_not_fit_are_refused_each_time(choices: list[str | Option]) -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidQuestion):
+            composed(choices=choices)

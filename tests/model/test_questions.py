@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from handraise import Choice, Confirm, Draft, KeyConflict, Question, Timeline
-from handraise.model.questions import same_question
+from handraise import Choice, Confirm, Draft, KeyConflict, Open, Question, Status, Timeline
+from handraise.model.questions import changed, posted, same_question
 from handraise.model.timelines import steps_of
 
 DRAFT = Draft(
@@ -70,3 +70,19 @@ def test_another_asker_does_not_see_what_is_stored() -> None:
 def test_a_question_hides_what_it_is_about_from_logs() -> None:
     secretive = replace(stored(DRAFT), prompt="hush", context="hush", state="hush", form=Choice.of("hush"))
     assert "hush" not in repr(secretive)
+
+
+def test_posted_and_changed_questions_are_as_if_made_field_by_field() -> None:
+    at = datetime(2026, 11, 15, tzinfo=UTC)
+    given = Draft(
+        id="q", workspace="w", asker="a", prompt="?", form=Open(), need=2, recipients=("ana", "bob")
+    )
+    values = {each.name: getattr(given, each.name) for each in fields(Draft)}
+    question = posted(given, at)
+    assert question == Question(**values, asked_at=at)
+    assert repr(question) == repr(Question(**values, asked_at=at))
+    later = changed(question, attempts=3, status=Status.EXHAUSTED)
+    assert later == replace(question, attempts=3, status=Status.EXHAUSTED)
+    assert (question.attempts, question.status) == (0, Status.PENDING)
+    with pytest.raises(FrozenInstanceError):
+        later.attempts = 4  # type: ignore[misc]  # that is what is refused

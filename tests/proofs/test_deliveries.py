@@ -14,7 +14,6 @@ import os
 import random
 import signal
 import statistics
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -26,6 +25,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from chaos.nursery import open_nursery
+from chaos.telling import LIFE
 from handraise import AlreadySettled, EventKind, Ref
 from handraise.channels.outward import open_outward
 from handraise.channels.replies import Replies
@@ -124,7 +125,7 @@ async def test_a_dispatcher_killed_between_sending_and_recording_loses_and_chang
         open_backend(database) as ports,
         desk_on(ports) as desk,
         receiving(killed) as receiver,
-        lives(database) as life,
+        open_nursery() as nursery,
         ending_leases(database),
         answering(desk, killed) as late,
     ):
@@ -136,14 +137,13 @@ async def test_a_dispatcher_killed_between_sending_and_recording_loses_and_chang
                 question = await desk.post("Go?", recipients=[f"p{len(ids) % 5}"])
                 ids.append(question.id)
             killed.kill_at = killed.got + killed.chance.randint(1, AT_ONCE)
-            killed.alive = await life.begin()
-            assert await life.end() == signal.SIGKILL
+            life = await nursery.begin(f"life-{len(ids)}", LIFE, database)
+            killed.alive = life.pid.result()
+            assert (await asyncio.wait_for(life.death, WITHIN)).killed
         killed.alive = 0
         killed.decide()
-        last = await life.begin()
+        await nursery.begin("last", LIFE, database)
         deliveries = await settled(ports, desk, ids)
-        os.kill(last, signal.SIGTERM)
-        await life.end()
         answers = [await desk.history(each) for each in ids]
     doubled = sum(len(each) > 1 for each in killed.copies.values())
     print(
@@ -171,48 +171,6 @@ async def settled(ports: Backend, desk: LocalDesk, ids: list[str]) -> list[Deliv
             if len(found) == len(ids) and not left:
                 return found
             await asyncio.sleep(0.2)
-
-
-class Lives:
-    """Dispatchers, one after the other."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    async def begin(self) -> int:
-        """Begin another life, and give back its process id."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"live\n")
-        return await self._said("born")
-
-    async def end(self) -> int:
-        """Wait for the end of a life, and give back the signal that ended it."""
-        return await self._said("dead")
-
-    async def _said(self, what: str) -> int:
-        assert self._process.stdout is not None
-        line = (await asyncio.wait_for(self._process.stdout.readline(), WITHIN)).decode()
-        said, _, number = line.partition(" ")
-        assert said == what, f"expected {what}, got {line!r}"
-        return int(number)
-
-
-@asynccontextmanager
-async def lives(address: str) -> AsyncIterator[Lives]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.proofs.dispatcher",
-        address,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield Lives(process)
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        await asyncio.wait_for(process.wait(), WITHIN)
 
 
 @asynccontextmanager

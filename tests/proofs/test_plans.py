@@ -1,4 +1,4 @@
-"""With a million pending and a million settled rows, every hot statement walks an index for a few pages."""
+"""With a million pending and a million settled rows, and others archived, every hot statement walks an index."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -51,6 +52,27 @@ select
     case when settled then '{"value": "Canary", "by": "ana"}'::jsonb end
 from (select n, n > $1::int as settled from generate_series(1, $1::int + $2::int) as n) as rows
 """
+ARCHIVED, MONTHS = 500_000, 12
+FILL_ARCHIVE = """
+with body as (
+    insert into handraise.archive
+        (asked_at, settled_at, need, veto, workspace, id, status, asker, key, recipients, prompt, form, outcome)
+    select
+        now(), timestamptz '2025-01-15 00:00+00' + (n % $2::int) * interval '1 month', 1, false,
+        'w' || n % 4, 'archived ' || n, 'answered', 'agent1', 'archived ' || n, '[]',
+        'Which strategy should be taken for release number ' || n || '?', '{"kind":"open"}',
+        '{"value": "Canary", "by": "ana"}'
+    from generate_series(1, $1::int) as n
+    returning settled_at, workspace, id, key
+),
+known as (
+    insert into handraise.archive_index (settled_at, workspace, id, key)
+    select settled_at, workspace, id, key from body
+)
+insert into handraise.events (at, workspace, question_id, kind, actor)
+select settled_at, workspace, id, 'answered', 'ana' from body where settled_at < '2025-02-01'
+"""
+"""A year of months. Some of what is archived has its ending in the feed, so that a walk back comes by it."""
 FILL_NEIGHBOURS = """
 insert into handraise.questions
     (asked_at, expires_at, settled_at, need, veto, workspace, id, status, asker, recipients, prompt, form, outcome)
@@ -101,7 +123,14 @@ async def fill(address: str) -> None:
         await connection.execute(FILL_INBOX)
         await connection.execute(FILL_EVENTS)
         await connection.execute(FILL_ENDINGS)
-        await connection.execute("vacuum (analyze) handraise.questions, handraise.inbox, handraise.events")
+        for month in range(MONTHS):
+            add = "select handraise.add_archive_month(timestamptz '2025-01-01 00:00+00' + $1::int * interval '1 month')"
+            await connection.execute(add, month)
+        await connection.execute(FILL_ARCHIVE, ARCHIVED, MONTHS)
+        await connection.execute("update handraise.archive_hand set mark = 'archived~'")
+        tables = ("questions", "inbox", "events", "archive", "archive_index")
+        await connection.execute(f"vacuum (analyze) {', '.join(f'handraise.{table}' for table in tables)}")
+        await connection.execute("vacuum handraise.archive_index")
     finally:
         await connection.close()
 
@@ -132,6 +161,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         )
         for n in range(20)
     ]
+    known = [replace(draft, id=f"known {n}", key=f"archived {4 * n + 1}") for n, draft in enumerate(drafts)]
     questions = [
         Question(
             id=pending_id(20 * n + 5), workspace="w1", asker="agent1", prompt="?", form=Open(), asked_at=EPOCH
@@ -147,13 +177,28 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
     def settled(**narrow: Any) -> tuple[str, dict[str, Any]]:
         return "settled", {**settled_query(Filter(workspace="w1", **narrow), limit=50), **THE_END}
 
+    used = {"workspace": "w1", "id": "archived 377777", "actor": "agent1", "digest": "0", "request": "r"}
     endings = {"workspace": "w1", "looked": LOOKED_THROUGH, "since": EPOCH, **THE_END}
     return {
         "ask, 1": ("insert", columns(map(draft_values, drafts[:1])), 500),
+        "ask, 20, archived keys": ("insert", columns(map(draft_values, known)), 20 * 40),
         "ask, 20": ("insert", columns(map(draft_values, drafts)), 20 * 100),
         "answer, 1": ("settle", columns(map(move_values, moves[:1])), 200),
         "answer, 20": ("settle", columns(map(move_values, moves)), 20 * 40),
         "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(777_777)]}, 6),
+        "get, archived": ("read_archived", {"workspaces": ["w1"], "ids": ["archived 377777"]}, 12),
+        "get, unknown": ("read_archived", {"workspaces": ["w1"], "ids": ["nowhere"]}, 6),
+        "get by key, archived": (
+            "read_archived_by_key",
+            {"workspaces": ["w1"], "keys": ["archived 777"]},
+            12,
+        ),
+        "consume, archived": (
+            "consume_archived",
+            used,
+            24,
+        ),
+        "consume, again": ("consumed_by", used, 6),
         "get by key": ("read_by_key", {"workspaces": ["w1"], "keys": ["key 777"]}, 6),
         "poll, 1,000 waits": ("outcomes", places(many), 1000 * 5),
         "inbox page of 50": (*page(recipient=ANA), 50 * 8),
@@ -271,7 +316,7 @@ def pages(plan: dict[str, Any]) -> int:
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if plan.get("Relation Name") != "listeners":
+    if plan.get("Relation Name") not in ("listeners", "archive_hand"):  # a row each
         yield plan
     for part in plan.get("Plans", []):
         yield from nodes(part)

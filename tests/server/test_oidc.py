@@ -202,13 +202,13 @@ class TestWhoIsKnown:
         ]
 
     async def test_comes_back_to_the_page_they_were_going_to(self, browser: Browser, ann: str) -> None:
-        assert (await browser.http.get("/questions/q1")).headers["location"] == "/sign-in"
+        assert (await browser.http.get("/questions/a-question-of-theirs")).headers["location"] == "/sign-in"
         back = await browser.authorize(ann)
-        assert "q1" not in back
+        assert "a-question-of-theirs" not in back
         # What was begun leads to where it was begun for, whatever the browser is told meanwhile.
         browser.http.cookies.set("handraise-place", "%2Fquestions%2Fanother", domain="127.0.0.1", path="/")
         entered = await browser.press(await browser.http.get(back))
-        assert (entered.status_code, entered.headers["location"]) == (303, "/questions/q1")
+        assert (entered.status_code, entered.headers["location"]) == (303, "/questions/a-question-of-theirs")
         assert "handraise-place" not in browser.http.cookies
         assert (await browser.sign_in(ann)).headers["location"] == "/"
 

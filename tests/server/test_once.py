@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from handraise import Approval
 from handraise.model.errors import StoreUnavailable
 from handraise.server import House
 from handraise.testing import ManualClock
@@ -46,7 +47,7 @@ class Held:
         self.go = asyncio.Event()
         self.failing = False
 
-    async def __call__(self, draft: Any) -> Any:
+    async def soon(self, draft: Any) -> Any:
         self.reached.set()
         await self.go.wait()
         if self.failing:
@@ -184,12 +185,13 @@ class TestAfterAnError:
         engine = house.desk._engine  # noqa: SLF001 -- the one place where a write can be cut off
         insert = engine.insert
 
-        async def cut_off(draft: Any) -> Any:
-            await insert(draft)
-            raise StoreUnavailable("the connection broke after the commit")
+        class CutOff:
+            async def soon(self, draft: Any) -> Any:
+                await insert(draft)
+                raise StoreUnavailable("the connection broke after the commit")
 
         with monkeypatch.context() as patched:
-            patched.setattr(engine, "insert", cut_off)
+            patched.setattr(engine, "insert", CutOff())
             failed = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         done = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         assert (failed.status_code, done.status_code) == (503, 201)
@@ -268,6 +270,28 @@ class TestAfterASilence:
         assert (again.status_code, again.json()["outcome"]["reason"]) == (200, "r")
         other = await client.post(path, json={"reason": "r"}, headers=keyed(who, "another"))
         assert other.status_code == 409
+
+    @pytest.mark.parametrize("body", [None, {}, {"request": None}])
+    async def test_an_action_that_was_given_out_is_given_to_the_same_request_again(
+        self,
+        *,
+        client: httpx2.AsyncClient,
+        agent: Headers,
+        house: House,
+        workspace: str,
+        clock: ManualClock,
+        body: Any,
+    ) -> None:
+        desk = house.desk.at(workspace, asker="bot")
+        question = await desk.post("Pay?", form=Approval.of("pay", {"amount": 1}))
+        await desk.answer(question.id, "approve", by="ann")
+        path, house.directory = f"{QUESTIONS}/{question.id}/consume", Forgetful(house.directory)
+        assert (await client.post(path, json=body, headers=keyed(agent))).status_code == 500
+        other = await client.post(path, json=body, headers=keyed(agent, "another"))
+        assert (other.status_code, other.json()["code"]) == (409, "already_consumed")
+        clock.advance(timedelta(minutes=1))
+        again = await client.post(path, json=body, headers=keyed(agent))
+        assert (again.status_code, again.json()) == (200, {"tool": "pay", "arguments": {"amount": 1}})
 
     async def test_what_was_done_is_said_also_where_the_response_cannot_be_kept(
         self, client: httpx2.AsyncClient, person: Headers, house: House, workspace: str

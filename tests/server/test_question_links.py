@@ -225,7 +225,9 @@ class TestLooking:
         choice = await desk.post("Which?", form=Choice.of("Canary", "Rolling"))
         path = await path_of(client, choice.id, ann)
         sheet = (await open_page(client, f"{path}?v=1&why=x&do=decline")).sheet()
-        assert sheet.sent() == {"v": ["1"]}
+        sent = sheet.sent()
+        assert len(sent.pop("shown")[0]) == 64  # the digest of what the page shows
+        assert sent == {"v": ["1"]}
         confirm = await desk.post("Really?", form=Confirm())
         shown = await open_page(client, f"{await path_of(client, confirm.id, ann)}?v=no")
         [focused] = [attrs["value"] for tag, attrs in shown.tags if tag == "button" and "autofocus" in attrs]

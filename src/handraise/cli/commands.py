@@ -10,14 +10,18 @@ import typer
 from handraise import __version__
 from handraise.cli import (
     asking,
+    audit,
     demo,
     grants,
     inbox,
+    keeping,
     keys,
+    mcp,
     people,
     questions,
     serving,
     sessions,
+    shards,
     stores,
 )
 from handraise.cli.endings import EXPECTED, ending
@@ -63,10 +67,16 @@ app.command("sign-in")(sessions.sign_in)
 app.command("sign-out")(sessions.sign_out)
 app.command("demo")(demo.demo)
 app.command("serve")(serving.serve)
+app.command("mcp")(mcp.mcp)
 app.add_typer(grants.app, name="grants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(people.app, name="people")
 app.add_typer(people.groups, name="groups")
+app.add_typer(shards.app, name="shards")
+app.add_typer(audit.app, name="audit")
+app.add_typer(keeping.retention, name="retention")
+app.add_typer(keeping.holds, name="hold")
+app.command("erase")(keeping.erase)
 app.command("migrate")(stores.migrate)
 app.command("doctor")(stores.doctor)
 

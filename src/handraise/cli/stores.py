@@ -28,6 +28,7 @@ from handraise.server import ServerSettings
 _SAME_CLOCK = 0.5
 _HEARD_WITHIN = 3.0
 _DEAF = "Is there a pooler in between? HANDRAISE_LISTEN_URL goes around it."
+_DEAF_BUS = "Is NATS running at HANDRAISE_BUS?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,11 @@ def migrate() -> None:
     async def work() -> tuple[Schema, Schema]:
         before = await _schema(settings)
         async with open_backend(settings.url, listen=settings.listen_url):
-            return before, await _schema(settings)
+            pass
+        for shard in await _shards(settings):
+            async with open_backend(shard):
+                pass
+        return before, await _schema(settings)
 
     before, after = asyncio.run(work())
     if before.applied == after.applied:
@@ -121,7 +126,7 @@ async def _clock(settings: ServerSettings) -> str:
     )
 
     with driver_errors_translated():
-        async with alone(settings.listen_url or settings.url, "doctor") as acquired:
+        async with alone(_direct(settings), "doctor") as acquired:
             before = datetime.now(UTC)
             there: datetime = await acquired.fetchval("select clock_timestamp()")
             after = datetime.now(UTC)
@@ -142,8 +147,8 @@ async def _listener(settings: ServerSettings) -> str:
             arrived.set()
 
     async with (
-        open_backend(settings.url, listen=settings.listen_url) as one,
-        open_backend(settings.url, listen=settings.listen_url) as other,
+        open_backend(settings.url, listen=settings.listen_url, bus=settings.bus) as one,
+        open_backend(settings.url, listen=settings.listen_url, bus=settings.bus) as other,
         one.bus.listen(heard),
     ):
         began = time.monotonic()
@@ -152,7 +157,8 @@ async def _listener(settings: ServerSettings) -> str:
             async with asyncio.timeout(_HEARD_WITHIN):
                 await arrived.wait()
         except TimeoutError:
-            return f"hears NOTHING: answers are found by looking every {settings.poll_interval:g} s. {_DEAF}"
+            why = _DEAF_BUS if settings.bus else _DEAF
+            return f"hears NOTHING: answers are found by looking every {settings.poll_interval:g} s. {why}"
     return f"hears a wake-up after {(time.monotonic() - began) * 1_000:.0f} ms"
 
 
@@ -197,9 +203,23 @@ async def _schema(settings: ServerSettings) -> Schema:
     from handraise.backends.postgres.schema import applied_number  # noqa: PLC0415 -- asyncpg is an extra
 
     with driver_errors_translated():
-        async with alone(settings.listen_url or settings.url, "doctor") as acquired:
+        async with alone(_direct(settings), "doctor") as acquired:
             applied = await applied_number(acquired)
     return Schema(applied, _known("handraise.backends.postgres"))
+
+
+async def _shards(settings: ServerSettings) -> list[str]:
+    """The addresses of all shards, where the store is spread over some."""
+    if not settings.url.startswith("postgresql+shards:"):
+        return []
+    from handraise.backends.shards import list_shards  # noqa: PLC0415 -- asyncpg is an extra
+
+    return [each.address for each in await list_shards(_direct(settings))]
+
+
+def _direct(settings: ServerSettings) -> str:
+    """The address of one database, as its driver takes it: that which knows of the shards, where there are any."""
+    return (settings.listen_url or settings.url).replace("postgresql+shards:", "postgresql:", 1)
 
 
 def _known(backend: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack
@@ -54,6 +54,7 @@ from handraise.wire.requests import (
     QUESTION_ID,
     AnswerQuestion,
     AttemptQuestion,
+    ConsumeQuestion,
     DeclineQuestion,
     PostQuestion,
     ProblemRecord,
@@ -207,6 +208,10 @@ class RemoteDesk(Desk):
             raise KeyConflict(draft, conflict.existing) from None
         return _question(said)
 
+    def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
+        _path(ref.id, self._workspace)
+        return self._office.room(self._workspace, self._asker).outcome_of(ref, timeout=timeout)
+
     async def _first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[str, Outcome]:
         for ref in refs:
             _path(ref.id, self._workspace)
@@ -222,14 +227,14 @@ class RemoteDesk(Desk):
         by: str | Responder,
         channel: str | None = None,
         evidence: str | None = None,
+        shown: str | None = None,
         details: Json = None,
     ) -> Question:
         """See `Desk.answer`."""
-        check_kept(self._limits, channel=channel, evidence=evidence, details=details)
+        said: dict[str, Any] = {"channel": channel, "evidence": evidence, "shown": shown, "details": details}
+        check_kept(self._limits, **said)
         # What cannot be sent fits no form: the server finds that out, and keeps the attempt.
-        body = AnswerQuestion(
-            value=keepable(self._limits, value), channel=channel, evidence=evidence, details=details
-        )
+        body = AnswerQuestion(value=keepable(self._limits, value), **said)
         return await self._respond(question_id, "answer", by, body)
 
     async def attempt(
@@ -258,11 +263,13 @@ class RemoteDesk(Desk):
         reason: str | None = None,
         channel: str | None = None,
         evidence: str | None = None,
+        shown: str | None = None,
         details: Json = None,
     ) -> Question:
         """See `Desk.decline`."""
-        check_kept(self._limits, reason=reason, channel=channel, evidence=evidence, details=details)
-        body = DeclineQuestion(reason=reason, channel=channel, evidence=evidence, details=details)
+        said: dict[str, Any] = {"channel": channel, "evidence": evidence, "shown": shown, "details": details}
+        check_kept(self._limits, reason=reason, **said)
+        body = DeclineQuestion(reason=reason, **said)
         return await self._respond(question_id, "decline", by, body)
 
     async def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
@@ -277,9 +284,12 @@ class RemoteDesk(Desk):
         said = await self._to_question(question_id, "apply-grant")
         return None if said is None else _question(said)
 
-    async def consume(self, question_id: str) -> Action:
+    async def consume(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume`."""
-        action = _read(ActionRecord, await self._to_question(question_id, "consume"))
+        check_kept(self._limits, request=request)
+        # Without one of the caller's, the idempotency key does: the line sends it again with every try.
+        body = ConsumeQuestion(request=request)
+        action = _read(ActionRecord, await self._to_question(question_id, "consume", body=body))
         return Action(tool=action.tool, arguments=action.arguments)
 
     async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:

@@ -139,11 +139,14 @@ class BlockingDesk:
         by: str | Responder,
         channel: str | None = None,
         evidence: str | None = None,
+        shown: str | None = None,
         details: Json = None,
     ) -> Question:
         """See `Desk.answer`."""
         return self._loop.run(
-            self._desk.answer(question_id, value, by=by, channel=channel, evidence=evidence, details=details)
+            self._desk.answer(
+                question_id, value, by=by, channel=channel, evidence=evidence, shown=shown, details=details
+            )
         )
 
     def attempt(
@@ -166,12 +169,19 @@ class BlockingDesk:
         reason: str | None = None,
         channel: str | None = None,
         evidence: str | None = None,
+        shown: str | None = None,
         details: Json = None,
     ) -> Question:
         """See `Desk.decline`."""
         return self._loop.run(
             self._desk.decline(
-                question_id, by=by, reason=reason, channel=channel, evidence=evidence, details=details
+                question_id,
+                by=by,
+                reason=reason,
+                channel=channel,
+                evidence=evidence,
+                shown=shown,
+                details=details,
             )
         )
 
@@ -194,9 +204,9 @@ class BlockingDesk:
         """See `Desk.apply_grant`."""
         return self._loop.run(self._desk.apply_grant(question_id))
 
-    def consume(self, question_id: str) -> Action:
+    def consume(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume`."""
-        return self._loop.run(self._desk.consume(question_id))
+        return self._loop.run(self._desk.consume(question_id, request=request))
 
     def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
         """See `Desk.grants`."""

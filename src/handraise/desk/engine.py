@@ -2,42 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 
-from handraise.desk.coalescing import Coalesced
+from handraise.desk.coalescing import Gathered, Lanes
 from handraise.desk.following import Feeds
 from handraise.desk.hearing import Hearing
 from handraise.model.composing import Span, seconds_of
-from handraise.model.errors import DeskClosed, KeyConflict
+from handraise.model.errors import DeskClosed, HandraiseError, KeyConflict
 from handraise.model.lifecycle import Move
 from handraise.model.questions import Draft, Question, Ref
 from handraise.ports import Bus, Heard, Store, feed_of
 from handraise.waiting import WaitingRoom
 
+_log = logging.getLogger(__name__)
+
 _AT_HAND = 2_000
 _SWEPT_AT_ONCE = 500
+_TIDIED_AT_ONCE = 10_000
+_TIDY_EVERY = 10.0
+
+REST = timedelta(days=7)
+"""How long a settled question stays beside the pending ones, unless it is said otherwise."""
 
 BATCH = 64
 """How many calls go out together at most: few enough that this process works on the last batch while the store
 commits the next. With 256 callers, batches of 256 are a third slower."""
+LARGE = 500
+"""How many where the store is slow: then its commits are what counts, not this process."""
 
 
 class Engine:
     """The coalesced calls and the waits of every desk on one store."""
 
-    def __init__(self, store: Store, bus: Bus, *, poll_interval: Span = 1.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        *,
+        poll_interval: Span = 1.0,
+        rest: timedelta = REST,
+        keep: timedelta | None = None,
+    ) -> None:
+        """`rest` and `keep` are those of `Store.tidy`."""
         self._store = store
+        self._rest, self._keep = rest, keep
+        self._tidying: asyncio.Task[None] | None = None
+        self._tidy_at = 0.0
         self._closed = False
         self.bus = bus
-        self.insert: Coalesced[Draft, Question | KeyConflict] = Coalesced(store.insert, BATCH)
-        self.settle: Coalesced[Move, Question | None] = Coalesced(store.settle, BATCH)
-        self.read: Coalesced[Ref, Question | None] = Coalesced(store.read, BATCH)
-        self.wake: Coalesced[Ref, None] = Coalesced(self._wake, BATCH)
+        # Over several shards, each has a lane: `lane_of` says which is a workspace's.
+        lane_of: Callable[[str], Hashable] = getattr(store, "lane_of", lambda _: None)
+        self.insert: Lanes[Draft, Question | KeyConflict] = Lanes(
+            store.insert, BATCH, lambda draft: lane_of(draft.workspace), when_slow=LARGE
+        )
+        self.settle: Lanes[Move, Question | None] = Lanes(
+            store.settle, BATCH, lambda move: lane_of(move.question.workspace), when_slow=LARGE
+        )
+        self.read: Lanes[Ref, Question | None] = Lanes(store.read, BATCH, lambda ref: lane_of(ref.workspace))
+        self.hints: Gathered[Ref] = Gathered(bus.wake, lambda ref: lane_of(ref.workspace))
         self._hearing, self.poll_interval = Hearing(bus), seconds_of(poll_interval)
         interval = self.poll_interval
-        self.room = WaitingRoom(store.outcomes, self._hearing.listen, poll_interval=interval, tend=self.sweep)
+        self.room = WaitingRoom(store.outcomes, self._hearing.listen, poll_interval=interval, tend=self.tend)
         self.feeds = Feeds(store, partial(self._hearing.listen, feeds=True), poll_interval=interval)
         self._watchers: list[Heard] = []
         self._remembered: dict[Ref, Question] = {}
@@ -50,11 +81,20 @@ class Engine:
         return self._store
 
     def remember(self, question: Question) -> None:
-        """Keep a question at hand while it is pending, as far as is known here."""
+        """Keep a question that a caller deals with at hand while it is pending, as far as is known here."""
+        self._keep_at_hand(question)
+
+    def remember_page(self, page: Sequence[Question]) -> None:
+        """The same for questions that somebody only looks at: one of them may be answered next."""
+        for question in page:
+            self._keep_at_hand(question)
+
+    def _keep_at_hand(self, question: Question) -> None:
+        ref = question.ref
         if question.outcome is not None:
-            self._remembered.pop(question.ref, None)
+            self._remembered.pop(ref, None)
             return
-        self._remembered[question.ref] = question
+        self._remembered[ref] = question
         if len(self._remembered) > _AT_HAND:
             del self._remembered[next(iter(self._remembered))]
 
@@ -69,10 +109,36 @@ class Engine:
     async def close(self) -> None:
         """Send waits and followers away and finish what is under way."""
         self._closed = True
+        if self._tidying is not None:
+            self._tidying.cancel()
+            await asyncio.gather(self._tidying, return_exceptions=True)
         await self.room.close()
         await self.feeds.close()
-        for calls in (self.insert, self.settle, self.read, self.wake):
+        for calls in (self.insert, self.settle, self.read, self.hints):
             await calls.close()
+
+    async def tend(self) -> int:
+        """Sweep everywhere, and now and then begin to tidy, beside everything else; see `sweep`."""
+        settled = await self.sweep()
+        if time.monotonic() >= self._tidy_at and (self._tidying is None or self._tidying.done()):
+            self._tidying = asyncio.create_task(self._tidy(), name="handraise tidies")
+        return settled
+
+    async def tidy(self) -> int:
+        """Put settled questions away, and remove those that are not kept; about how many that were."""
+        return await self.store.tidy(rest=self._rest, keep=self._keep, limit=_TIDIED_AT_ONCE)
+
+    async def _tidy(self) -> None:
+        try:
+            while await self.tidy() >= _TIDIED_AT_ONCE:
+                pass
+        except DeskClosed:
+            pass
+        except HandraiseError as error:
+            _log.warning("settled questions cannot be put away now, which is tried again later: %s", error)
+        except Exception as error:  # noqa: BLE001 -- nobody waits for it, and it is done again
+            _log.error("settled questions could not be put away; trying again later", exc_info=error)
+        self._tidy_at = time.monotonic() + _TIDY_EVERY
 
     async def sweep(self, workspace: str | None = None) -> int:
         """Do what is due, everywhere or in one workspace; give back how many questions that settled.
@@ -88,13 +154,13 @@ class Engine:
         if refs:
             self.room.stir(refs)
             self._stir(refs)
-            await self._wake([*refs, *{feed_of(ref.workspace) for ref in refs}])
+            await self.bus.wake([*refs, *{feed_of(ref.workspace) for ref in refs}])
 
     def stir_feed(self, workspace: str) -> None:
         """Tell whoever follows a workspace, here and elsewhere, that something happened in it."""
         topic = feed_of(workspace)
         self._stir((topic,))
-        self.wake.soon(topic)
+        self.hints.add(topic)
 
     @asynccontextmanager
     async def watch(self, heard: Heard) -> AsyncIterator[None]:
@@ -110,7 +176,3 @@ class Engine:
         self.feeds.stir(topics)
         for heard in self._watchers:
             heard(topics)
-
-    async def _wake(self, refs: Sequence[Ref]) -> Sequence[None]:
-        await self.bus.wake(list(dict.fromkeys(refs)))
-        return [None] * len(refs)

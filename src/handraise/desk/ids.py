@@ -6,7 +6,6 @@ import itertools
 import os
 import threading
 import time
-import uuid
 
 from handraise.ports import IdFactory
 
@@ -25,9 +24,12 @@ def uuid7_ids() -> IdFactory:
             # 48 bits of milliseconds and 12 of a fraction of one, never twice the same.
             last = max(last + 1, (time.time_ns() << 12) // 1_000_000)
             ticks = last
-        high = ((ticks >> 12) << 16) | 0x7000 | (ticks & 0xFFF)
         low = (0b10 << 62) | (int.from_bytes(os.urandom(8)) >> 2)
-        return str(uuid.UUID(int=(high << 64) | low))
+        # What `str(uuid.UUID(…))` gives, in half the time.
+        return (
+            f"{ticks >> 28:08x}-{ticks >> 12 & 0xFFFF:04x}-7{ticks & 0xFFF:03x}"
+            f"-{low >> 48:04x}-{low & 0xFFFF_FFFF_FFFF:012x}"
+        )
 
     return new_id
 

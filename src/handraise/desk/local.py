@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import timedelta
@@ -80,7 +81,7 @@ class LocalDesk(Desk):
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""
         draft = self._draft(prompt, options)
-        result = await self._engine.insert(draft)
+        result = await self._engine.insert.soon(draft)
         if isinstance(result, KeyConflict):
             raise result
         if result.overdue:
@@ -88,6 +89,9 @@ class LocalDesk(Desk):
         self._engine.remember(result)
         self._engine.stir_feed(self._workspace)
         return result
+
+    def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
+        return self._engine.room.outcome_of(ref, timeout=timeout)
 
     async def _first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[str, Outcome]:
         ref, outcome = await self._engine.room.first_of(refs, timeout=timeout)
@@ -101,11 +105,12 @@ class LocalDesk(Desk):
         by: str | Responder,
         channel: str | None = None,
         evidence: str | None = None,
+        shown: str | None = None,
         details: Json = None,
     ) -> Question:
         """See `Desk.answer`."""
         question, responder = await self._answerable(question_id, by, evidence)
-        check_kept(self._limits, channel=channel, evidence=evidence, details=details)
+        check_kept(self._limits, channel=channel, evidence=evidence, shown=shown, details=details)
         try:
             canonical = check_answer(question.form, value)
         except InvalidAnswer as misfit:
@@ -119,6 +124,7 @@ class LocalDesk(Desk):
                 canonical,
                 channel=channel,
                 evidence=evidence,
+                shown=shown,
                 details=details,
                 grant_id=self._new_id() if wants_grant(question.form, canonical) else None,
             )
@@ -148,13 +154,24 @@ class LocalDesk(Desk):
         reason: str | None = None,
         channel: str | None = None,
         evidence: str | None = None,
+        shown: str | None = None,
         details: Json = None,
     ) -> Question:
         """See `Desk.decline`."""
         question, responder = await self._answerable(question_id, by, evidence)
-        check_kept(self._limits, reason=reason, channel=channel, evidence=evidence, details=details)
+        check_kept(
+            self._limits, reason=reason, channel=channel, evidence=evidence, shown=shown, details=details
+        )
         return await self._move(
-            declining(question, responder, reason=reason, channel=channel, evidence=evidence, details=details)
+            declining(
+                question,
+                responder,
+                reason=reason,
+                channel=channel,
+                evidence=evidence,
+                shown=shown,
+                details=details,
+            )
         )
 
     async def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
@@ -183,10 +200,15 @@ class LocalDesk(Desk):
         )
         if grant is None or grant.scope not in question.form.scopes:
             return None
-        return self._told(await self._engine.settle(using(question, grant)))
+        moved = self._told(await self._engine.settle(using(question, grant)))
+        if moved is None:  # somebody was first, or the grant holds no more
+            question = await self.get(question_id)
+            return question if question.outcome is not None else None
+        return moved
 
-    async def consume(self, question_id: str) -> Action:
+    async def consume(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume`."""
+        check_kept(self._limits, request=request)
         question = await self.get(question_id)
         if question.asker != self._asker:
             raise NotEntitled(self._asker, "only whoever asked can execute the action")
@@ -199,7 +221,10 @@ class LocalDesk(Desk):
         digest = question.outcome.value["digest"]
         if decision.action.digest != digest:
             raise NotApproved(question_id, question.outcome, "the stored action is not the one approved")
-        if not await self._engine.store.consume(question.ref, digest=digest, by=self._asker):
+        # Not from the factory of ids, which a caller may choose: no two requests may ever have the same.
+        request = uuid.uuid4().hex if request is None else request
+        if not await self._engine.store.consume(question.ref, digest=digest, by=self._asker, request=request):
+            await self.get(question_id)  # where it is not kept any more, nobody has consumed it
             raise AlreadyConsumed(question_id)
         self._engine.stir_feed(self._workspace)
         return decision.action
@@ -257,6 +282,7 @@ class LocalDesk(Desk):
             lambda page: any(question.overdue for question in page),
         )
         page = questions[:limit]
+        self._engine.remember_page(page)
         return Page(page, page[-1].id if page and len(questions) > limit else None)
 
     async def settled(
@@ -305,7 +331,7 @@ class LocalDesk(Desk):
 
     async def tend(self) -> int:
         """Do what the timelines of every workspace say is due; give back how many questions that settled."""
-        return await self._engine.sweep()
+        return await self._engine.tend()
 
     async def recover(self, max_age: timedelta) -> Recovered:
         """See `Desk.recover`."""
@@ -353,7 +379,7 @@ class LocalDesk(Desk):
 
     async def _move(self, move: Move) -> Question:
         """Let the store decide; then tell whoever waits, or find out why it was refused."""
-        moved = self._told(await self._engine.settle(move))
+        moved = self._told(await self._engine.settle.soon(move))
         if moved is None:
             question = await self._pending(move.question.id)
             check_may_respond(question, move.responder)
@@ -367,8 +393,9 @@ class LocalDesk(Desk):
         self._engine.remember(moved)
         self._engine.stir_feed(self._workspace)
         if moved.outcome is not None:
-            self._engine.room.tell(moved.ref, moved.outcome)
-            self._engine.wake.soon(moved.ref)
+            ref = moved.ref
+            self._engine.room.tell(ref, moved.outcome)
+            self._engine.hints.add(ref)
         return moved
 
     async def _swept(self, load: Callable[[], Awaitable[T]], stale: Callable[[T], bool]) -> T:

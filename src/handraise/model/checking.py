@@ -90,9 +90,11 @@ def fold(text: str) -> str:
 
 def find_option(options: Sequence[Option], name: str) -> Option | None:
     """The option with this id, or with this label as people compare it."""
-    by_id = (option for option in options if option.id == name)
-    by_label = (option for option in options if fold(option.label) == fold(name))
-    return next(by_id, None) or next(by_label, None)
+    for option in options:
+        if option.id == name:
+            return option
+    folded = fold(name)
+    return next((option for option in options if fold(option.label) == folded), None)
 
 
 def pattern_problem(pattern: str) -> str | None:

@@ -5,6 +5,7 @@ Fail closed: nothing is registered and nothing is cut to size.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -59,10 +60,12 @@ _LONGEST_MEMORY = 3650 * 86_400
 _LONGEST = timedelta(days=36_525)
 _MOST_ATTEMPTS = 1_000_000
 _LONGEST_UNDO = 60
+_FEW, _SHORT = 20, 500
 _TIMELINE: pydantic.TypeAdapter[Timeline] = pydantic.TypeAdapter(Timeline)
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
-    "choices": ("a list of options", (Sequence,)),
-    "recipients": ("a list of names", (Sequence,)),
+    # The usual types first: asking an abstract one takes ten times as long.
+    "choices": ("a list of options", (list, tuple, Sequence)),
+    "recipients": ("a list of names", (list, tuple, Sequence)),
     "need": ("a whole number", (int,)),
     "veto": ("True or False", (bool,)),
     "max_attempts": ("a whole number", (int, type(None))),
@@ -99,17 +102,19 @@ class QuestionOptions(TypedDict, total=False):
     undo_for: Span
 
 
+_OPTIONS = frozenset(QuestionOptions.__annotations__)
+
+
 def compose(
     prompt: str, options: QuestionOptions, *, new_id: str, workspace: str, asker: str, limits: Limits
 ) -> Draft:
     """The draft of a question, or `InvalidQuestion` with every problem."""
-    unknown = set(options) - set(QuestionOptions.__annotations__)
-    if unknown:
+    if unknown := options.keys() - _OPTIONS:
         raise TypeError(f"post() and ask() do not take {', '.join(sorted(unknown))}")
     mistyped = list(_type_problems(options))
     if mistyped:
         raise InvalidQuestion(mistyped)
-    form = _form(options)
+    form, misfits = _form(options, limits)
     timeline = _timeline(options)
     draft = Draft(
         id=new_id,
@@ -130,7 +135,7 @@ def compose(
         trace=options.get("trace"),
         undo_for=seconds_of(options.get("undo_for", 0)),
     )
-    problems = [*_draft_problems(draft, limits), *_form_problems(form, "form", limits)]
+    problems = [*_draft_problems(draft, limits), *misfits]
     if isinstance(form, Approval):
         problems += _scope_problems(draft, form)
     if not problems and timeline is not None:
@@ -145,23 +150,38 @@ def seconds_of(span: Span) -> float:
     return span.total_seconds() if isinstance(span, timedelta) else float(span)
 
 
-def _form(options: QuestionOptions) -> AnyForm:
+def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[Problem]]:
+    """The form, and why it cannot be asked."""
     if "choices" in options and "form" in options:
         raise InvalidQuestion([Problem("form", "give choices or a form, not both")])
     try:
         if "choices" in options:
-            return Choice(options=options_of(options["choices"]))
+            choices = options["choices"]
+            texts = [each for each in choices if isinstance(each, str)]
+            if len(texts) == len(choices) <= _FEW and sum(map(len, texts)) <= _SHORT:
+                return _usual_choice(tuple(texts), limits)
+            return _choice(choices, limits)
         form = form_from(options["form"]) if "form" in options else Open()
     except pydantic.ValidationError as error:
         raise InvalidQuestion(
             [Problem(".".join(("form", *map(str, each["loc"]))), each["msg"]) for each in error.errors()]
         ) from error
     if not isinstance(form, Approval):
-        return form
+        return form, list(_form_problems(form, "form", limits))
     # An action is frozen here, whoever still holds the arguments it was made of; what is too deep to copy is told.
     if problems := list(json_problems(form.action.arguments, "form.action.arguments", depth=_DEEPEST)):
         raise InvalidQuestion(problems)
-    return form.model_copy(deep=True)
+    frozen = form.model_copy(deep=True)
+    return frozen, list(_form_problems(frozen, "form", limits))
+
+
+def _choice(choices: Sequence[str | Option], limits: Limits) -> tuple[Choice, Sequence[Problem]]:
+    form = Choice(options=options_of(choices))
+    return form, tuple(_form_problems(form, "form", limits))
+
+
+_usual_choice = functools.lru_cache(maxsize=1_000)(_choice)
+"""The same for a few short texts, which a program mostly asks about more than once."""
 
 
 def _timeline(options: QuestionOptions) -> Timeline | None:
@@ -181,13 +201,15 @@ def _timeline(options: QuestionOptions) -> Timeline | None:
 
 def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
     """What no value check could look at: a text is not a list of its letters, and true is not a number."""
-    for name, (wanted, types) in _TYPES.items():
-        value = options.get(name)
+    for name, value in options.items():
+        if name not in _TYPES:
+            continue
+        wanted, types = _TYPES[name]
         mistaken = isinstance(value, (str, bytes)) or (isinstance(value, bool) and bool not in types)
-        if name in options and (mistaken or not isinstance(value, types)):
+        if mistaken or not isinstance(value, types):
             yield Problem(name, f"expected {wanted}, got {type(value).__name__}")
     recipients = options.get("recipients")
-    for place, recipient in enumerate(recipients if isinstance(recipients, Sequence) else ()):
+    for place, recipient in enumerate(recipients if isinstance(recipients, (list, tuple, Sequence)) else ()):
         if not isinstance(recipient, str):
             yield Problem(f"recipients[{place}]", f"expected a text, got {type(recipient).__name__}")
     span = options.get("expires_in")
@@ -204,8 +226,13 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
     yield from _text_problems("prompt", draft.prompt, limits.prompt)
     yield from _text_problems("asker", draft.asker, limits.name)
     yield from _text_problems("workspace", draft.workspace, limits.name)
-    for name in ("key", "conversation", "tool_call", "trace"):
-        value = getattr(draft, name)
+    names = {
+        "key": draft.key,
+        "conversation": draft.conversation,
+        "tool_call": draft.tool_call,
+        "trace": draft.trace,
+    }
+    for name, value in names.items():
         if value is not None:
             yield from _text_problems(name, value, limits.name)
     for place, recipient in enumerate(draft.recipients):
@@ -216,9 +243,10 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
         yield Problem("recipients", "whoever asks cannot answer, so nobody could")
     if not 1 <= draft.need <= limits.recipients:
         yield Problem("need", f"between 1 and {limits.recipients} people must agree")
-    others = [name for name in draft.recipients if name != draft.asker]
-    if 0 < len(others) < draft.need and not any(name.startswith(GROUP) for name in others):
-        yield Problem("need", f"{draft.need} people must agree, but only {len(others)} may answer")
+    if draft.recipients and draft.need > 1:
+        others = [name for name in draft.recipients if name != draft.asker]
+        if 0 < len(others) < draft.need and not any(name.startswith(GROUP) for name in others):
+            yield Problem("need", f"{draft.need} people must agree, but only {len(others)} may answer")
     if draft.max_attempts is not None and not 1 <= draft.max_attempts <= _MOST_ATTEMPTS:
         yield Problem("max_attempts", f"allow between 1 and {_MOST_ATTEMPTS} attempts")
     yield from _json_problems("context", draft.context, limits)
@@ -265,12 +293,13 @@ def _option_problems(options: Sequence[Option], path: str, limits: Limits) -> It
         yield from _text_problems(f"{where}[{place}].label", option.label, limits.label)
         if option.description is not None:
             yield from _text_problems(f"{where}[{place}].description", option.description, limits.prompt)
+        label = fold(option.label)
         if option.id in ids:
             yield Problem(f"{where}[{place}].id", f"{option.id!r} is the id of another option already")
-        elif fold(option.label) in labels:
+        elif label in labels:
             yield Problem(f"{where}[{place}].label", f"{option.label!r} reads like another option")
         ids.add(option.id)
-        labels.add(fold(option.label))
+        labels.add(label)
 
 
 def _open_problems(form: Open, path: str, limits: Limits) -> Iterator[Problem]:
@@ -366,15 +395,16 @@ def _timeline_problems(timeline: Timeline, form: AnyForm, limits: Limits) -> Ite
             yield Problem("timeline.default", f"write it in its canonical form: {canonical!r}")
 
 
-def _text_problems(path: str, text: str, longest: int) -> Iterator[Problem]:
+def _text_problems(path: str, text: str, longest: int) -> Sequence[Problem]:
     if not isinstance(text, str):
-        yield Problem(path, f"expected a text, got {type(text).__name__}")
-    elif not text.strip():
-        yield Problem(path, "is empty")
-    elif len(text) > longest:
-        yield Problem(path, f"has {len(text)} characters, but only {longest} are possible")
-    elif why := text_problem(text):
-        yield Problem(path, why)
+        return [Problem(path, f"expected a text, got {type(text).__name__}")]
+    if not text.strip():
+        return [Problem(path, "is empty")]
+    if len(text) > longest:
+        return [Problem(path, f"has {len(text)} characters, but only {longest} are possible")]
+    if why := text_problem(text):
+        return [Problem(path, why)]
+    return ()
 
 
 def _recipient_problems(path: str, name: str, limits: Limits) -> Iterator[Problem]:
@@ -383,8 +413,10 @@ def _recipient_problems(path: str, name: str, limits: Limits) -> Iterator[Proble
         yield Problem(path, "leave the recipients out where anyone may answer")
 
 
-def _json_problems(path: str, value: Json, limits: Limits) -> Iterator[Problem]:
+def _json_problems(path: str, value: Json, limits: Limits) -> Sequence[Problem]:
+    if value is None:
+        return ()
     problems = list(json_problems(value, path, depth=limits.json_depth))
-    yield from problems
-    if not problems and value is not None and len(canonical_json(value).encode()) > limits.json_bytes:
-        yield Problem(path, f"is larger than {limits.json_bytes} bytes")
+    if not problems and len(canonical_json(value).encode()) > limits.json_bytes:
+        return [Problem(path, f"is larger than {limits.json_bytes} bytes")]
+    return problems

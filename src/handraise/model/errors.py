@@ -270,9 +270,14 @@ class DeskClosed(HandraiseError, RuntimeError):
 
 
 class StoreUnavailable(HandraiseError, ConnectionError):
-    """The store cannot be reached, or another process has kept it locked for too long."""
+    """The store cannot be reached, or another process has kept it locked for too long.
+
+    `refused` is whether the store did nothing because it cannot keep what it was given: without that, the rest of what
+    was given along may well be kept.
+    """
 
     code = "store_unavailable"
+    refused: bool = False
 
 
 class UnsafeStore(HandraiseError, RuntimeError):
@@ -292,13 +297,15 @@ class UnknownAddress(HandraiseError, ValueError):
 
     code = "unknown_address"
 
-    def __init__(self, address: str) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        use: str = "Use 'memory:', 'sqlite:///file.db', 'postgresql://user@host/database' or 'https://server'.",
+    ) -> None:
         # What stands before an @ may be a password, and errors end up in logs.
         self.address = re.sub(r"//[^@/]*@", "//…@", address)
-        super().__init__(
-            f"No backend understands {self.address!r}. "
-            "Use 'memory:', 'sqlite:///file.db', 'postgresql://user@host/database' or 'https://server'."
-        )
+        super().__init__(f"No backend understands {self.address!r}. {use}")
 
 
 class MissingExtra(HandraiseError, ImportError):

@@ -30,6 +30,8 @@ def text_problem(text: str) -> str | None:
     """Why no store could keep this text, or None."""
     if "\x00" in text:
         return "contains a NUL character"
+    if text.isascii():
+        return None
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from handraise.model.composing import Limits
 from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
 
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
 
 def check_kept(limits: Limits, *, details: Json = None, **texts: str | None) -> None:
-    """Raise `InvalidAnswer` unless all of these can be kept; texts are named as their caller gave them."""
+    """Raise `InvalidAnswer` unless all of these can be kept; texts are named as their caller gave them.
+
+    `shown` must be a digest.
+    """
     given = {name: text for name, text in texts.items() if text is not None}
+    if not given and details is None:
+        return
     problems = [Problem(name, why) for name, text in given.items() if (why := text_problem(text))]
     problems += [
         Problem(name, f"has more than {limits.prompt} characters")
         for name, text in given.items()
         if len(text) > limits.prompt
     ]
+    if "shown" in given and not _DIGEST.fullmatch(given["shown"]):
+        problems.append(Problem("shown", "expected a SHA-256 in hexadecimal"))
     unfit = list(json_problems(details, "details", depth=limits.json_depth))
     if not unfit and details is not None and len(canonical_json(details)) > 2 * limits.json_bytes:
         unfit = [Problem("details", f"are larger than {2 * limits.json_bytes} characters")]

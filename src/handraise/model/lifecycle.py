@@ -46,7 +46,7 @@ class Move:
     """Something a person or the asker does to a pending question.
 
     `record` is what is kept of it: in the event, and as the outcome where the move settles the question.
-    Votes agree where their `ballot` is equal; a `negative` one ends a question that has a veto. `granting` is
+    Votes, where several people must agree, do so where their `ballot` is equal; a `negative` one ends a question that has a veto. `granting` is
     what an approval leaves behind to be used again, `grant_id` what such a move uses.
     """
 
@@ -77,6 +77,7 @@ def answering(
     *,
     channel: str | None = None,
     evidence: str | None = None,
+    shown: str | None = None,
     details: Json = None,
     grant_id: str | None = None,
 ) -> Move:
@@ -86,6 +87,7 @@ def answering(
         "by": responder.id,
         "channel": channel,
         "evidence": evidence,
+        "shown": shown,
         "details": details,
     }
     return Move(
@@ -93,7 +95,7 @@ def answering(
         kind="answer",
         responder=responder,
         record=_given(record),
-        ballot=ballot_of(question.form, value),
+        ballot=ballot_of(question.form, value) if question.need > 1 else "",
         negative=_is_denial(question.form, value),
         granting=_granting(question, value, grant_id),
     )
@@ -119,6 +121,7 @@ def declining(
     reason: str | None = None,
     channel: str | None = None,
     evidence: str | None = None,
+    shown: str | None = None,
     details: Json = None,
 ) -> Move:
     """The move of a person who will not answer."""
@@ -127,6 +130,7 @@ def declining(
         "reason": reason,
         "channel": channel,
         "evidence": evidence,
+        "shown": shown,
         "details": details,
     }
     return Move(

@@ -103,7 +103,7 @@ Outcome: TypeAlias = Answered | Declined | Expired | Withdrawn | Exhausted
 
 def outcome_of(status: str, at: datetime, record: dict[str, Json]) -> Outcome:
     """The outcome from what a store keeps: the status, the instant, and the settling move's record."""
-    match Status(status):
+    match status:
         case Status.ANSWERED:
             return Answered(
                 value=record["value"],
@@ -129,3 +129,5 @@ def outcome_of(status: str, at: datetime, record: dict[str, Json]) -> Outcome:
             return Exhausted(at=at, by=record["by"])
         case Status.PENDING:
             raise ValueError("A pending question has no outcome.")
+        case _:
+            raise ValueError(f"{status!r} is not a status")

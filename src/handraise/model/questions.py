@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from handraise.model.checking import Decision, decision_of
 from handraise.model.errors import KeyConflict
@@ -29,7 +29,7 @@ class Vote:
     ballot: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Draft:
     """A question before the store has it: everything that never changes once it is posted."""
 
@@ -91,7 +91,7 @@ class Draft:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Question(Draft):
     """The durable record of a question and how it stands now."""
 
@@ -134,6 +134,30 @@ class Question(Draft):
         if self.status is not Status.PENDING or self.steps_taken >= len(self.steps):
             return None
         return self.asked_at + self.steps[self.steps_taken].after
+
+
+_UNLESS_SAID = {each.name: each.default for each in fields(Question) if each.default is not MISSING}
+
+
+def posted(draft: Draft, asked_at: datetime) -> Question:
+    """The question that a draft has just become."""
+    return _of({**_UNLESS_SAID, **vars(draft), "asked_at": asked_at})
+
+
+def changed(question: Question, **changes: Any) -> Question:
+    """The same question with other values for some of its fields."""
+    return _of({**vars(question), **changes})
+
+
+def _of(values: dict[str, Any]) -> Question:
+    """A question with all of these values.
+
+    To set each of its frozen fields, as `Question(…)` does, takes five times as long, and every question and every
+    answer comes this way.
+    """
+    question = object.__new__(Question)
+    vars(question).update(values)
+    return question
 
 
 def same_question(draft: Draft, stored: Question) -> Question | KeyConflict:

@@ -211,7 +211,9 @@ def plan(
         if place in told or (address.recipient != sake and (sake, address.channel) in rooms):
             continue
         told.add(place)
-        urgent = rule.urgent or telling.reason == "escalated" or question.risk == _HIGH
+        # What is of high risk, and when it escalates, an agent says itself: with that it gets no more than its number.
+        claimed = telling.reason == "escalated" or question.risk == _HIGH
+        urgent = rule.urgent or (claimed and not _has_had_enough(question.asker, policy, recent))
         due_at, bundle = (now, None) if urgent else _turn(address, question, policy, recent, now)
         planned.append(
             Delivery(
@@ -249,7 +251,7 @@ def _turn(
     due_at = attention.hours.next_open(now) if attention.hours else now
     too_many = (
         attention.per_hour is not None and recent.recipients[address.recipient] >= attention.per_hour
-    ) or recent.askers[question.asker] >= policy.agents.get(question.asker, 1 << 30)
+    ) or _has_had_enough(question.asker, policy, recent)
     if too_many and due_at == now:
         due_at = now + _WINDOW - (now - datetime.min.replace(tzinfo=UTC)) % _WINDOW
         if attention.hours:
@@ -258,3 +260,8 @@ def _turn(
         return now, None
     where = hashlib.sha256(canonical_json(address.to).encode()).hexdigest()[:16]
     return due_at, f"{address.channel} {address.recipient} {where} {due_at.isoformat()}"
+
+
+def _has_had_enough(asker: str, policy: Policy, recent: Recent) -> bool:
+    """Whether an agent has caused as many messages as it may."""
+    return asker in policy.agents and recent.askers[asker] >= policy.agents[asker]

@@ -1,4 +1,4 @@
-"""The ports behind a desk: what it needs of a store, a bus, a directory and an outbox. Their docstrings are the contract.
+"""The ports behind a desk: what it needs of a store, a bus, a directory, an outbox and a ledger. Their docstrings are the contract.
 
 `handraise.testing` has the suites that every implementation must pass.
 """
@@ -8,6 +8,7 @@ from typing import NamedTuple
 from handraise.ports.bus import Bus, Heard, feed_of
 from handraise.ports.clock import Clock, IdFactory
 from handraise.ports.directory import Claim, Directory
+from handraise.ports.ledger import Head, Ledger
 from handraise.ports.outbox import Line, Outbox, Routed
 from handraise.ports.store import (
     AGES,
@@ -30,8 +31,10 @@ __all__ = [
     "Directory",
     "Durability",
     "Filter",
+    "Head",
     "Heard",
     "IdFactory",
+    "Ledger",
     "Line",
     "Outbox",
     "Pulse",
@@ -44,9 +47,10 @@ __all__ = [
 
 
 class Backend(NamedTuple):
-    """What an address opens: four ports that fit each other."""
+    """What an address opens: five ports that fit each other."""
 
     store: Store
     bus: Bus
     directory: Directory
     outbox: Outbox
+    ledger: Ledger

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack, overload
@@ -107,8 +107,9 @@ class Desk(ABC):
 
     async def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
         """The outcome, as soon as there is one. A `timeout` raises `StillPending` and changes nothing."""
-        _, outcome = await self.wait_any([question_id], timeout=timeout)
-        return outcome
+        return await self._outcome_of(
+            self._ref(question_id), timeout=None if timeout is None else seconds_of(timeout)
+        )
 
     async def wait_any(
         self,
@@ -123,6 +124,10 @@ class Desk(ABC):
         return await self._first_of(refs, timeout=None if timeout is None else seconds_of(timeout))
 
     @abstractmethod
+    def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
+        """See `wait`."""
+
+    @abstractmethod
     async def _first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[str, Outcome]:
         """See `wait_any`."""
 
@@ -135,13 +140,15 @@ class Desk(ABC):
         by: str | Responder,
         channel: str | None = None,
         evidence: str | None = None,
+        shown: str | None = None,
         details: Json = None,
     ) -> Question:
         """Give an answer and get the question as it then stands: answered, or pending more votes.
 
         An answer that does not fit raises `InvalidAnswer`, is kept as an attempt, and leaves the question
-        pending. A question that ended before raises `AlreadySettled` with its outcome. `details` are what the
-        channel wants kept with the answer; they are in the question's history.
+        pending. A question that ended before raises `AlreadySettled` with its outcome. `shown` is the SHA-256,
+        in hexadecimal, of the question as the person saw it, where the channel knows that; `details` are what else it
+        wants kept with the answer. Both are in the question's history, and sealed with it.
         """
 
     @abstractmethod
@@ -168,6 +175,7 @@ class Desk(ABC):
         reason: str | None = None,
         channel: str | None = None,
         evidence: str | None = None,
+        shown: str | None = None,
         details: Json = None,
     ) -> Question:
         """Say that one will not answer, and get the question as it then stands."""
@@ -203,11 +211,14 @@ class Desk(ABC):
         """
 
     @abstractmethod
-    async def consume(self, question_id: str) -> Action:
+    async def consume(self, question_id: str, *, request: str | None = None) -> Action:
         """The approved action, to be executed now: an approval is used at most once.
 
         The action comes from the record, and its digest is computed again. Raises `NotApproved` where nobody
         approved just this, and `AlreadyConsumed` for everybody but the first.
+
+        `request` is an id of your own for this one use: the same id again gives the same action again. Whoever was
+        cut off before they were told keeps it and calls again with it. Never share it: two who do both get the action.
         """
 
     @abstractmethod

@@ -155,11 +155,23 @@ class Store(Protocol):
         """How many questions an asker has pending in a workspace."""
         ...
 
-    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
         """Use up the approval of an action, with one event; False where it is not there to be used.
 
         One conditional statement: the question is answered with an approval of just this digest, was asked
-        by `by`, and has not been consumed. Of any number of consumers one gets True.
+        by `by`, and has not been consumed. Of any number of requests one gets True. It is kept in the event, and gets
+        True again however often it is made, which changes nothing.
+        """
+        ...
+
+    async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
+        """Make room: remove every question settled longer than `keep` ago, with its events and deliveries.
+
+        With None nothing is removed. What is removed was never there: its id and its key are free again. A question
+        whose grant holds stays until that ends. A store may besides put questions elsewhere that were settled longer
+        than `rest` ago, where every method finds them as before. Works in small batches, never on what is pending, and
+        never waits for anybody; of any number of processes that tidy at once, one may do it for all. Gives back
+        about how many questions it moved or removed; with `limit` or more, there may be others.
         """
         ...
 

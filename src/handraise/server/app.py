@@ -21,7 +21,7 @@ from handraise.server import (
     signing_in,
     tool_results,
 )
-from handraise.server.callers import BEARER
+from handraise.server.callers import BEARER, Doorkeeper
 from handraise.server.documenting import document_problems, operation_id
 from handraise.server.events import Sights
 from handraise.server.failing import DOCUMENTED, handle_errors
@@ -52,6 +52,7 @@ def create_app(house: House) -> FastAPI:
     app.state.house = house
     app.state.sights = Sights(house)
     app.state.rates = Rates(house.settings)
+    app.state.doorkeeper = Doorkeeper(house.directory)
     app.state.last_used = LastUsed(house)
     app.state.readiness = Readiness(house)
     if house.settings.oidc_issuer:

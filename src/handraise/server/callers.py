@@ -6,6 +6,7 @@ answer or administer ask for a person.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
@@ -14,13 +15,16 @@ from fastapi import Depends
 from fastapi.security import HTTPBearer
 from starlette.requests import HTTPConnection
 
+from handraise.desk.coalescing import Lanes
 from handraise.model.errors import NotEntitled, NotSignedIn
 from handraise.model.identities import Person, Role, Session
 from handraise.model.people import may_see
 from handraise.model.questions import Question
+from handraise.ports import Directory
 from handraise.server.house import House
 from handraise.wire.credentials import Token, TokenKind, read_token
 
+_TOGETHER = 1_000
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -96,6 +100,39 @@ def house_of(connection: HTTPConnection) -> House:
     return house
 
 
+async def _house(connection: HTTPConnection) -> House:
+    """The same for FastAPI, which would call anything but a coroutine in a thread of its own."""
+    return house_of(connection)
+
+
+class Doorkeeper:
+    """Knows whom tokens stand for. Who come with the same one at the same time are looked up together.
+
+    Never by a look that began before they came: whoever's right has ended is not let in any more.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._looks = Lanes(self._look, _TOGETHER, lambda token: token)
+
+    async def find(self, token: Token) -> Caller | None:
+        """Whoever a token stands for now, or None."""
+        return await self._looks(token)
+
+    async def _look(self, tokens: Sequence[Token]) -> Sequence[Caller | None]:
+        """The same for as many as have the same one."""
+        return [await self._find(tokens[0])] * len(tokens)
+
+    async def _find(self, token: Token) -> Caller | None:
+        if token.kind is TokenKind.AGENT:
+            key = await self._directory.find_key(token.workspace, token.digest)
+            return None if key is None else AgentCaller(token.workspace, key.agent, key.id)
+        if token.kind is TokenKind.SESSION:
+            found = await self._directory.find_session(token.workspace, token.digest)
+            return None if found is None else PersonCaller(token.workspace, found[1], found[0])
+        return None
+
+
 async def caller_of(connection: HTTPConnection) -> Caller:
     """Who makes this request, looked up once; raises `NotSignedIn`."""
     known: Caller | None = getattr(connection.state, "caller", None)
@@ -129,7 +166,7 @@ async def admin_of(connection: HTTPConnection) -> PersonCaller:
     return caller
 
 
-TheHouse = Annotated[House, Depends(house_of)]
+TheHouse = Annotated[House, Depends(_house)]
 AnyCaller = Annotated[Caller, Depends(caller_of)]
 TheAgent = Annotated[AgentCaller, Depends(agent_of)]
 ThePerson = Annotated[PersonCaller, Depends(person_of)]
@@ -172,7 +209,7 @@ async def _look_up(connection: HTTPConnection) -> Caller:
         token = read_token(text)
         if token is not None and connection.scope.get("method") not in SAFE:
             check_same_origin(connection)
-    caller = None if token is None else await _find(house, token)
+    caller = None if token is None else await _doorkeeper_of(connection).find(token)
     if caller is None:
         if scheme or text:
             refuse(connection)
@@ -187,15 +224,9 @@ async def _look_up(connection: HTTPConnection) -> Caller:
 async def still_there(connection: HTTPConnection) -> bool:
     """Whether the credential of a long request is good still, for the same caller with the same rights."""
     known: Caller = connection.state.caller
-    return await _find(house_of(connection), connection.state.token) == known
+    return await _doorkeeper_of(connection).find(connection.state.token) == known
 
 
-async def _find(house: House, token: Token) -> Caller | None:
-    """Whoever a token stands for now, or None."""
-    if token.kind is TokenKind.AGENT:
-        key = await house.directory.find_key(token.workspace, token.digest)
-        return None if key is None else AgentCaller(token.workspace, key.agent, key.id)
-    if token.kind is TokenKind.SESSION:
-        found = await house.directory.find_session(token.workspace, token.digest)
-        return None if found is None else PersonCaller(token.workspace, found[1], found[0])
-    return None
+def _doorkeeper_of(connection: HTTPConnection) -> Doorkeeper:
+    doorkeeper: Doorkeeper = connection.app.state.doorkeeper
+    return doorkeeper

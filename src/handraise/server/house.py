@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from handraise.channels import Replies
@@ -16,10 +17,12 @@ from handraise.desk.dispatching import dispatching
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local import LocalDesk
+from handraise.desk.sealing import Sealer
 from handraise.model.composing import Limits
 from handraise.model.errors import HandraiseError
+from handraise.model.sealing import Signer
 from handraise.opening import open_backend
-from handraise.ports import Clock, Directory, IdFactory, Outbox, Store
+from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, Store
 from handraise.ports.channel import Channel
 from handraise.server.observing import Metrics, Traces, WatchedEngine, watched_directory
 from handraise.server.settings import ServerSettings
@@ -47,6 +50,8 @@ class House:
     store: Store
     directory: Directory
     outbox: Outbox
+    ledger: Ledger
+    signer: Signer | None
     new_id: IdFactory
     metrics: Metrics
     traces: Traces
@@ -86,7 +91,9 @@ async def open_house(
         ) as opened,
         _telling(house, opened),
     ):
+        sealer = Sealer(house.store, house.ledger, house.signer)
         chores = [
+            asyncio.create_task(_every(settings.seal_interval, sealer.run), name="handraise seals"),
             asyncio.create_task(_every(settings.poll_interval, house.desk.tend), name="handraise sweeps"),
             asyncio.create_task(_every(_FORGET_EVERY, lambda: _forget(house)), name="handraise forgets"),
             asyncio.create_task(_every(_PULSE_EVERY, lambda: _feel_pulse(house)), name="handraise pulse"),
@@ -105,14 +112,19 @@ async def open_house(
 async def _telling(house: House, channels: Mapping[str, Channel]) -> AsyncIterator[None]:
     """Tell people through the channels; without any, what should have been told has failed in the end."""
     house.channels = channels
-    async with dispatching(
-        house.engine,
-        house.outbox,
-        house.directory,
-        list(channels.values()),
-        link_to=Links(house.settings, house.directory, channels),
-        tried=house.metrics.delivery_tried,
-    ):
+    async with AsyncExitStack() as stack:
+        # Over several shards, each has a dispatcher of its own: one that does not answer holds up no other.
+        for outbox in getattr(house.outbox, "apart", [house.outbox]):
+            await stack.enter_async_context(
+                dispatching(
+                    house.engine,
+                    outbox,
+                    house.directory,
+                    list(channels.values()),
+                    link_to=Links(house.settings, house.directory, channels),
+                    tried=house.metrics.delivery_tried,
+                )
+            )
         yield
 
 
@@ -126,15 +138,22 @@ async def enter_house(
 ) -> AsyncIterator[House]:
     """The same without the chores, for a command that comes and goes."""
     metrics, traces, new_id = metrics or Metrics(), traces or Traces(), uuid7_ids()
+    signer = await asyncio.to_thread(_signer, settings.audit_key) if settings.audit_key else None
     async with open_backend(
         settings.url,
         clock=clock,
         connections=settings.connections,
         confined=True,
         listen=settings.listen_url,
+        bus=settings.bus,
     ) as backend:
         engine = WatchedEngine(
-            backend.store, backend.bus, poll_interval=settings.poll_interval, metrics=metrics
+            backend.store,
+            backend.bus,
+            poll_interval=settings.poll_interval,
+            metrics=metrics,
+            rest=timedelta(days=settings.archive_after_days),
+            keep=None if settings.keep_settled_days is None else timedelta(days=settings.keep_settled_days),
         )
         metrics.count_waits(lambda: len(engine.room))
         try:
@@ -147,12 +166,20 @@ async def enter_house(
                 store=engine.store,
                 directory=watched_directory(backend.directory, metrics),
                 outbox=backend.outbox,
+                ledger=backend.ledger,
+                signer=signer,
                 new_id=new_id,
                 metrics=metrics,
                 traces=traces,
             )
         finally:
             await engine.close()
+
+
+def _signer(file: Path) -> Signer:
+    from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
+
+    return load_signer(file)
 
 
 async def _forget(house: House) -> None:

@@ -55,6 +55,7 @@ from handraise.wire.records import (
 from handraise.wire.requests import (
     AnswerQuestion,
     AttemptQuestion,
+    ConsumeQuestion,
     DeclineQuestion,
     PostQuestion,
     Recover,
@@ -179,6 +180,7 @@ async def answer_question(
             by=caller.person.responder,
             channel=body.channel or "api",
             evidence=evidence,
+            shown=body.shown,
             details=body.details,
         )
     except AlreadySettled as settled:
@@ -227,6 +229,7 @@ async def decline_question(
             reason=body.reason,
             channel=body.channel or "api",
             evidence=evidence,
+            shown=body.shown,
             details=body.details,
         )
     except AlreadySettled as settled:
@@ -275,10 +278,21 @@ async def apply_grant(house: TheHouse, agent: TheAgent, question_id: QuestionId)
     response_model=ActionRecord,
     openapi_extra=ONCE,
 )
-async def consume_question(house: TheHouse, agent: TheAgent, question_id: QuestionId) -> Response:
-    """Get the approved action to execute it now; it is given out once."""
+async def consume_question(
+    request: Request,
+    house: TheHouse,
+    agent: TheAgent,
+    question_id: QuestionId,
+    body: ConsumeQuestion | None = None,
+) -> Response:
+    """Get the approved action to execute it now; it is given out once.
+
+    The same `request` again, or the same idempotency key where there is none, gets the same action again.
+    """
     await visible(house, agent, question_id)
-    action = await desk_of(house, agent).consume(question_id)
+    given = None if body is None else body.request
+    made = getattr(request.state, "made", None)
+    action = await desk_of(house, agent).consume(question_id, request=made if given is None else given)
     return reply(ActionRecord(tool=action.tool, arguments=action.arguments))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -40,12 +41,17 @@ class ServerSettings(BaseSettings):
     url: str = pydantic.Field(
         default_factory=default_address,
         repr=False,
-        description="where the store is: `sqlite:///file.db` or `postgresql://…`",
+        description="where the store is: `sqlite:///file.db`, `postgresql://…` or `postgresql+shards://…`",
     )
     listen_url: str | None = pydantic.Field(
         default=None,
         repr=False,
         description="PostgreSQL without the pooler in between, for the listener and for migrations",
+    )
+    bus: str | None = pydantic.Field(
+        default=None,
+        repr=False,
+        description="what carries wake-ups between processes instead of the store: `nats://host:4222`",
     )
     host: str = pydantic.Field(default="127.0.0.1", description="the address to listen at")
     port: int = pydantic.Field(default=8765, ge=0, le=65_535, description="the port to listen at")
@@ -84,6 +90,21 @@ class ServerSettings(BaseSettings):
     )
     link_hours: Annotated[float, pydantic.Field(gt=0, le=8_760)] = pydantic.Field(
         default=48.0, description="how long an invitation or sign-in link works"
+    )
+    archive_after_days: Annotated[float, pydantic.Field(ge=0, le=36_500)] = pydantic.Field(
+        default=7.0,
+        description="how long a settled question stays beside the pending ones on PostgreSQL, before it is archived",
+    )
+    keep_settled_days: Annotated[float, pydantic.Field(ge=0, le=36_500)] | None = pydantic.Field(
+        default=None,
+        description="how long settled questions are kept, of every workspace; for ever where not set",
+    )
+    audit_key: Path | None = pydantic.Field(
+        default=None,
+        description="the file with the key that seals of the audit trail are signed with; unsigned where not set",
+    )
+    seal_interval: Seconds = pydantic.Field(
+        default=10.0, description="how long events may wait until they are sealed, in seconds"
     )
     embed_origins: tuple[str, ...] = pydantic.Field(
         default=(),

@@ -32,7 +32,7 @@ from handraise.wire.records import SessionRecord
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-def _provider_of(request: Request) -> Provider:
+async def _provider_of(request: Request) -> Provider:
     provider: Provider = request.app.state.oidc
     return provider
 

@@ -118,12 +118,14 @@ class PostQuestion(Request):
 class Responding(Request):
     """What comes with an answer. `by` may only be the person who is signed in.
 
-    `channel` is where they answered. `evidence` can be said to be less than the server knows, never more.
+    `channel` is where they answered. `evidence` can be said to be less than the server knows, never more. `shown` is the
+    SHA-256 of the question as they saw it there, in hexadecimal.
     """
 
     by: str | None = None
     channel: str | None = None
     evidence: str | None = None
+    shown: str | None = None
     details: Any = None
 
 
@@ -159,6 +161,12 @@ class WithdrawQuestion(Request):
     """Taking a question back."""
 
     reason: str | None = None
+
+
+class ConsumeQuestion(Request):
+    """Using up an approval. The same `request` again gets the same action again."""
+
+    request: str | None = None
 
 
 class Recover(Request):

@@ -104,8 +104,8 @@ async def tab(window: BrowserContext) -> Page:
     return await window.new_page()
 
 
-@pytest.fixture
-def errors(tab: Page) -> list[str]:
+@pytest_asyncio.fixture(loop_scope="session")
+async def errors(tab: Page) -> list[str]:
     """What the browser complained about."""
     return complaints(tab)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from contextlib import ExitStack
 from pathlib import Path
 
 from playwright.async_api import Browser, Page, expect
 
+from chaos.servers import free_port
 from handraise import Answered, Choice, open_desk
 from tests.cli.command import Serving, serving
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
@@ -17,12 +17,6 @@ from tests.server.inbox.chromium import PATIENCE
 
 BACK = 30_000
 """Milliseconds within which a browser has come back: it tries again every few seconds."""
-
-
-def free_port() -> str:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return str(door.getsockname()[1])
 
 
 async def started(stack: ExitStack, url: str, folder: Path, port: str) -> Serving:
@@ -45,7 +39,7 @@ async def sign_in(tab: Page, server: Serving) -> None:
 async def test_an_open_page_tells_what_was_asked_meanwhile_and_answers_as_before(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    url, port = f"sqlite:///{tmp_path / 'questions.db'}", free_port()
+    url, port = f"sqlite:///{tmp_path / 'questions.db'}", str(free_port())
     with ExitStack() as stack:
         server = await started(stack, url, tmp_path, port)
         window = await chromium.new_context()

@@ -92,7 +92,7 @@ def test_what_was_typed_stands_there_again_after_a_refusal(kind: str, data: st.D
     assert sheet_of(whole, typed=typed).sent() == typed
 
 
-@pytest.mark.parametrize("kind", set(VALUES) - {"several"})
+@pytest.mark.parametrize("kind", sorted(set(VALUES) - {"several"}))
 def test_an_optional_field_left_blank_is_left_out(kind: str) -> None:
     form, _ = VALUES[kind]
     whole = in_a_form(form, None, required=False)

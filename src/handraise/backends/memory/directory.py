@@ -306,6 +306,31 @@ class MemoryDirectory:
             + _drop(self._sessions, lambda each: each.expires_at < before, limit)
         )
 
+    def erase_questions(self, workspace: str, ids: Collection[str]) -> None:
+        """Erase the links to questions, and what was answered to requests about them, for the ledger beside."""
+        _drop(self._question_links, lambda each: each.workspace == workspace and each.question_id in ids)
+        about = [
+            place
+            for place, each in self._requests.items()
+            if place[0] == workspace and (each.made in ids or any(one in (each.body or "") for one in ids))
+        ]
+        for place in about:
+            del self._requests[place]
+
+    def erase_person(self, workspace: str, person: str) -> None:
+        """Erase a person's requests, and their name where they left it, for the ledger beside."""
+        theirs = f"person:{person} since "
+        for place in [each for each in self._requests if each[0] == workspace and each[1].startswith(theirs)]:
+            del self._requests[place]
+        for ref, key in self._keys.items():
+            if ref.workspace == workspace and person in (key.created_by, key.revoked_by):
+                by = "erased" if key.revoked_by == person else key.revoked_by
+                made = "erased" if key.created_by == person else key.created_by
+                self._keys[ref] = replace(key, created_by=made, revoked_by=by)
+        for secret, link in self._question_links.items():
+            if link.workspace == workspace and link.created_by == person:
+                self._question_links[secret] = replace(link, created_by="erased")
+
     def _now(self) -> datetime:
         return now_by(self._clock)
 

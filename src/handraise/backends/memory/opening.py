@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from handraise.backends.memory.bus import MemoryBus
 from handraise.backends.memory.directory import MemoryDirectory
+from handraise.backends.memory.ledger import MemoryLedger
 from handraise.backends.memory.outbox import MemoryOutbox
 from handraise.backends.memory.store import MemoryStore
 from handraise.ports import Backend, Clock
@@ -16,4 +17,5 @@ from handraise.ports import Backend, Clock
 async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[Backend]:
     """A backend that is gone when this ends."""
     store = MemoryStore(clock)
-    yield Backend(store, MemoryBus(), MemoryDirectory(clock), MemoryOutbox(store, clock))
+    directory, outbox = MemoryDirectory(clock), MemoryOutbox(store, clock)
+    yield Backend(store, MemoryBus(), directory, outbox, MemoryLedger(store, directory, outbox, clock))

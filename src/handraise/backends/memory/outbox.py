@@ -35,6 +35,7 @@ class MemoryOutbox:
         self._deliveries: dict[Ref, Delivery] = {}
         self._askers: dict[Ref, str] = {}
         store.tell = self._line_up
+        store.removed = self._remove
 
     async def put_address(self, address: Address) -> None:
         """Keep an address; see the port."""
@@ -139,7 +140,9 @@ class MemoryOutbox:
     async def record(self, tries: Sequence[Try]) -> None:
         """Keep what came of tries; see the port."""
         for tried in tries:
-            delivery = self._deliveries[Ref(tried.delivery.workspace, tried.delivery.id)]
+            delivery = self._deliveries.get(Ref(tried.delivery.workspace, tried.delivery.id))
+            if delivery is None:
+                continue
             self._keep(after_try(delivery, tried, self._now()))
             if tried.status is DeliveryStatus.SENT:
                 self._store.mark_reached(delivery.question)
@@ -192,6 +195,31 @@ class MemoryOutbox:
                     self._keep(replace(each, created_at=self._now()))
                     self._askers[Ref(workspace, each.id)] = question.asker
         return 1
+
+    def _remove(self, ref: Ref) -> None:
+        """A question has been removed, and what was to be told of it."""
+        for place in [place for place, each in self._deliveries.items() if each.question == ref]:
+            del self._deliveries[place], self._askers[place]
+
+    def erase_lines(self, refs: Collection[Ref]) -> None:
+        """Erase what was to be told of questions, for the ledger beside."""
+        gone = [
+            number for number, each in self._lines.items() if Ref(each.workspace, each.question_id) in refs
+        ]
+        for number in gone:
+            del self._lines[number]
+
+    def erase_person(self, workspace: str, person: str) -> None:
+        """Erase where a person can be reached, and the attempts to tell them, for the ledger beside."""
+        for address in [each for each in self._addresses if each[:2] == (workspace, person)]:
+            del self._addresses[address]
+        told = [
+            place
+            for place, each in self._deliveries.items()
+            if each.workspace == workspace and each.recipient == person
+        ]
+        for place in told:
+            del self._deliveries[place], self._askers[place]
 
     def _keep(self, delivery: Delivery) -> Delivery:
         self._deliveries[Ref(delivery.workspace, delivery.id)] = delivery

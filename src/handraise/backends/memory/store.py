@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -18,7 +18,7 @@ from handraise.model.json_values import Json
 from handraise.model.lifecycle import Granting, Move, expire, next_step, transition
 from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.people import Responder, may_respond, may_see
-from handraise.model.questions import Draft, Question, Ref, same_question
+from handraise.model.questions import Draft, Question, Ref, posted, same_question
 from handraise.ports import AGES, LOOKED_THROUGH, Clock, Durability, Filter, Pulse, SettledPage
 
 _ENDINGS = frozenset(EventKind(status.value) for status in Status if status is not Status.PENDING)
@@ -34,7 +34,11 @@ class MemoryStore:
         self._pending: dict[str, list[str]] = {}
         self._grants: dict[Ref, Grant] = {}
         self._events: list[Event] = []
+        self._numbers = 0
         self.tell: Callable[[Event], None] = lambda _: None
+        self.removed: Callable[[Ref], None] = lambda _: None
+        self.keeps: Callable[[str, timedelta | None], timedelta | None] = lambda _, keep: keep
+        self.may_go: Callable[[Ref], bool] = lambda _: True
 
     async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
         """Register drafts; see the port."""
@@ -134,17 +138,69 @@ class MemoryStore:
         """How many are pending; see the port."""
         return len(self._pending_of(workspace, asker))
 
-    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
         """Use up an approval; see the port."""
         question = self._questions.get(ref)
-        if question is None or question.consumed_at is not None or question.asker != by:
+        if question is None or question.asker != by:
             return False
+        used = {"digest": digest, "request": request}
+        if question.consumed_at is not None:
+            return any(
+                each.kind == EventKind.CONSUMED and each.data == used for each in await self.history(ref)
+            )
         outcome = question.outcome
         if not isinstance(outcome, Answered) or not question.decision or outcome.value["digest"] != digest:
             return False
         self._questions[ref] = replace(question, consumed_at=self._now())
-        self._log(question, EventKind.CONSUMED, by=by, data={"digest": digest})
+        self._log(ref, EventKind.CONSUMED, by=by, data=used)
         return True
+
+    async def tidy(
+        self,
+        *,
+        rest: timedelta,  # noqa: ARG002 -- there is no other place
+        keep: timedelta | None,
+        limit: int,
+    ) -> int:
+        """Remove what is settled; see the port."""
+        now = self._now()
+        kept = {
+            Ref(grant.workspace, grant.question_id)
+            for grant in self._grants.values()
+            if grant.revoked_at is None and grant.expires_at > now
+        }
+        old = (
+            ref
+            for ref, each in self._questions.items()
+            if each.outcome
+            and (keeps := self.keeps(ref.workspace, keep)) is not None
+            and each.outcome.at < now - keeps
+        )
+        gone = set(itertools.islice((ref for ref in old if ref not in kept and self.may_go(ref)), limit))
+        self._remove(gone)
+        return len(gone)
+
+    def erase(self, refs: Collection[Ref]) -> None:
+        """Take questions out, with their events and grants, for the ledger beside."""
+        self._grants = {
+            place: grant
+            for place, grant in self._grants.items()
+            if Ref(grant.workspace, grant.question_id) not in refs
+        }
+        self._remove(set(refs))
+
+    def _remove(self, gone: set[Ref]) -> None:
+        for ref in gone:
+            self.removed(ref)
+            question = self._questions.pop(ref)
+            if question.key:
+                del self._keys[ref.workspace, question.key]
+            if question.status is Status.PENDING:
+                self._pending[ref.workspace].remove(ref.id)
+        if gone:
+            self._events = [
+                each for each in self._events if Ref(each.workspace, each.question_id) not in gone
+            ]
 
     async def find_grant(
         self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
@@ -170,8 +226,8 @@ class MemoryStore:
             return grant
         ended = replace(grant, revoked_at=self._now(), revoked_by=by)
         self._grants[Ref(workspace, grant_id)] = ended
-        question = self._questions[Ref(workspace, grant.question_id)]
-        self._log(question, EventKind.REVOKED, by=by, data={"grant": grant_id})
+        question_ref = Ref(workspace, grant.question_id)
+        self._log(question_ref, EventKind.REVOKED, by=by, data={"grant": grant_id})
         return ended
 
     async def history(self, ref: Ref) -> Sequence[Event]:
@@ -180,12 +236,12 @@ class MemoryStore:
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
-        start = int(after) if after else 0
+        start = self._place(int(after)) if after else 0
         return [event for event in self._events[start:] if event.workspace == workspace][:limit]
 
     async def feed_end(self, workspace: str) -> str:  # noqa: ARG002 -- cursors count the events of all
         """Where a workspace's events end now; see the port."""
-        return str(len(self._events))
+        return str(self._numbers)
 
     async def pulse(self, workspace: str | None = None) -> Pulse:
         """How much waits; see the port."""
@@ -201,14 +257,28 @@ class MemoryStore:
         """What an acknowledged write survives; see the port."""
         return Durability(survives="nothing: it ends with the process", settings={})
 
+    @property
+    def all_events(self) -> Sequence[Event]:
+        """The events of all workspaces, for the ledger beside."""
+        return self._events
+
+    @property
+    def all_questions(self) -> Mapping[Ref, Question]:
+        """The questions of all workspaces, for the ledger beside."""
+        return self._questions
+
+    def replace_grants(self, change: Callable[[Grant], Grant]) -> None:
+        """Change grants, for the ledger beside."""
+        self._grants = {place: change(grant) for place, grant in self._grants.items()}
+
     def peek(self, ref: Ref) -> Question | None:
         """A question as it stands, for the outbox beside."""
         return self._questions.get(ref)
 
     def mark_reached(self, ref: Ref) -> None:
         """Somebody has been told of a question after all."""
-        question = self._questions[ref]
-        if question.unreached_at is not None:
+        question = self._questions.get(ref)
+        if question is not None and question.unreached_at is not None:
             self._questions[ref] = replace(question, unreached_at=None)
 
     def mark_unreached(self, ref: Ref) -> bool:
@@ -223,14 +293,20 @@ class MemoryStore:
         """The last events of a workspace before a cursor, newest first, and whether there may be more."""
         if after is not None and not (after.isascii() and after.isdecimal()):
             raise ValueError(f"{after[:100]!r} is not a cursor of this store")
-        end = len(self._events) if after is None else max(0, int(after) - 1)
+        end = len(self._events) if after is None else self._place(int(after) - 1)
         back = (event for event in reversed(self._events[:end]) if event.workspace == workspace)
         looked = list(itertools.islice(back, count))
         return looked, len(looked) == count
 
+    def _place(self, number: int) -> int:
+        """How many events are there up to this number."""
+        return bisect.bisect_right(self._events, number, key=lambda event: int(event.cursor))
+
     def _ended_by(self, event: Event) -> Question | None:
         """The question that an event ended, or None where it ended none."""
-        return self._questions[Ref(event.workspace, event.question_id)] if event.kind in _ENDINGS else None
+        return (
+            self._questions.get(Ref(event.workspace, event.question_id)) if event.kind in _ENDINGS else None
+        )
 
     def _pending_of(self, workspace: str, asker: str) -> list[Question]:
         questions = (self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, []))
@@ -241,8 +317,7 @@ class MemoryStore:
         stored = self._seen(known or draft.ref)
         if stored is not None:
             return same_question(draft, stored)
-        values = {name: getattr(draft, name) for name in Draft.__dataclass_fields__}
-        question = Question(**values, asked_at=self._now())
+        question = posted(draft, self._now())
         if draft.key:
             self._keys[draft.workspace, draft.key] = draft.ref
         bisect.insort(self._pending.setdefault(draft.workspace, []), draft.id)
@@ -261,22 +336,23 @@ class MemoryStore:
         self._questions[question.ref] = question
         if question.status is not Status.PENDING:
             self._pending[question.workspace].remove(question.id)
-        self._log(question, kind, by=by, channel=channel, data=data)
+        self._log(question.ref, kind, by=by, channel=channel, data=data)
         return question
 
     def _log(
         self,
-        question: Question,
+        ref: Ref,
         kind: EventKind,
         *,
         by: str | None = None,
         channel: str | None = None,
         data: Json = None,
     ) -> None:
+        self._numbers += 1
         event = Event(
-            cursor=str(len(self._events) + 1),
-            workspace=question.workspace,
-            question_id=question.id,
+            cursor=str(self._numbers),
+            workspace=ref.workspace,
+            question_id=ref.id,
             kind=kind,
             at=self._now(),
             by=by,

@@ -112,8 +112,11 @@ class _Ear:
             finally:
                 beating.cancel()
                 await asyncio.gather(beating, return_exceptions=True)
-                with suppress(*DRIVER_ERRORS):
-                    await self._say(acquired, "unhear")
+                if lost.is_set():
+                    acquired.terminate()  # it may never say anything again
+                else:
+                    with suppress(*DRIVER_ERRORS):
+                        await self._say(acquired, "unhear")
 
     async def _keep_announcing(self, acquired: Connection, lost: asyncio.Event) -> None:
         """Say at intervals that this process listens, which also finds a connection that died in silence."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncpg
 
-from handraise.backends.postgres.connecting import Connection, Pool, connection, transaction
+from handraise.backends.postgres.connecting import Connection, connection, transaction
 from handraise.backends.postgres.database import Walls
+from handraise.backends.postgres.pooling import Pool
 from handraise.backends.statements import load_statements
 from handraise.model.errors import UnsafeStore
 

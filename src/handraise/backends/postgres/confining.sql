@@ -76,6 +76,8 @@ select t.name
 from (
     values
         ('questions', exists (select from handraise.questions)),
+        ('archive', exists (select from handraise.archive)),
+        ('archive_index', exists (select from handraise.archive_index)),
         ('inbox', exists (select from handraise.inbox)),
         ('events', exists (select from handraise.events)),
         ('grants', exists (select from handraise.grants)),
@@ -89,6 +91,13 @@ from (
         ('addresses', exists (select from handraise.addresses)),
         ('policies', exists (select from handraise.policies)),
         ('outbox', exists (select from handraise.outbox)),
-        ('deliveries', exists (select from handraise.deliveries))
+        ('deliveries', exists (select from handraise.deliveries)),
+        ('seals', exists (select from handraise.seals)),
+        ('salts', exists (select from handraise.salts)),
+        ('removals', exists (select from handraise.removals)),
+        ('retention', exists (select from handraise.retention)),
+        ('holds', exists (select from handraise.holds)),
+        ('placements', exists (select from handraise.placements)),
+        ('homes', exists (select from handraise.homes))
 ) as t (name, seen)
 where t.seen;

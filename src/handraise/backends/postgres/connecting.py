@@ -8,12 +8,10 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
+from handraise.backends.postgres.pooling import Pool
 from handraise.model.errors import StoreUnavailable
 
-Connection: TypeAlias = (
-    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
-)
-Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 APPLICATION = "handraise"
 
@@ -37,31 +35,49 @@ SETTINGS = {
 DRIVER_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What a call to the driver may raise; a timeout is an OSError."""
 
+_WITHIN = 60.0
+_ALONE_WITHIN = 15.0
+"""How many seconds a statement may take before its connection is taken for lost."""
+
+_ABANDONED = "10s"
+"""How long a transaction may wait for its next statement. A process that was stopped or cut off in the middle of one has
+rows locked: whoever answers the same questions would wait for it, and the server may notice only after hours."""
+
+_REFUSED = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
+)
 _TRANSIENT = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
 )
 
 
-async def open_pool(address: str, size: int) -> Pool:
+def open_pool(address: str, size: int) -> Pool:
     """A pool of up to `size` connections, opened one at a time as they are needed."""
-    return await _open_pool(address, size, server_settings=SETTINGS)
+    settings = {**SETTINGS, "idle_in_transaction_session_timeout": _ABANDONED}
+    return _open_pool(address, size, server_settings=settings)
 
 
-async def open_pool_behind_pooler(address: str, size: int) -> Pool:
+def open_pool_behind_pooler(address: str, size: int) -> Pool:
     """The same, where a pooler such as PgBouncer may give each transaction another session.
 
     What is prepared or set in a session is then not there the next time, and most settings are refused.
     """
     settings = {"application_name": APPLICATION}
-    return await _open_pool(address, size, server_settings=settings, statement_cache_size=0)
+    pool = _open_pool(address, size, server_settings=settings, statement_cache_size=0)
+    pool.each_transaction = f"; set local idle_in_transaction_session_timeout = '{_ABANDONED}'"
+    return pool
 
 
 @asynccontextmanager
 async def alone(address: str, purpose: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection outside the pool, which stays the same session. Raises what the driver raises."""
     settings = {**SETTINGS, "application_name": f"{APPLICATION} {purpose}"}
-    opened = await asyncpg.connect(address, server_settings=settings, command_timeout=15, timeout=15)
+    opened = await asyncpg.connect(
+        address, server_settings=settings, command_timeout=_ALONE_WITHIN, timeout=15
+    )
     try:
         yield opened
     finally:
@@ -74,17 +90,29 @@ async def alone(address: str, purpose: str) -> AsyncIterator[asyncpg.Connection[
 async def connection(pool: Pool) -> AsyncIterator[Connection]:
     """A connection of the pool; what the driver raises becomes `StoreUnavailable`."""
     with driver_errors_translated():
-        async with pool.acquire(timeout=30) as acquired:
+        acquired = await pool.take()
+        try:
             yield acquired
+        except asyncpg.PostgresError:
+            pool.give_back(acquired)
+            raise
+        except BaseException:
+            pool.hang_up(acquired)
+            raise
+        pool.give_back(acquired)
 
 
 @asynccontextmanager
 async def transaction(acquired: Connection, begin: str) -> AsyncIterator[None]:
-    """A transaction that starts with the statements in `begin`, all of them in one round trip."""
+    """A transaction that starts with the statements in `begin`, all of them in one round trip.
+
+    What PostgreSQL refuses is undone. Anything else that ends it has left the connection in the middle of something: to
+    ask that for more would be to wait as long again, so whoever has it must hang up.
+    """
     try:
         await acquired.execute(begin)
         yield
-    except BaseException:
+    except asyncpg.PostgresError:
         with suppress(*DRIVER_ERRORS):
             await acquired.execute("rollback")
         raise
@@ -97,23 +125,23 @@ def driver_errors_translated() -> Iterator[None]:
     try:
         yield
     except DRIVER_ERRORS as error:
-        said = str(error) or type(error).__name__
-        if "unsupported startup parameter" in said:
-            said += " (behind a pooler, HANDRAISE_LISTEN_URL must be PostgreSQL's own address)"
-        raise StoreUnavailable(f"PostgreSQL cannot do this now: {said}") from error
+        raise unavailable(error) from error
 
 
-def is_transient(error: BaseException | None) -> bool:
+def unavailable(error: Exception) -> StoreUnavailable:
+    """Our error for one of the driver's."""
+    said = str(error) or type(error).__name__
+    if "unsupported startup parameter" in said:
+        said += " (behind a pooler, HANDRAISE_LISTEN_URL must be PostgreSQL's own address)"
+    ours = StoreUnavailable(f"PostgreSQL cannot do this now: {said}")
+    ours.refused = isinstance(error, _REFUSED)
+    return ours
+
+
+def is_transient(error: Exception) -> bool:
     """Whether PostgreSQL undid the statement for the sake of another one, so that it can be made again."""
     return isinstance(error, _TRANSIENT)
 
 
-async def _open_pool(address: str, size: int, **options: Any) -> Pool:
-    with driver_errors_translated():
-        return await asyncpg.create_pool(
-            address, min_size=0, max_size=size, command_timeout=60, reset=_leave_as_is, **options
-        )
-
-
-async def _leave_as_is(_: Any) -> None:
-    """Nothing: no statement of ours leaves anything in a session, and asking costs a round trip."""
+def _open_pool(address: str, size: int, **options: Any) -> Pool:
+    return Pool(lambda: asyncpg.connect(address, command_timeout=_WITHIN, **options), size)

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from handraise.backends.postgres.connecting import Connection, Pool, connection, is_transient, transaction
+import asyncpg
+
+from handraise.backends.postgres.connecting import (
+    DRIVER_ERRORS,
+    Connection,
+    is_transient,
+    transaction,
+    unavailable,
+)
+from handraise.backends.postgres.pooling import Pool
 from handraise.backends.statements import Statement
 from handraise.model.errors import StoreUnavailable
 from handraise.ports import Clock
@@ -48,6 +57,11 @@ class Database:
         self._clock = clock
         self._walls = walls
 
+    @property
+    def is_walled(self) -> bool:
+        """Whether each workspace has its own transactions."""
+        return self._walls is not None
+
     async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
         """The rows of a statement that is about no workspace."""
         return await self._run(None, [statement], values)
@@ -85,6 +99,8 @@ class Database:
         for places, done in zip(
             parts.values(), await asyncio.gather(*calls, return_exceptions=True), strict=True
         ):
+            if isinstance(done, StoreUnavailable):
+                done.refused = False  # not all of it: the others' parts are done
             if isinstance(done, BaseException):
                 raise done
             results.update(zip(places, done, strict=True))
@@ -97,14 +113,22 @@ class Database:
         values = {"now": self._clock.now() if self._clock else None, **values}
         for tried in range(1, _TRIES + 1):
             try:
-                async with connection(self._pool) as acquired:
+                acquired, done_with = await self._pool.take(), self._pool.give_back
+                try:
                     if begin is None:
                         return await _last_rows(acquired, statements, values)
-                    async with transaction(acquired, begin):
+                    async with transaction(acquired, begin + self._pool.each_transaction):
                         return await _last_rows(acquired, statements, values)
-            except StoreUnavailable as error:
-                if tried == _TRIES or not is_transient(error.__cause__):
+                except asyncpg.PostgresError:
                     raise
+                except BaseException:
+                    done_with = self._pool.hang_up
+                    raise
+                finally:
+                    done_with(acquired)
+            except DRIVER_ERRORS as error:
+                if tried == _TRIES or not is_transient(error):
+                    raise unavailable(error) from error
                 await asyncio.sleep(0.01 * tried)
         raise AssertionError("unreachable")
 
@@ -119,5 +143,6 @@ async def _last_rows(
 ) -> list[Any]:
     rows: list[Any] = []
     for statement in statements:
-        rows = await acquired.fetch(statement.numbered, *statement.arguments(**values))
+        arguments = [values[name] for name in statement.parameters]
+        rows = await acquired.fetch(statement.numbered, *arguments)
     return rows

@@ -18,6 +18,11 @@ def durability_of(settings: Mapping[str, str]) -> Durability:
         raise UnsafeStore(
             "PostgreSQL runs with full_page_writes=off, so a crash can corrupt answers. Turn it on."
         )
+    if settings.get("in_hot_standby") == "on":
+        raise UnsafeStore(
+            "This PostgreSQL is a standby, which takes no answers and shows what is recorded late. Use the address of its "
+            "primary; with several hosts in the address, add target_session_attrs=primary."
+        )
     commit = settings.get("synchronous_commit", "on")
     if commit == "off":
         raise UnsafeStore(
@@ -30,4 +35,5 @@ def durability_of(settings: Mapping[str, str]) -> Durability:
         survives += f", and the loss of the primary (synchronous standbys: {standbys})"
     else:
         survives += "; not the loss of its disk, unless you replicate synchronously"
-    return Durability(survives=survives, settings=dict(settings))
+    kept = {name: setting for name, setting in settings.items() if name != "in_hot_standby"}
+    return Durability(survives=survives, settings=kept)

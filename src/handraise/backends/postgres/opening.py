@@ -15,6 +15,7 @@ from handraise.backends.postgres.connecting import (
 )
 from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.directory import PostgresDirectory
+from handraise.backends.postgres.ledger import PostgresLedger
 from handraise.backends.postgres.outbox import PostgresOutbox
 from handraise.backends.postgres.schema import migrate
 from handraise.backends.postgres.store import PostgresStore
@@ -36,6 +37,33 @@ async def open_postgres(
     pooler's, in transaction mode. `confined` is whether PostgreSQL itself must keep workspaces apart, and
     opening refused where it would not; None leaves that to the role one logs in as.
     """
+    async with open_database(
+        address, clock=clock, connections=connections, listen=listen, confined=confined
+    ) as database:
+        yield ports_on(database, listen or address)
+
+
+def ports_on(database: Database, direct: str) -> Backend:
+    """The ports on a database that listens at its own address."""
+    return Backend(
+        PostgresStore(database),
+        PostgresBus(database, direct),
+        PostgresDirectory(database),
+        PostgresOutbox(database),
+        PostgresLedger(database),
+    )
+
+
+@asynccontextmanager
+async def open_database(
+    address: str,
+    *,
+    clock: Clock | None = None,
+    connections: int = 4,
+    listen: str | None = None,
+    confined: bool | None = None,
+) -> AsyncIterator[Database]:
+    """What the ports of `open_postgres` work with: migrated, with its promises checked."""
     if connections < 2:  # noqa: PLR2004 -- one to work with and one to listen on
         raise ValueError("PostgreSQL needs at least 2 connections: one to work with and one to listen on.")
     direct = listen or address
@@ -43,14 +71,11 @@ async def open_postgres(
         async with alone(direct, "migrations") as acquired:
             await migrate(acquired)
     opening = open_pool if listen is None else open_pool_behind_pooler
-    pool = await opening(address, connections - 1)
+    pool = opening(address, connections - 1)
     try:
         walls = await (checked_walls(pool) if confined else walls_of(pool))
         database = Database(pool, clock=clock, walls=walls)
-        store = PostgresStore(database)
-        await store.durability()
-        yield Backend(
-            store, PostgresBus(database, direct), PostgresDirectory(database), PostgresOutbox(database)
-        )
+        await PostgresStore(database).durability()
+        yield database
     finally:
         await pool.close()

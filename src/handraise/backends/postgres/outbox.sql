@@ -35,7 +35,8 @@ on conflict (workspace) do update set policy = excluded.policy;
 
 -- name: workspaces_with_lines
 -- Some of the workspaces that have lines.
-select workspaces_with_lines as workspace from handraise.workspaces_with_lines(:at_most);
+select workspaces_with_lines as workspace from handraise.workspaces_with_lines(:at_most)
+where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_lines);
 
 -- name: lines
 -- The oldest lines of a workspace.
@@ -102,7 +103,8 @@ select number from used;
 -- name: workspaces_with_due
 -- Some of the workspaces in which a delivery is due.
 select workspaces_with_due as workspace
-from handraise.workspaces_with_due(coalesce(:now::timestamptz, now()), :at_most);
+from handraise.workspaces_with_due(coalesce(:now::timestamptz, now()), :at_most)
+where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_due);
 
 -- name: take
 -- Take due deliveries, the oldest of each lane. Where many are due, it walks from lane to lane, so that what waits for a

@@ -1,7 +1,7 @@
 -- The statements of the PostgreSQL store. `:now` is null in production: the database's clock rules.
 
 -- name: insert
--- Register questions; one whose key or id exists is left out of what is returned.
+-- Register questions; one whose key or id exists, archived or not, is left out of what is returned.
 with draft as materialized (
     select *
     from unnest(
@@ -25,6 +25,12 @@ posted as (
         max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
         trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for
     from draft
+    where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
+            select from handraise.archive_index as x where x.workspace = draft.workspace and x.id = draft.id
+        ))
+        and (draft.key is null or not exists (
+            select from handraise.archive_index as x where x.workspace = draft.workspace and x.key = draft.key
+        ))
     on conflict do nothing
     returning workspace, id, asker, conversation, asked_at, recipients, steps
 ),
@@ -164,9 +170,44 @@ with used as (
 ),
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor, data)
-    select consumed_at, workspace, id, 'consumed', :actor, jsonb_build_object('digest', :digest::text) from used
+    select
+        consumed_at, workspace, id, 'consumed', :actor,
+        jsonb_build_object('digest', :digest::text, 'request', :request::text)
+    from used
 )
 select id from used;
+
+-- name: consume_archived
+-- The same where the question has been archived.
+with place as materialized (
+    select x.workspace, x.id, x.settled_at
+    from handraise.archive_index as x
+    where x.workspace = :workspace and x.id = :id
+),
+used as (
+    update handraise.archive as a
+    set consumed_at = coalesce(:now::timestamptz, now())
+    from place
+    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
+        and a.status = 'answered' and a.consumed_at is null and a.asker = :actor
+        and a.outcome -> 'value' ->> 'decision' = 'approve' and a.outcome -> 'value' ->> 'digest' = :digest
+    returning a.workspace, a.id, a.consumed_at
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select
+        consumed_at, workspace, id, 'consumed', :actor,
+        jsonb_build_object('digest', :digest::text, 'request', :request::text)
+    from used
+)
+select id from used;
+
+-- name: consumed_by
+-- A row where it was this request that used an approval up, and made it again.
+select number
+from handraise.events
+where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
+    and data ->> 'digest' = :digest and data ->> 'request' = :request;
 
 -- name: find_grant
 -- The grant that holds for an action now, the one that lasts longest.
@@ -202,7 +243,8 @@ select * from handraise.grants where workspace = :workspace and id = :id;
 
 -- name: due_workspaces
 -- Some of the workspaces in which a deed is due.
-select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most);
+select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most)
+where (select handraise.nobody_moves()) or handraise.is_writable(due_workspaces);
 
 -- name: sweep
 -- Do the next due deed of up to `:limit` timelines of a workspace, passing over what another sweep holds. The
@@ -304,6 +346,70 @@ select q.*, q.status = 'pending' and q.expires_at <= coalesce(:now::timestamptz,
 from unnest(:workspaces::text[], :keys::text[]) as t (workspace, key)
 join handraise.questions as q on q.workspace = t.workspace and q.key = t.key;
 
+-- name: read_archived
+-- Archived questions by their places, each in the one partition that the index names. Only a settled question is ever moved, and only from one table to the other: who
+-- has not found it in the first finds it here.
+select q.*, false as overdue
+from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
+cross join lateral (
+    select x.workspace, x.id, x.settled_at
+    from handraise.archive_index as x
+    where x.workspace = t.workspace and x.id = t.id
+    limit 1
+) as place
+cross join lateral (
+    select a.*
+    from handraise.archive as a
+    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
+    limit 1
+) as q;
+
+-- name: read_archived_by_key
+-- Archived questions by their keys.
+select q.*, false as overdue
+from unnest(:workspaces::text[], :keys::text[]) as t (workspace, key)
+cross join lateral (
+    select x.workspace, x.id, x.settled_at
+    from handraise.archive_index as x
+    where x.workspace = t.workspace and x.key = t.key
+    limit 1
+) as place
+cross join lateral (
+    select a.*
+    from handraise.archive as a
+    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
+    limit 1
+) as q;
+
+-- name: copy_settled
+-- Copy what was settled so long ago into the archive, of the next pages.
+select workspaces, ids, around
+from handraise.copy_settled(coalesce(:now::timestamptz, now()) - :rest::interval, :pages);
+
+-- name: writers
+-- The transactions that write to questions now. A statement takes its lock before it takes its view of the database:
+-- one that is not among them will see what is committed by now.
+select coalesce(array_agg(distinct l.virtualtransaction), '{}') as writers
+from pg_locks as l
+where l.locktype = 'relation' and l.relation = 'handraise.questions'::regclass and l.mode = 'RowExclusiveLock'
+    and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+    and l.pid <> pg_backend_pid();
+
+-- name: leave_copied
+-- Take what was copied out of the questions that are worked on.
+select leave_copied as moved from handraise.leave_copied(:workspaces::text[], :ids::text[]);
+
+-- name: remove_archived
+-- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is for ever.
+select remove_archived as removed
+from handraise.remove_archived(
+    coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :at_most
+);
+
+-- name: drop_archive_months
+-- Drop what is left of months that are not kept.
+select handraise.drop_archive_months(coalesce(:now::timestamptz, now()) - :keep::interval);
+
 -- name: outcomes
 -- Which of these are pending no more, or do not exist: the poll of all waits of a process at once.
 select t.workspace, t.id, q.status, q.settled_at, q.outcome
@@ -398,7 +504,7 @@ order by page.question_id;
 
 -- name: settled
 -- A page of what has ended, newest first: a walk back over up to `:looked` events, and from each that ended a question
--- to its row. Where that does not fill the page, `edge` is the last event looked at, in a row of its own if need be.
+-- to its row, archived or not. Where that does not fill the page, `edge` is the last event looked at, in a row of its own if need be.
 with page as materialized (
     select e.transaction, e.number, q.*
     from (
@@ -412,9 +518,25 @@ with page as materialized (
     -- With a limit, so that each row is looked up by itself: there is nothing to be gained by reading them all.
     cross join lateral (
         select s.*
-        from handraise.questions as s
-        where s.workspace = :workspace and s.id = e.question_id
-            and (:conversation::text is null or s.conversation = :conversation)
+        from (
+            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
+            union all
+            select a.*
+            from (
+                select x.id, x.settled_at
+                from handraise.archive_index as x
+                where x.workspace = :workspace and x.id = e.question_id
+                limit 1
+            ) as place
+            cross join lateral (
+                select b.*
+                from handraise.archive as b
+                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
+                limit 1
+            ) as a
+            limit 1
+        ) as s
+        where (:conversation::text is null or s.conversation = :conversation)
             and (:asker::text is null or s.asker = :asker)
             and (
                 :person::text is null
@@ -476,9 +598,24 @@ with page as materialized (
                     then s.outcome -> 'value' ->> 'decision' = 'approve'
             end as approved,
             case when s.form ->> 'kind' = 'approval' then coalesce(s.form ->> 'risk', 'medium') end as risk
-        from handraise.questions as s
-        where s.workspace = :workspace and s.id = e.question_id
-        limit 1
+        from (
+            select h.* from handraise.questions as h where h.workspace = :workspace and h.id = e.question_id
+            union all
+            select a.*
+            from (
+                select x.id, x.settled_at
+                from handraise.archive_index as x
+                where x.workspace = :workspace and x.id = e.question_id
+                limit 1
+            ) as place
+            cross join lateral (
+                select b.*
+                from handraise.archive as b
+                where b.workspace = :workspace and b.id = place.id and b.settled_at = place.settled_at
+                limit 1
+            ) as a
+            limit 1
+        ) as s
     ) as q
     where e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted') and e.at >= :since::timestamptz
     order by e.transaction desc, e.number desc
@@ -517,13 +654,18 @@ select transaction::text, number, at, workspace, question_id, kind, actor, chann
 from handraise.events
 where workspace = :workspace
     and (transaction, number) > (:transaction::text::xid8, :number::bigint)
-    and transaction < pg_snapshot_xmin(pg_current_snapshot())
+    and transaction < (select handraise.feed_edge())
 order by events.transaction, events.number
 limit :limit;
 
 -- name: feed_end
--- The place in the feed before which nothing will appear any more, whatever the workspace.
-select pg_snapshot_xmin(pg_current_snapshot())::text as transaction;
+-- The last event that the feed of a workspace gives out. Not the edge itself: after a crash, the numbers of transactions that
+-- left nothing on the disk are given out again, and their events would be behind who began to follow there.
+select transaction::text, number
+from handraise.events
+where workspace = :workspace and transaction < (select handraise.feed_edge())
+order by events.transaction desc, events.number desc
+limit 1;
 
 -- name: pulse
 -- How much waits, in numbers.
@@ -576,4 +718,6 @@ where exists (
 -- name: settings
 -- The settings that durability rests on.
 select name, setting from pg_settings
-where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names', 'server_version');
+where name in (
+    'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names', 'server_version', 'in_hot_standby'
+);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -35,9 +36,17 @@ from handraise.model.questions import Draft, Question, Ref, same_question
 from handraise.ports import AGES, LOOKED_THROUGH, Durability, Filter, Pulse, SettledPage
 
 STATEMENTS = load_statements("handraise.backends.postgres")
+LEDGER = load_statements("handraise.backends.postgres", "ledger.sql")
 
 _WORKSPACES_AT_ONCE = 1_000
+_PAGES = 128
+"""How many pages of questions are looked through at once for those to be archived."""
+_LOOKS = 64
+_REMOVED_AT_ONCE = 500
+_WAIT, _WAITS = 0.005, 200
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
+_BEGINNING = f"0.{-(2**63)}"
+"""Nothing that somebody puts before the first event stays out of a feed."""
 _END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
 
@@ -71,8 +80,8 @@ class PostgresStore:
 
     async def find_by_key(self, workspace: str, key: str) -> Question | None:
         """The question with a key; see the port."""
-        rows = await self._fetch(workspace, "read_by_key", workspaces=[workspace], keys=[key])
-        return stored_question(rows[0], instant) if rows else None
+        found = await self._read_by_keys([(workspace, key)])
+        return found.get((workspace, key))
 
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
@@ -128,10 +137,38 @@ class PostgresStore:
         count: int = rows[0]["count"]
         return count
 
-    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
         """Use up an approval; see the port."""
-        rows = await self._fetch(ref.workspace, "consume", id=ref.id, actor=by, digest=digest)
-        return bool(rows)
+        used = {"id": ref.id, "actor": by, "digest": digest, "request": request}
+        # The last one only reads, by itself: it sees also what the others waited for.
+        for name in ("consume", "consume_archived", "consumed_by"):
+            if await self._fetch(ref.workspace, name, **used):
+                return True
+        return False
+
+    async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
+        """Archive and remove what is settled; see the port."""
+        archived = removed = 0
+        (row,) = await self._database.fetch(LEDGER["shortest_keep"])
+        # A workspace may keep less, by a rule of its own: what is to be removed soon is archived sooner, everywhere.
+        shortest = min((each for each in (keep, row["keep"]) if each is not None), default=None)
+        after = rest if shortest is None else min(rest, shortest)
+        for _ in range(_LOOKS):
+            (row,) = await self._database.fetch(STATEMENTS["copy_settled"], rest=after, pages=_PAGES)
+            if row["ids"]:
+                archived += await self._leave(row["workspaces"], row["ids"])
+            if row["around"] or archived >= limit:
+                break
+        if shortest is None:
+            return archived
+        while removed < limit:
+            batch = {"keep": keep, "at_most": _REMOVED_AT_ONCE}
+            (row,) = await self._database.fetch(STATEMENTS["remove_archived"], **batch)
+            removed += row["removed"]
+            if not row["removed"]:
+                await self._database.fetch(STATEMENTS["drop_archive_months"], keep=shortest)
+                break
+        return max(archived, removed)
 
     async def find_grant(
         self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
@@ -159,14 +196,14 @@ class PostgresStore:
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
-        transaction, _, number = (after or "0.0").partition(".")
+        transaction, _, number = (after or _BEGINNING).partition(".")
         rows = await self._fetch(workspace, "feed", transaction=transaction, number=int(number), limit=limit)
         return [_event(row) for row in rows]
 
-    async def feed_end(self, workspace: str) -> str:  # noqa: ARG002 -- one order for all workspaces
-        """Where the events end now; see the port."""
-        (row,) = await self._database.fetch(STATEMENTS["feed_end"])
-        return f"{row['transaction']}.0"
+    async def feed_end(self, workspace: str) -> str:
+        """Where a workspace's events end now; see the port."""
+        rows = await self._fetch(workspace, "feed_end")
+        return _cursor(rows[0]) if rows else "0.0"
 
     async def pulse(self, workspace: str | None = None) -> Pulse:
         """How much waits; see the port."""
@@ -187,32 +224,25 @@ class PostgresStore:
         # In one order for everybody: two batches with the same keys must not wait for each other.
         ordered = sorted(drafts, key=lambda draft: (draft.workspace, draft.key or ""))
         rows = await self._fetch(drafts[0].workspace, "insert", **_columns(map(draft_values, ordered)))
-        created = {Ref(row["workspace"], row["id"]): row for row in rows}
+        asked_at = {(row["workspace"], row["id"]): row["asked_at"] for row in rows}
         results: dict[int, Question | KeyConflict] = {}
         for place, draft in enumerate(drafts):
-            row = created.pop(draft.ref, None)
-            if row is not None:
-                results[place] = posted_question(draft, row["asked_at"])
-        known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
-        if known:
+            at = asked_at.pop((draft.workspace, draft.id), None)
+            if at is not None:
+                results[place] = posted_question(draft, at)
+        if len(results) < len(drafts):
+            known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
             results.update(await self._existing(known))
         return [results[place] for place in range(len(drafts))]
 
     async def _existing(self, drafts: Sequence[tuple[int, Draft]]) -> dict[int, Question | KeyConflict]:
         """What is stored already under the keys or ids of these drafts."""
-        keyed = [draft for _, draft in drafts if draft.key is not None]
-        rows = await self._fetch(
-            drafts[0][1].workspace,
-            "read_by_key",
-            workspaces=[draft.workspace for draft in keyed],
-            keys=[draft.key for draft in keyed],
-        )
-        by_key = {(row["workspace"], row["key"]): stored_question(row, instant) for row in rows}
+        by_key = await self._read_by_keys([(d.workspace, d.key) for _, d in drafts if d.key is not None])
         refs = [draft.ref for _, draft in drafts]
         by_id = dict(zip(refs, await self._read(refs), strict=True))
         results: dict[int, Question | KeyConflict] = {}
         for place, draft in drafts:
-            stored = by_key.get((draft.workspace, draft.key)) or by_id.get(draft.ref)
+            stored = by_key.get((draft.workspace, draft.key or "")) or by_id.get(draft.ref)
             if stored is None:
                 raise StoreUnavailable("The question was neither stored nor found; post it again.")
             results[place] = same_question(draft, stored)
@@ -220,13 +250,19 @@ class PostgresStore:
 
     async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         results: list[Question | None] = [None] * len(moves)
-        for places in _rounds(moves):
+        refs = [move.question.ref for move in moves]
+        rounds = _rounds(refs)
+        for places in rounds:
             batch = [moves[place] for place in places]
             workspace = batch[0].question.workspace
-            rows = await self._fetch(workspace, "settle", **_columns(map(move_values, batch)))
-            accepted = {Ref(row["workspace"], row["id"]): row for row in rows}
+            try:
+                rows = await self._fetch(workspace, "settle", **_columns(map(move_values, batch)))
+            except StoreUnavailable as error:
+                error.refused = error.refused and len(rounds) == 1  # else a round before may be done
+                raise
+            accepted = {(row["workspace"], row["id"]): row for row in rows}
             for place, move in zip(places, batch, strict=True):
-                row = accepted.get(move.question.ref)
+                row = accepted.get(refs[place])
                 if row is not None:
                     results[place] = moved_question(move, row, instant)
         return results
@@ -234,13 +270,46 @@ class PostgresStore:
     async def _read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         rows = await self._fetch(refs[0].workspace, "read", **_places(refs))
         found = {Ref(row["workspace"], row["id"]): stored_question(row, instant) for row in rows}
+        if missing := [ref for ref in refs if ref not in found]:
+            rows = await self._fetch(refs[0].workspace, "read_archived", **_places(missing))
+            found.update((Ref(row["workspace"], row["id"]), stored_question(row, instant)) for row in rows)
         return [found.get(ref) for ref in refs]
+
+    async def _read_by_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Question]:
+        found: dict[tuple[str, str], Question] = {}
+        for name in ("read_by_key", "read_archived_by_key"):
+            if missing := [key for key in keys if key not in found]:
+                named = {"workspaces": [each for each, _ in missing], "keys": [each for _, each in missing]}
+                rows = await self._fetch(missing[0][0], name, **named)
+                found.update(((row["workspace"], row["key"]), stored_question(row, instant)) for row in rows)
+        return found
 
     async def _read_outcomes(self, refs: Sequence[Ref]) -> Sequence[Any]:
         """Rows of what is settled or does not exist, None for what is pending."""
         rows = await self._fetch(refs[0].workspace, "outcomes", **_places(refs))
         found = {Ref(row["workspace"], row["id"]): row for row in rows}
+        if missing := [ref for ref, row in found.items() if row["status"] is None]:
+            rows = await self._fetch(refs[0].workspace, "read_archived", **_places(missing))
+            found.update((Ref(row["workspace"], row["id"]), row) for row in rows)
         return [found.get(ref) for ref in refs]
+
+    async def _leave(self, workspaces: Sequence[str], ids: Sequence[str]) -> int:
+        """Take copied questions out, once no statement is under way that could not see the copies.
+
+        Else one that posts an archived key could find it in neither place. Where somebody writes for long, both stay
+        for the next time.
+        """
+        (row,) = await self._database.fetch(STATEMENTS["writers"])
+        before = set(row["writers"])
+        for _ in range(_WAITS):
+            if not before:
+                copied = {"workspaces": workspaces, "ids": ids}
+                (row,) = await self._database.fetch(STATEMENTS["leave_copied"], **copied)
+                return int(row["moved"])
+            await asyncio.sleep(_WAIT)
+            (row,) = await self._database.fetch(STATEMENTS["writers"])
+            before &= set(row["writers"])
+        return 0
 
     async def _due_workspaces(self) -> list[str]:
         rows = await self._database.fetch(STATEMENTS["due_workspaces"], at_most=_WORKSPACES_AT_ONCE)
@@ -285,16 +354,16 @@ def _places(refs: Collection[Ref]) -> dict[str, list[str]]:
     return {"workspaces": [ref.workspace for ref in refs], "ids": [ref.id for ref in refs]}
 
 
-def _rounds(moves: Sequence[Move]) -> list[list[int]]:
+def _rounds(refs: Sequence[Ref]) -> list[list[int]]:
     """Places of moves, in rounds that touch each question once, in one order of locking for everybody."""
     rounds: list[list[int]] = []
     seen: dict[Ref, int] = {}
-    for place, move in enumerate(moves):
-        turn = seen.get(move.question.ref, 0)
-        seen[move.question.ref] = turn + 1
+    for place, ref in enumerate(refs):
+        turn = seen.get(ref, 0)
+        seen[ref] = turn + 1
         if turn == len(rounds):
             rounds.append([])
         rounds[turn].append(place)
     for places in rounds:
-        places.sort(key=lambda place: moves[place].question.ref)
+        places.sort(key=refs.__getitem__)
     return rounds

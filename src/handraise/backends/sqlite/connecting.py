@@ -52,13 +52,14 @@ class SqliteConnections:
             if self._writer is None:
                 self._writer = _connect(self._path)
             with self._turn(lambda: given_up):
-                self._writer.execute("begin immediate")
                 try:
+                    self._writer.execute("begin immediate")
                     result = work(self._writer)
+                    self._writer.commit()
                 except BaseException:
+                    # Also where the commit itself failed: what is left open would refuse every write after this one.
                     self._writer.rollback()
                     raise
-                self._writer.commit()
                 return result
 
         running = _begun(self._writing, transact)
@@ -81,6 +82,20 @@ class SqliteConnections:
             return work(self._reader)
 
         return await _begun(self._reading, look)
+
+    async def scrub(self) -> bool:
+        """Write the file anew, so that nothing is left in it of what was deleted; False where others keep it from that."""
+
+        def rewrite() -> bool:
+            if self._writer is None:
+                self._writer = _connect(self._path)
+            with self._turn(lambda: False):
+                self._writer.execute("vacuum")
+                # What was written ahead is written into its places, and the rest of that file cut off.
+                busy: int = self._writer.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
+                return busy == 0
+
+        return await _begun(self._writing, rewrite)
 
     async def close(self) -> None:
         """Close both connections in the threads that opened them."""

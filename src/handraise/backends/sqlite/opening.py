@@ -13,6 +13,7 @@ from handraise.backends.sqlite.bus import SqliteBus
 from handraise.backends.sqlite.connecting import SqliteConnections
 from handraise.backends.sqlite.directory import SqliteDirectory
 from handraise.backends.sqlite.durability import check_file_system
+from handraise.backends.sqlite.ledger import SqliteLedger
 from handraise.backends.sqlite.outbox import SqliteOutbox
 from handraise.backends.sqlite.store import SqliteStore
 from handraise.backends.statements import load_migrations
@@ -36,7 +37,13 @@ async def open_sqlite(path: Path, *, clock: Clock | None = None) -> AsyncIterato
         await connections.write(_migrate)
         store = SqliteStore(connections, file_system, clock)
         await store.durability()
-        yield Backend(store, bus, SqliteDirectory(connections, clock), SqliteOutbox(connections, clock))
+        yield Backend(
+            store,
+            bus,
+            SqliteDirectory(connections, clock),
+            SqliteOutbox(connections, clock),
+            SqliteLedger(connections, clock),
+        )
     finally:
         bus.close()
         await connections.close()

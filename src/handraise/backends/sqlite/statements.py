@@ -10,7 +10,7 @@ from handraise.backends.statements import load_statements
 _PACKAGE = "handraise.backends.sqlite"
 STATEMENTS = {
     name: statement
-    for file in ("statements.sql", "directory.sql", "outbox.sql")
+    for file in ("statements.sql", "directory.sql", "outbox.sql", "ledger.sql")
     for name, statement in load_statements(_PACKAGE, file).items()
 }
 

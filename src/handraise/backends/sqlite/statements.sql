@@ -105,6 +105,13 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
     and outcome ->> '$.value.decision' = 'approve' and outcome ->> '$.value.digest' = :digest
 returning id;
 
+-- name: consumed_by
+-- A row where it was this request that used an approval up, and made it again.
+select number
+from events
+where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
+    and data ->> '$.digest' = :digest and data ->> '$.request' = :request;
+
 -- name: find_grant
 -- The grant that holds for an action now, the one that lasts longest.
 select *
@@ -311,6 +318,37 @@ where e.workspace = :workspace and e.number < :before and e.number >= :edge
     and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted') and e.at >= :since
 order by e.number desc
 limit :limit;
+
+-- name: look_at
+-- The next events of all workspaces, with when the question that one ended was settled, and until when it is kept.
+select
+    e.number, e.at, q.workspace, q.id, q.settled_at,
+    (
+        select max(g.expires_at)
+        from grants as g
+        where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
+    ) as kept_until
+from events as e
+left join questions as q
+    on e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    and q.workspace = e.workspace and q.id = e.question_id and q.settled_at is not null
+where e.number > :number
+order by e.number
+limit :looked;
+
+-- name: remove
+-- Remove a question that was settled before an instant.
+delete from questions
+where workspace = :workspace and id = :id and settled_at < :before
+returning id;
+
+-- name: remove_events
+-- Remove a question's history.
+delete from events where workspace = :workspace and question_id = :id;
+
+-- name: remove_deliveries
+-- Remove the attempts to tell people of a question.
+delete from deliveries where workspace = :workspace and question_id = :id;
 
 -- name: count_pending
 -- How many questions an asker has pending.

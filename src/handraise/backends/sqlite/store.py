@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -41,7 +41,12 @@ from handraise.ports import AGES, LOOKED_THROUGH, Clock, Durability, Filter, Pul
 
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
 _CURSOR = re.compile(r"[0-9]{1,18}")
+_BEGINNING = -(2**63)
+"""Nothing that somebody puts before the first event stays out of a feed."""
 _END = 2**63 - 1
+_LOOKED_AT = 1_000
+"""How many events are looked at, at once, for questions to be removed."""
+_LOOKS = 64
 _COUNTED = 100_000
 """How many questions and deliveries a pulse counts at most."""
 
@@ -53,6 +58,7 @@ class SqliteStore:
         self._connections = connections
         self._file_system = file_system
         self._clock = clock
+        self._hand = 0
 
     async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
         """Register drafts; see the port."""
@@ -160,17 +166,52 @@ class SqliteStore:
         count: int = rows[0]["count"]
         return count
 
-    async def consume(self, ref: Ref, *, digest: str, by: str) -> bool:
+    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
         """Use up an approval; see the port."""
 
         def work(connection: sqlite3.Connection) -> bool:
-            now, place = self._now(), {"workspace": ref.workspace, "id": ref.id}
-            used = run(connection, "consume", actor=by, digest=digest, now=now, **place)
-            if used:
-                _log(connection, ref, "consumed", now, actor=by, data={"digest": digest})
-            return bool(used)
+            now, used = self._now(), {"digest": digest, "request": request}
+            place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
+            if run(connection, "consume", digest=digest, now=now, **place):
+                _log(connection, ref, "consumed", now, actor=by, data=used)
+                return True
+            return bool(run(connection, "consumed_by", **place, **used))
 
         return await self._connections.write(work)
+
+    async def tidy(
+        self,
+        *,
+        rest: timedelta,  # noqa: ARG002 -- there is no other place
+        keep: timedelta | None,
+        limit: int,
+    ) -> int:
+        """Remove what is settled; see the port."""
+        removed = 0
+        rules = {row["workspace"]: row["keep"] for row in await self._fetch("rules")}
+        kept = None if keep is None else length(keep)
+        shortest = min((each for each in (kept, *rules.values()) if each is not None), default=None)
+        for _ in range(0 if shortest is None else _LOOKS):
+            now, batch = self._now(), {"number": self._hand, "looked": _LOOKED_AT}
+            looked = await self._fetch("look_at", **batch)
+            over = {
+                Ref(row["workspace"], row["id"]): now - keeps
+                for row in looked
+                if row["id"] is not None
+                and (keeps := rules.get(row["workspace"], kept)) is not None
+                and row["settled_at"] < now - keeps
+                and (row["kept_until"] or 0) <= now
+            }
+            if over:
+                removed += await self._connections.write(_removing(over, now))
+            # Events come in the order of time: behind the first that is young, there is nothing to be removed yet.
+            if len(looked) < _LOOKED_AT or looked[-1]["at"] >= now - (shortest or 0):
+                self._hand = 0
+                break
+            self._hand = looked[-1]["number"]
+            if removed >= limit:
+                break
+        return removed
 
     async def find_grant(
         self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
@@ -206,7 +247,7 @@ class SqliteStore:
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
-        rows = await self._fetch("feed", workspace=workspace, number=int(after or 0), limit=limit)
+        rows = await self._fetch("feed", workspace=workspace, number=int(after or _BEGINNING), limit=limit)
         return [stored_event(row, str(row["number"]), instant) for row in rows]
 
     async def feed_end(self, workspace: str) -> str:
@@ -329,6 +370,23 @@ def _grant(connection: sqlite3.Connection, move: Move, granting: Granting, now: 
         now=now,
         expires_at=ends,
     )
+
+
+def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection], int]:
+    def work(connection: sqlite3.Connection) -> int:
+        removed = 0
+        for ref, before in over.items():
+            place = {"workspace": ref.workspace, "id": ref.id}
+            if run(connection, "is_held", **place) or run(connection, "is_unsealed", **place):
+                continue
+            if run(connection, "remove", before=before, **place):
+                run(connection, "note_removal", what="removed", actor=None, now=now, **place)
+                for name in ("remove_events", "remove_deliveries", "erase_salt"):
+                    run(connection, name, **place)
+                removed += 1
+        return removed
+
+    return work
 
 
 def _read(connection: sqlite3.Connection, name: str, **values: Any) -> Question | None:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from email.header import Header
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -15,7 +16,8 @@ from typing import Literal
 from handraise.channels.email.rendering import Rendered
 
 _ID = re.compile(r"[!-;=?-~]{1,900}")
-_POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")
+_LINE, _END = 78, "\r\n"
+_POLICY = SMTP.clone(max_line_length=_LINE, cte_type="7bit")
 
 
 def write_letter(
@@ -39,7 +41,6 @@ def write_letter(
     letter["To"] = Address(addr_spec=to)
     if reply_to is not None:
         letter["Reply-To"] = Address(sender.display_name, addr_spec=reply_to)
-    letter["Subject"] = rendered.subject
     letter["Date"] = format_datetime(at)
     letter["Auto-Submitted"] = auto
     letter["X-Auto-Response-Suppress"] = "All"
@@ -48,7 +49,18 @@ def write_letter(
     letter.set_boundary(f"=_{hashlib.sha256(id.encode()).hexdigest()[:40]}")
     references = [each for each in (thread, in_reply_to) if each is not None]
     ids = {"Message-ID": [id], "In-Reply-To": [in_reply_to] if in_reply_to else [], "References": references}
-    return b"".join(_id_header(*each) for each in ids.items()) + letter.as_bytes()
+    headers = [*(_id_header(*each) for each in ids.items()), _subject_header(rendered.subject)]
+    return b"".join(headers) + letter.as_bytes()
+
+
+def _subject_header(text: str) -> bytes:
+    """The subject, of which an agent has written a part. The standard library would read encoded words in it.
+
+    And write what it has read: `=?utf-8?q?=0D=0A…?=` would be the end of the subject, and then the agent's own headers.
+    """
+    plain = text.isascii() and "=?" not in text
+    subject = Header(text, "us-ascii" if plain else "utf-8", header_name="Subject", maxlinelen=_LINE)
+    return f"Subject: {subject.encode(linesep=_END)}{_END}".encode("ascii")
 
 
 def _id_header(name: str, ids: Sequence[str]) -> bytes:

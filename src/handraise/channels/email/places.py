@@ -88,6 +88,8 @@ def mail_address(text: Json) -> str | None:
         return None
     if len(local) > _LONGEST_LOCAL or len(local) + len(domain) >= _LONGEST:
         return None
+    if "=?" in local:
+        return None  # an encoded word, which mail programs read as something else
     return f"{local}@{domain}" if _LOCAL.fullmatch(local) and _DOMAIN.fullmatch(domain) else None
 
 

@@ -5,6 +5,7 @@ Looking changes nothing. A POST answers or declines through the desk, in the nam
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,7 +53,7 @@ from handraise.server.inbox.wording import (
     told_of,
     when,
 )
-from handraise.server.pages import PageRoute, live_page, message
+from handraise.server.pages import TEMPLATES, PageRoute, live_page, message
 from handraise.server.questions import SESSION, desk_of, is_own_answer
 from handraise.server.questions import visible as visible_question
 
@@ -159,6 +160,7 @@ async def _answer(way: Way, question: Question, submitted: Submitted, reading: R
             by=way.person.responder,
             channel=way.channel,
             evidence=way.evidence,
+            shown=_seen(way, question, submitted),
             details=way.details,
         )
     except InvalidAnswer as misfit:
@@ -180,6 +182,7 @@ async def _decline(way: Way, question: Question, submitted: Submitted) -> Respon
             reason=reason or None,
             channel=way.channel,
             evidence=way.evidence,
+            shown=_seen(way, question, submitted),
             details=way.details,
         )
     except InvalidAnswer as misfit:
@@ -225,14 +228,10 @@ async def show(way: Way, question: Question, tried: Tried | None = None, *, stat
     problems = () if tried is None else tried.problems
     typed = None if tried is None else tried.submitted
     declining = (typed or {}).get("do") == ["decline"]
-    values = _head(way, question)
+    values = _head(way, question) | _written(question)
     values |= {
         "may_answer": may_answer,
-        "prompt": formatted(question.prompt),
-        "prompt_fold": _fold(question),
-        "context": None if question.context is None else shown(question.context),
-        "context_long": isinstance(form, Approval) and _length(question.context) > _LONG_CONTEXT,
-        "context_length": _length(question.context),
+        "seen": digest_shown(way, question) if may_answer else None,
         "controls": controls_of(
             form, typed=typed if may_answer and not declining else None, problems=problems
         ),
@@ -240,8 +239,6 @@ async def show(way: Way, question: Question, tried: Tried | None = None, *, stat
         "problem_count": len(problems),
         "counted": tried is not None and tried.counted,
         "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
-        "zones": ZONES,
-        "yes_no": isinstance(form, Confirm),
         "approval": _approval(form, now, typed) if isinstance(form, Approval) else None,
         "typed": may_answer and tried is not None and not declining,
         "why": next(iter((typed or {}).get("why", ())), ""),
@@ -260,6 +257,41 @@ async def show(way: Way, question: Question, tried: Tried | None = None, *, stat
         "settled": _settled(question, now, me),
     }
     return live_page("inbox/question.html", status=status, **values)
+
+
+def _written(question: Question) -> dict[str, Any]:
+    """What the agent wrote, as it is shown."""
+    form = question.form
+    return {
+        "prompt": formatted(question.prompt),
+        "prompt_fold": _fold(question),
+        "context": None if question.context is None else shown(question.context),
+        "context_long": isinstance(form, Approval) and _length(question.context) > _LONG_CONTEXT,
+        "context_length": _length(question.context),
+        "yes_no": isinstance(form, Confirm),
+        "zones": ZONES,
+    }
+
+
+def digest_shown(way: Way, question: Question) -> str:
+    """The digest of what the page shows of a question to whoever may answer it, before they write anything.
+
+    It is of the part of the page that is the agent's, as HTML: what was asked, and the action that is to be approved.
+    """
+    form = question.form
+    rendered = TEMPLATES.get_template("inbox/seen.html").render(
+        **_head(way, question) | _written(question),
+        may_answer=True,
+        controls=controls_of(form, typed=None, problems=()),
+        approval=_action_of(form, form.action.arguments) if isinstance(form, Approval) else None,
+    )
+    return hashlib.sha256(rendered.encode()).hexdigest()
+
+
+def _seen(way: Way, question: Question, submitted: Submitted) -> str | None:
+    """The digest of what a person saw: what their page came with, where this release would show it the same."""
+    seen = digest_shown(way, question)
+    return seen if submitted.get("shown") == [seen] else None
 
 
 def _head(way: Way, question: Question) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class Offers:
         return any(len(each) > 1 for each in (self.agents, self.conversations, self.recipients))
 
 
-def view_of(request: Request, caller: ThePerson) -> View:
+async def view_of(request: Request, caller: ThePerson) -> View:
     """What the address asks for; whatever makes no sense in it is left out."""
 
     def given(name: str) -> str:

@@ -5,6 +5,7 @@ The desk knows nothing of it. Whatever settles a question in this process, a rou
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -12,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
 from typing import Any, cast
 
-from handraise.desk.engine import Engine
+from handraise.desk.engine import REST, Engine
 from handraise.model.composing import Span
 from handraise.model.errors import KeyConflict, StoreUnavailable
 from handraise.model.lifecycle import Move
@@ -28,13 +29,22 @@ _KEPT = 10_000
 class WatchedEngine(Engine):
     """An engine that takes note of the questions that come through, and of how soon waits know of outcomes."""
 
-    def __init__(self, store: Store, bus: Bus, *, poll_interval: Span, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        *,
+        poll_interval: Span,
+        metrics: Metrics,
+        rest: timedelta = REST,
+        keep: timedelta | None = None,
+    ) -> None:
         self._metrics = metrics
         self._recorded: dict[Ref, float] = {}
         self._heard: dict[Ref, float] = {}
         # What the watched store does not define itself it passes on, which no type can say.
         watched = cast("Store", _WatchedStore(store, metrics, self))
-        super().__init__(watched, _WatchedBus(bus, self), poll_interval=poll_interval)
+        super().__init__(watched, _WatchedBus(bus, self), poll_interval=poll_interval, rest=rest, keep=keep)
 
     def remember(self, question: Question) -> None:
         """See `Engine`: here every question passes, in the context of whoever deals with it.
@@ -79,7 +89,10 @@ class _WatchedCalls:
         self._metrics = metrics
 
     def __getattr__(self, name: str) -> Any:
-        counted = self._counted(name, getattr(self._inner, name))
+        found = getattr(self._inner, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        counted = self._counted(name, found)
         setattr(self, name, counted)  # the next time it is found without asking here
         return counted
 

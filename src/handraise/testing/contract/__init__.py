@@ -15,6 +15,7 @@ from handraise.testing.contract.answering import AnsweringContract
 from handraise.testing.contract.approving import ApprovingContract
 from handraise.testing.contract.asking import AskingContract
 from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
+from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.looking import LookingContract
 from handraise.testing.contract.settled import SettledContract
@@ -25,6 +26,8 @@ from handraise.testing.contract.waiting import WaitingContract
 __all__ = [
     "AddressBackend",
     "Backend",
+    "BusContract",
+    "Buses",
     "DeskContract",
     "DirectoryContract",
     "MemoryBackend",

@@ -47,7 +47,46 @@ class ApprovingContract(ContractFixtures):
         assert (await desk.get(question.id)).consumed_at == clock.now()
         events = await desk.history(question.id)
         assert [event.kind for event in events] == ["asked", "answered", "consumed"]
-        assert (events[-1].by, events[-1].data) == ("agent", {"digest": _PAY.digest})
+        assert events[-1].by == "agent"
+        assert (events[-1].data["digest"], events[-1].data.keys()) == (_PAY.digest, {"digest", "request"})
+
+    @promise("P7", "P11")
+    async def test_the_same_request_again_is_given_the_same_action_again(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        question = await desk.post("Pay?", form=_PAY)
+        with pytest.raises(NotApproved):
+            await desk.consume(question.id, request="mine")
+        await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 7}}, by="ana")
+        given = await desk.consume(question.id, request="mine")
+        began = clock.now()
+        clock.advance(timedelta(days=2))
+        for _ in range(2):
+            assert await desk.consume(question.id, request="mine") == given
+            for other in ("", "Mine", None):
+                with pytest.raises(AlreadyConsumed):
+                    await desk.consume(question.id, request=other)
+            with pytest.raises(REFUSED):
+                await desk.at(asker="another agent").consume(question.id, request="mine")
+        assert given.arguments == {"amount": 7, "to": "ana"}
+        assert (await desk.get(question.id)).consumed_at == began
+        events = await desk.history(question.id)
+        assert [event.kind for event in events] == ["asked", "answered", "consumed"]
+        assert events[-1].data["request"] == "mine"
+
+    async def test_a_request_is_for_one_question(self, desk: Desk) -> None:
+        for _ in range(2):
+            question = await desk.post("Pay?", form=_PAY)
+            await desk.answer(question.id, "approve", by="ana")
+            assert await desk.consume(question.id, request="mine") == _PAY.action
+
+    async def test_a_request_that_cannot_be_kept_uses_nothing_up(self, desk: Desk) -> None:
+        question = await desk.post("Pay?", form=_PAY)
+        await desk.answer(question.id, "approve", by="ana")
+        for unfit in ("\0", "\ud800", "r" * 100_000):
+            with pytest.raises(InvalidAnswer):
+                await desk.consume(question.id, request=unfit)
+        assert await desk.consume(question.id) == _PAY.action
 
     @promise("P11")
     async def test_the_edited_action_is_the_one_given_out(self, desk: Desk) -> None:
@@ -106,6 +145,24 @@ class ApprovingContract(ContractFixtures):
             )
             assert sum(result == _PAY.action for result in results) == 1
             assert sum(isinstance(result, AlreadyConsumed) for result in results) == 9
+
+    @promise("P7", "P11")
+    async def test_of_racing_requests_one_gets_the_action_however_often_it_is_made(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with backend.open(workspace=workspace) as one, backend.open(workspace=workspace) as two:
+            question = await one.post("Pay?", form=_PAY)
+            await one.answer(question.id, "approve", by="ana")
+            requests = ["mine", "yours"] * 5
+            results = await asyncio.gather(
+                *(desk.consume(question.id, request=request) for desk in (one, two) for request in requests),
+                return_exceptions=True,
+            )
+            given = {request: set[str]() for request in requests}
+            for request, result in zip(requests * 2, results, strict=True):
+                given[request].add(type(result).__name__)
+            assert sorted(given.values(), key=sorted) == [{"Action"}, {"AlreadyConsumed"}]
+            assert len(await one.history(question.id)) == 3
 
     @promise("P13")
     async def test_a_remembered_approval_answers_the_same_action_again(

@@ -97,6 +97,18 @@ class LookingContract(ContractFixtures):
         assert all(event.question_id == question.id for event in events)
         assert [event.at for event in events[1:3]] == [question.asked_at, clock.now()]
 
+    async def test_what_a_person_saw_is_in_the_history(self, desk: Desk) -> None:
+        one, other = await desk.post("Which?"), await desk.post("Which else?")
+        for unfit in ("x", "F" * 64):
+            with pytest.raises(InvalidAnswer, match="shown"):
+                await desk.answer(one.id, "a", by="ana", shown=unfit)
+            with pytest.raises(InvalidAnswer, match="shown"):
+                await desk.decline(other.id, by="ana", shown=unfit)
+        await desk.answer(one.id, "a", by="ana", shown="0a" * 32)
+        await desk.decline(other.id, by="ana", shown="0b" * 32)
+        assert (await desk.history(one.id))[-1].data["shown"] == "0a" * 32
+        assert (await desk.history(other.id))[-1].data["shown"] == "0b" * 32
+
     async def test_the_history_of_an_unknown_question_is_an_error(self, desk: Desk) -> None:
         with pytest.raises(QuestionNotFound):
             await desk.history("nonesuch")

@@ -351,6 +351,20 @@ class OutboxContract(ContractFixtures):
         assert (dict(recent.recipients), dict(recent.askers)) == ({"ana": 2}, {"bot": 2})
         assert dict((await ports.outbox.recent(workspace, since=began)).recipients) == {"ana": 3}
 
+    async def test_deliveries_go_with_a_question_that_is_not_kept(
+        self, ports: Backend, clock: ManualClock, workspace: str
+    ) -> None:
+        gone = await _queued(ports, clock, workspace, "d-1")
+        stays = await _queued(ports, clock, workspace, "d-2", question="q-2")
+        await _answered(ports, gone)
+        (taken,) = [each for each in await ports.outbox.take(workspace, **_ALL) if each.id == "d-1"]
+        clock.advance(_HOUR)
+        await ports.store.tidy(rest=_MINUTE, keep=_MINUTE, limit=1_000_000)
+        assert await ports.outbox.deliveries(gone.ref) == []
+        assert [each.id for each in await ports.outbox.deliveries(stays.ref)] == ["d-2"]
+        await ports.outbox.record([Try(delivery=taken, status=DeliveryStatus.SENT)])
+        assert await ports.outbox.deliveries(gone.ref) == []
+
 
 def _address(workspace: str, **changes: Any) -> Address:
     given: dict[str, Any] = {

@@ -14,6 +14,7 @@ from handraise import (
     Confirm,
     Draft,
     Event,
+    KeyConflict,
     Limits,
     Problem,
     Question,
@@ -287,6 +288,100 @@ class StoreContract(ContractFixtures):
         assert await store.endings(workspace, since=began, limit=3) == found[:3]
         assert await store.endings(workspace, since=clock.now() + _HOUR, limit=3) == []
         assert await store.endings(elsewhere, since=began, limit=3) == []
+
+    @promise("P2", "P6", "P9")
+    async def test_a_question_that_was_put_away_is_found_as_before(
+        self, store: Store, clock: ManualClock, workspace: str
+    ) -> None:
+        began = clock.now()
+        pay = Approval.of("pay", {"amount": 1})
+        given = [{"key": "a"}, {"form": pay}, {"key": "c"}]
+        posted = [await _post(store, workspace, f"q-{n}", **each) for n, each in enumerate(given)]  # type: ignore[arg-type]  # each fits
+        approve = check_answer(pay, "approve")
+        answers = [
+            answering(posted[0], Responder("ana"), "this"),
+            answering(posted[1], Responder("ana"), approve),
+        ]
+        settled = await store.settle(answers)
+        events = await _events(store, workspace, 5)
+        endings = await store.endings(workspace, since=began, limit=9)
+        clock.advance(30 * _DAY)
+        await store.tidy(rest=_DAY, keep=None, limit=1_000_000)
+        refs = [each.ref for each in posted]
+        assert await store.read(refs) == [*settled, posted[2]]
+        assert await store.outcomes(refs) == {each.ref: each.outcome for each in settled if each}
+        assert await store.find_by_key(workspace, "a") == settled[0]
+        again = [
+            _draft(workspace, "q-8", key="a"),
+            _draft(workspace, "q-9"),
+            _draft(workspace, "q-0", key="a"),
+        ]
+        stored, new, same = await store.insert(again)
+        assert (stored, same) == (settled[0], settled[0])
+        assert isinstance(new, Question)
+        assert new.status == "pending"
+        (other,) = await store.insert([_draft(workspace, "q-7", key="a", choices=["a", "b"])])
+        assert isinstance(other, KeyConflict)
+        page = await store.settled(Filter(workspace=workspace), after=None, limit=10)
+        assert sorted(each.id for each in page.questions) == ["q-0", "q-1"]
+        assert await store.endings(workspace, since=began, limit=9) == endings
+        assert await store.settle(answers) == [None, None]
+        digest = approve["digest"]
+        for request, is_given in (("r-1", True), ("r-2", False), ("r-1", True)):
+            assert await store.consume(refs[1], digest=digest, by="agent", request=request) is is_given
+        kinds = [event.kind for event in await _events(store, workspace, 7)]
+        assert kinds == [*(event.kind for event in events), "asked", "consumed"]
+
+    async def test_what_was_settled_longer_ago_than_it_is_kept_is_gone_with_its_events(
+        self, store: Store, clock: ManualClock, workspace: str
+    ) -> None:
+        old = await _post(store, workspace, "q-1", key="a")
+        await store.settle([answering(old, Responder("ana"), "this")])
+        waiting = await _post(store, workspace, "q-2", key="b")
+        (read,) = (await _events(store, workspace, 3))[-1:]
+        clock.advance(40 * _DAY)
+        young = await _post(store, workspace, "q-3")
+        await store.settle([withdrawing(young, "agent")])
+        await store.tidy(rest=_DAY, keep=None, limit=1_000_000)
+        assert await _statuses(store, old.ref, waiting.ref, young.ref) == ["answered", "pending", "withdrawn"]
+        assert await store.tidy(rest=_DAY, keep=30 * _DAY, limit=1_000_000) >= 1
+        assert await store.read([old.ref]) == [None]
+        assert await store.outcomes([old.ref]) == {old.ref: None}
+        assert await store.find_by_key(workspace, "a") is None
+        assert await store.history(old.ref) == []
+        page = await store.settled(Filter(workspace=workspace), after=None, limit=10)
+        assert [each.id for each in page.questions] == ["q-3"]
+        left = await _events(store, workspace, 3)
+        assert [(event.question_id, event.kind) for event in left] == [
+            ("q-2", "asked"),
+            ("q-3", "asked"),
+            ("q-3", "withdrawn"),
+        ]
+        # Whoever follows goes on from where they were.
+        assert await _events(store, workspace, 2, after=read.cursor) == left[1:]
+        assert await _statuses(store, waiting.ref, young.ref) == ["pending", "withdrawn"]
+        fresh = await _post(store, workspace, "q-4", key="a")
+        assert fresh.id == "q-4"
+        assert (await _post(store, workspace, "q-1")).status == "pending"
+        assert await store.settle([answering(waiting, Responder("ana"), "this")]) != [None]
+
+    async def test_a_question_is_kept_for_as_long_as_its_grant_holds(
+        self, store: Store, clock: ManualClock, workspace: str
+    ) -> None:
+        form = Approval.of("pay", {"amount": 1}, scopes=("once", "always"))
+        question = await _post(store, workspace, "q-1", form=form)
+        approved = check_answer(form, {"decision": "approve", "scope": "always"})
+        move = answering(question, Responder("ana"), approved, grant_id="g-1")
+        assert await store.settle([move]) != [None]
+        (grant,) = await store.grants(workspace, after=None, limit=10)
+        for _ in range(2):
+            clock.advance(_HOUR)
+            await store.tidy(rest=_HOUR / 2, keep=_HOUR / 2, limit=1_000_000)
+            assert await _statuses(store, question.ref) == ["answered"]
+        clock.advance(grant.expires_at - clock.now() + _HOUR)
+        await store.tidy(rest=_HOUR / 2, keep=_HOUR / 2, limit=1_000_000)
+        assert await store.read([question.ref]) == [None]
+        assert await store.revoke(workspace, "g-1", by="ana") is not None
 
 
 async def _post(

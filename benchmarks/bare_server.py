@@ -1,0 +1,102 @@
+"""A bare FastAPI server that does what the desk's does with its two statements, and nothing else.
+
+    python -m benchmarks.bare_server ADDRESS
+
+A route asks, a route answers, one waits for an outcome in a long poll, one streams what was answered. No
+credentials, no rules, no other process to be told: waits and streams hear of it in this one. Prints its port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, StreamingResponse
+
+from benchmarks import bare
+from benchmarks.running import loop_factory
+from handraise import uuid7_ids
+
+
+class Ask(BaseModel):
+    """What an agent posts."""
+
+    prompt: str
+    choices: list[str] = []
+
+
+class Answer(BaseModel):
+    """What a person says."""
+
+    value: Any
+
+
+def bare_app(pool: asyncpg.Pool[asyncpg.Record], pair: bare.Pair) -> FastAPI:
+    """The routes."""
+    app = FastAPI()
+    new_id = uuid7_ids()
+    waits: dict[str, asyncio.Future[Any]] = {}
+    streams: set[asyncio.Queue[str]] = set()
+
+    async def make(sent: bare.Sent, question_id: str) -> None:
+        await pool.fetch(sent.sql, *sent.arguments([sent.row(question_id)]))
+
+    @app.post("/v1/questions", status_code=201)
+    async def ask(body: Ask) -> JSONResponse:
+        question_id = new_id()
+        await make(pair.ask, question_id)
+        return JSONResponse({"id": question_id, "prompt": body.prompt, "status": "pending"}, 201)
+
+    @app.post("/v1/questions/{question_id}/answer")
+    async def answer(question_id: str, body: Answer) -> JSONResponse:
+        await make(pair.answer, question_id)
+        if question_id in waits:
+            waits.pop(question_id).set_result(body.value)
+        for stream in streams:
+            stream.put_nowait(question_id)
+        return JSONResponse({"id": question_id, "status": "answered", "value": body.value})
+
+    @app.get("/v1/questions/{question_id}/outcome")
+    async def outcome(question_id: str) -> JSONResponse:
+        waits[question_id] = asyncio.get_running_loop().create_future()
+        return JSONResponse({"status": "answered", "value": await waits[question_id]})
+
+    @app.get("/v1/events")
+    async def events() -> StreamingResponse:
+        stream: asyncio.Queue[str] = asyncio.Queue()
+        streams.add(stream)
+
+        async def told() -> AsyncIterator[str]:
+            yield "event: ready\ndata: {}\n\n"
+            while True:
+                data = json.dumps({"question_id": await stream.get(), "kind": "answered"})
+                yield f"id: 1\nevent: answered\ndata: {data}\n\n"
+
+        return StreamingResponse(told(), media_type="text/event-stream")
+
+    return app
+
+
+async def serve(address: str) -> None:
+    """Serve until killed."""
+    pair = await bare.desk_pair(address)
+    pool = await asyncpg.create_pool(address, min_size=4, max_size=8, server_settings=bare.SETTINGS)
+    config = uvicorn.Config(bare_app(pool, pair), port=0, log_level="warning", access_log=False)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 -- it has no event for that
+        await asyncio.sleep(0.01)
+    print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+    await serving
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve(sys.argv[1]))

@@ -1,0 +1,81 @@
+"""What the figures are meant to reach, by the name of the ratio or figure: read by the page of results and by CI's guards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A bound for one figure of a benchmark, in words and as a number. `at_least` says on which side to be."""
+
+    benchmark: str
+    figure: str
+    what: str
+    bound: float
+    at_least: bool = False
+    size: tuple[str, int] | None = None
+    """An option of the benchmark and the value that the goal is meant for; a smaller run shows nothing about it."""
+
+    def reached(self, value: float) -> bool:
+        """Whether this is as good as it is meant to be, or better."""
+        return value >= self.bound if self.at_least else value <= self.bound
+
+    def a_quarter_worse(self, than: float) -> float:
+        """Where a guard stops: a quarter worse than a figure, or than the goal where that is worse already."""
+        if self.at_least:
+            return min(than, self.bound) * 0.75
+        return max(than, self.bound) * 1.25
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.bound:,g}"
+
+
+GOALS = (
+    Goal(
+        "pairs",
+        "ratio_to_pgbench",
+        "pairs a second, 256 callers ÷ pgbench at its best client count",
+        2.0,
+        True,
+    ),
+    Goal("pairs", "ratio_to_bare_coalesced", "the same ÷ bare asyncpg coalescing the same rows", 0.7, True),
+    Goal("asks", "ratio_of_lone_ask", "one caller alone: ask ÷ the bare insert, p50", 1.4),
+    Goal(
+        "wakeups",
+        "ratio_of_wake_p50",
+        "answer called, by who has seen it, to woken wait elsewhere ÷ the bare statement, NOTIFY and read, p50",
+        1.5,
+    ),
+    Goal("wakeups", "ratio_of_wake_p99", "the same, p99", 3.0),
+    Goal("wakeups", "ratio_to_notify_alone_p50", "the same ÷ a bare NOTIFY that records nothing, p50", 1.5),
+    Goal("wakeups", "ratio_to_notify_alone_p99", "the same, p99", 3.0),
+    Goal("peers", "ratio_to_best_peer", "pairs a second ÷ the best peer", 5.0, True),
+    Goal(
+        "waits",
+        "desk_bytes_per_wait",
+        "bytes for each wait held, 100,000 in one process",
+        2_500,
+        size=("waits", 100_000),
+    ),
+    Goal(
+        "growth",
+        "ratio_of_growth_ask",
+        "ask: 10 million pending ÷ 10 thousand, p50",
+        1.25,
+        size=("largest", 10_000_000),
+    ),
+    Goal("growth", "ratio_of_growth_answer", "answer: the same", 1.25, size=("largest", 10_000_000)),
+    Goal("growth", "ratio_of_growth_page", "inbox page: the same", 1.25, size=("largest", 10_000_000)),
+    Goal("http", "ratio_to_bare_fastapi", "HTTP pairs a second ÷ a bare FastAPI server", 0.6, True),
+    Goal(
+        "sqlite",
+        "ratio_to_bare_sqlite",
+        "SQLite pairs a second ÷ bare sqlite3, one pair at a time",
+        0.6,
+        True,
+    ),
+    Goal(
+        "sqlite", "ratio_to_bare_sqlite_coalesced", "the same ÷ bare sqlite3, 64 to a transaction", 0.6, True
+    ),
+)

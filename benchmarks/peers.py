@@ -1,0 +1,115 @@
+"""Pairs through the desk against the peers, each with its own means on the same work and durability.
+
+A pair is asked, answered, and gone on with in the program that asked. Each peer runs in an environment that has it:
+`.venv-integrations` (made by `.ci/run integrations`), the interpreters in HANDRAISE_PEERS (separated like PATH), or the one
+of this program. A peer that is nowhere installed is left out, and that is said. Each is tried with several numbers of
+concurrent callers; its best counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+
+from benchmarks import bare
+from benchmarks.running import Run, Work, main, rate
+from chaos.database import own_database
+from handraise import open_desk
+
+ROOT = Path(__file__).parent.parent
+PEERS = {
+    "dbos": "dbos",
+    "langgraph": "langgraph.checkpoint.postgres",
+    "restate": "restate",
+    "temporal": "temporalio",
+    "awaithumans": "awaithumans.server",
+}
+"""What each is called, and what must be there to import."""
+
+RATIOS = {
+    "ratio_to_best_peer": ("desk_pairs_per_s", "best_peer_pairs_per_s"),
+    **{f"ratio_to_{name}": ("desk_pairs_per_s", f"{name}_pairs_per_s") for name in PEERS},
+}
+
+
+async def desk_pairs(address: str, callers: int, seconds: float) -> float:
+    """Pairs a second with a wait for each, as in the peers."""
+    async with open_desk(address, workspace="bench") as desk:
+
+        async def pair() -> None:
+            question_id = await bare.ask(desk)
+            waiting = asyncio.create_task(desk.wait(question_id))
+            await desk.answer(question_id, "Canary", by="ana")
+            await waiting
+
+        return await rate([pair] * callers, seconds)
+
+
+async def peer_pairs(run: Run, python: str, name: str, callers: int) -> float:
+    """Pairs a second that a peer makes, in a process and a database of its own; none where it fails."""
+    async with own_database() as address:
+        process = await asyncio.create_subprocess_exec(
+            *(python, "-m", f"benchmarks.peer.{name}", address, str(callers), str(run.seconds)),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        printed, said = await process.communicate()
+    if process.returncode:
+        run.say(said.decode()[-2000:])
+        run.remark(f"{name} failed with {callers} callers")
+        return 0.0
+    return float(printed.split()[-1])
+
+
+async def interpreter_with(module: str) -> str | None:
+    """The first interpreter that can import this."""
+    named = os.environ.get("HANDRAISE_PEERS", "").split(os.pathsep)
+    for python in (*filter(None, named), str(ROOT / ".venv-integrations" / "bin" / "python"), sys.executable):
+        if shutil.which(python):
+            trying = await asyncio.create_subprocess_exec(
+                *(python, "-c", f"import {module}"), stderr=asyncio.subprocess.DEVNULL
+            )
+            if await trying.wait() == 0:
+                return python
+    return None
+
+
+async def measure(run: Run) -> None:
+    """The desk and every peer in each round."""
+    wanted, counts = run.options["only"].split(","), [int(each) for each in run.options["callers"].split(",")]
+    found: dict[str, str] = {}
+    for name, module in PEERS.items():
+        if name in wanted:
+            python = await interpreter_with(module)
+            if python is None:
+                run.remark(f"{name} is not installed: left out")
+            else:
+                found[name] = python
+    async with own_database() as address:
+        works: dict[str, Work] = {"desk_pairs_per_s": partial(desk_pairs, address, 256, run.seconds)}
+        for name, python in found.items():
+            for count in counts:
+                works[f"{name}_{count}_callers_pairs_per_s"] = partial(peer_pairs, run, python, name, count)
+        await run.mixed(works)
+    for name in found:
+        run.best_of(f"{name}_pairs_per_s", [f"{name}_{count}_callers_pairs_per_s" for count in counts])
+    if found:
+        best = run.best_of("best_peer_pairs_per_s", [f"{name}_pairs_per_s" for name in found])
+        run.remark(f"the best peer was {best.removesuffix('_pairs_per_s')}")
+
+
+if __name__ == "__main__":
+    main(
+        measure,
+        RATIOS,
+        rounds=3,
+        quick_rounds=1,
+        quick_seconds=2.0,
+        callers=("16,64", "64"),
+        only=(",".join(PEERS), ",".join(PEERS)),
+    )

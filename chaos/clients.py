@@ -1,0 +1,155 @@
+"""What every client of a run does through a desk, written down: the ten calls of a history."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Unpack
+
+from chaos.history import EVERY, REFUSED, Done, Op, Pen, seen
+from handraise import Desk, Question, QuestionOptions
+from handraise.model.deliveries import Delivery
+from handraise.model.json_values import Json, canonical_json
+from handraise.ports.channel import Message, NotSent
+
+
+class Client:
+    """A desk and a pen. Nothing is raised: what came of a call is in the history, and True where it is final."""
+
+    def __init__(self, desk: Desk, pen: Pen) -> None:
+        self.desk = desk
+        self.error: Exception | None = None
+        """What the latest call raised."""
+        self._pen = pen
+
+    @property
+    def is_final(self) -> bool:
+        """Whether there is nothing to be done again: the latest call was done, or refused."""
+        return self.error is None or isinstance(self.error, REFUSED)
+
+    async def ask(self, name: str, /, **options: Unpack[QuestionOptions]) -> Question | None:
+        """Leave a question under this key, which it shows."""
+        options["key"] = name
+        question = None
+        with self._doing("ask", name) as done:
+            question = await self.desk.post(name, **options)
+            done.value = {"id": question.id, "outcome": seen(question.outcome)}
+        return question
+
+    async def answer(self, question: Question, value: Json, by: str) -> bool:
+        """Answer, or vote where several must agree."""
+        given = value["decision"] if isinstance(value, dict) else value
+        op: Op = "vote" if question.need > 1 else "answer"
+        with self._doing(op, key_of(question), {"by": by, "value": given}) as done:
+            done.value = seen((await self.desk.answer(question.id, value, by=by)).outcome)
+        return self.is_final
+
+    async def use_grant(self, question: Question, by: str) -> bool:
+        """Answer an approval from what somebody granted."""
+        given = {"by": by, "value": "approve"}
+        with self._doing("answer", key_of(question), given) as done:
+            used = await self.desk.apply_grant(question.id)
+            done.value = seen(used.outcome if used else None)
+        return self.is_final
+
+    async def decline(self, question: Question, by: str) -> bool:
+        """Refuse to answer."""
+        with self._doing("decline", key_of(question), {"by": by}) as done:
+            done.value = seen((await self.desk.decline(question.id, by=by)).outcome)
+        return self.is_final
+
+    async def withdraw(self, question: Question) -> bool:
+        """Take a question back."""
+        with self._doing("withdraw", key_of(question), {"by": self.desk.asker}) as done:
+            done.value = seen((await self.desk.withdraw(question.id)).outcome)
+        return self.is_final
+
+    async def consume(self, question: Question, request: str | None = None) -> bool:
+        """Execute what was approved; who does not know what came of it does so again with the same request."""
+        with self._doing("consume", key_of(question), {"by": self.desk.asker}) as done:
+            done.value = (await self.desk.consume(question.id, request=request)).digest
+        return self.is_final
+
+    async def read(self, question: Question) -> None:
+        """Look at a question."""
+        with self._doing("read", key_of(question)) as done:
+            done.value = seen((await self.desk.get(question.id)).outcome)
+
+    async def wait(self, question: Question, timeout: float) -> bool:
+        """Wait for the outcome; True once it is known."""
+        with self._doing("wait", key_of(question)) as done:
+            done.value = seen(await self.desk.wait(question.id, timeout=timeout))
+        return self.error is None
+
+    async def expire(self, sweep: Callable[[], Awaitable[int]], key: str = EVERY) -> bool:
+        """Do what is due, everywhere or to one question."""
+        with self._doing("expire", key) as done:
+            done.value = await sweep()
+        return self.is_final
+
+    @contextmanager
+    def _doing(self, op: Op, question: str, value: Json = None) -> Iterator[Done]:
+        with self._pen.doing(op, question, value) as done:
+            yield done
+        self.error = done.error
+
+
+def key_of(question: Question) -> str:
+    """The name of a question in a history: a person is not told its key, but reads it."""
+    return question.key or question.prompt
+
+
+class Ledger:
+    """A channel that writes down what it is given, and loses some of it where it is told to."""
+
+    name = "ledger"
+    private = True
+    patience = timedelta(seconds=30)
+
+    def __init__(self, pen: Pen, *, dead: bool = False) -> None:
+        self._pen = pen
+        if dead:
+            self.name = "dead"
+
+    def lane(self, to: Json) -> str | None:
+        """One for each recipient."""
+        return f"{self.name} {to}"
+
+    async def send(self, message: Message) -> Json:
+        """Write down who was told of which question."""
+        if self.name == "dead":
+            raise NotSent("nobody lives there", again=False)
+        self._note(message, message.id, ended=False)
+        return {"message": message.id}
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        """Write down who was told how it ended."""
+        del receipt
+        self._note(message, f"{message.id}-settled", ended=True)
+
+    def _note(self, message: Message, name: str, *, ended: bool) -> None:
+        for notice in message.notices:
+            question = notice.question
+            shown = [
+                name,
+                message.recipient,
+                message.at.isoformat(),
+                question.id,
+                question.definition,
+                notice.link,
+            ]
+            told = {
+                "message": name,
+                "delivery": notice.delivery_id,
+                "digest": hashlib.sha256(canonical_json(shown).encode()).hexdigest(),
+                "outcome": seen(question.outcome) if ended else None,
+            }
+            with self._pen.doing("deliver", key_of(question), told):
+                pass
+
+
+async def link_to(delivery: Delivery) -> str:
+    """The page of a delivery's question."""
+    return f"http://desk.example/questions/{delivery.question_id}"

@@ -1,0 +1,60 @@
+"""A store of a run's own, gone at the end."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from handraise.opening import open_backend
+
+POSTGRES = os.environ.get("HANDRAISE_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
+
+
+@asynccontextmanager
+async def own_store(backend: str, folder: Path) -> AsyncIterator[str]:
+    """The address of a new, empty store: a file, or a database on the server that is there."""
+    if backend == "sqlite":
+        yield f"sqlite:///{folder / f'{uuid.uuid4().hex}.db'}"
+        return
+    async with own_database() as address:
+        async with open_backend(address):
+            pass  # the tables are there before anybody is in a hurry
+        yield address
+
+
+@asynccontextmanager
+async def own_database(server: str = POSTGRES) -> AsyncIterator[str]:
+    """The address of a new database without tables, dropped at the end."""
+    address = await create_database(server)
+    try:
+        yield address
+    finally:
+        await drop_database(address, server)
+
+
+async def create_database(server: str = POSTGRES) -> str:
+    """The address of a new database without tables."""
+    name = f"handraise_test_{uuid.uuid4().hex[:12]}"
+    await fetch_value(server, f'create database "{name}"')
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+async def drop_database(address: str, server: str = POSTGRES) -> None:
+    """End a database, and whoever is at work in it."""
+    await fetch_value(server, f'drop database "{urlsplit(address).path[1:]}" with (force)')
+
+
+async def fetch_value(address: str, sql: str, *arguments: Any) -> Any:
+    """Execute a statement over a connection of its own; the first value that it gives."""
+    connection = await asyncpg.connect(address)
+    try:
+        return await connection.fetchval(sql, *arguments)
+    finally:
+        await connection.close()

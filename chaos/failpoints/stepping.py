@@ -1,0 +1,187 @@
+"""Every failpoint, each action, on each backend: a scene is struck, played again to its end, and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos.checking import check
+from chaos.database import own_store
+from chaos.failpoints.listed import BESIDE, POINTS
+from chaos.failpoints.striking import ACTIONS, Action
+from chaos.history import KILLED, read, under_way
+from chaos.nursery import Nursery, open_nursery
+from chaos.stored import end_leases, stored_in
+from handraise.opening import open_backend
+from handraise.ports import Backend
+
+_LONGEST = 180.0
+"""A life that takes longer hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """What happens to one life of a scene."""
+
+    point: str
+    action: Action
+
+    def __str__(self) -> str:
+        return f"{self.point}:{self.action}"
+
+
+@dataclass(slots=True)
+class Struck:
+    """What came of a run over many strikes."""
+
+    runs: Counter[str] = field(default_factory=Counter)
+    """By backend and action."""
+    missed: list[str] = field(default_factory=list)
+    """What was never reached."""
+    broken: list[str] = field(default_factory=list)
+    unlisted: set[str] = field(default_factory=set)
+    """Steps that were made and have no failpoint."""
+    seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        """Whether everything was struck and nothing broken."""
+        return bool(self.runs) and not (self.missed or self.broken or self.unlisted)
+
+
+def strikes_at(backend: str, *, pairs: bool = False) -> Iterator[Sequence[Strike]]:
+    """Every failpoint and action of a backend; in pairs, a life is struck and the next one of the same verb too."""
+    for verb, steps in POINTS[backend].items():
+        if not pairs:
+            yield from ([Strike(f"{verb}.{step}", action)] for step in steps for action in ACTIONS)
+            continue
+        # A life that is killed and one that is only cut off, in either order: the store is the same after both.
+        orders: tuple[tuple[Action, Action], ...] = (("kill_after", "ambiguous"), ("ambiguous", "kill_after"))
+        for first, then in orders:
+            for each, other in itertools.product(steps, repeat=2):
+                yield [Strike(f"{verb}.{each}", first), Strike(f"{verb}.{other}", then)]
+
+
+@dataclass(frozen=True, slots=True)
+class Stepper:
+    """Plays scenes on one store."""
+
+    backend: str
+    address: str
+    ports: Backend
+    nursery: Nursery
+    folder: Path
+    found: Struck
+
+    async def run(self, strikes: Sequence[Strike]) -> None:
+        """Play a scene with each of these strikes in a life of its own, then once in peace, and check it."""
+        verb = strikes[0].point.partition(".")[0]
+        name = "+".join(map(str, strikes))
+        journal = self.folder / f"{self.backend}-{self.found.runs.total()}.jsonl"
+        workspace = f"{verb}-{journal.stem}"
+        journal.touch()
+        for life, strike in enumerate((*strikes, None)):
+            what = [] if strike is None else [{"point": strike.point, "action": strike.action}]
+            result = self.folder / "result.json"
+            result.unlink(missing_ok=True)
+            death = await self.nursery.run(
+                f"{workspace}#{life}",
+                "chaos.failpoints.scenes:play",
+                {
+                    "verb": verb,
+                    "address": self.address,
+                    "confined": self.backend == "confined",
+                    "workspace": workspace,
+                    "journal": str(journal),
+                    "name": f"life-{life}",
+                    "failpoints": what,
+                    "result": str(result),
+                },
+                within=_LONGEST,
+            )
+            wanted_death = strike is not None and strike.action.startswith("kill")
+            told = json.loads(result.read_text()) if result.exists() else {"steps": [], "struck": []}
+            if death.code:
+                self.found.broken.append(f"{self.backend} {name}: life {life} ended with {death.code}")
+            elif life == 0 and (wanted_death is not death.killed or not (wanted_death or told["struck"])):
+                # Only of the first: a second strike may find nothing left to do.
+                self.found.missed.append(f"{self.backend} {name}")
+            if strike is None:
+                made = {step.partition(".")[2] for step in told["steps"]}
+                unlisted = made - _listed(self.backend) - BESIDE
+                self.found.unlisted |= {f"{self.backend} {verb}.{step}" for step in unlisted}
+            _write_ends(journal)
+            await end_leases(self.address)
+        verdict = check(read([journal]), await stored_in(self.ports, self.address, workspace))
+        self.found.runs[f"{self.backend} {strikes[0].action}"] += 1
+        self.found.broken += [f"{self.backend} {name}: {each}" for each in verdict.violations]
+        if not verdict.counts:
+            self.found.broken.append(f"{self.backend} {name}: only {verdict.share:.0%} succeeded")
+
+
+async def step_through(
+    backends: Sequence[str] = tuple(POINTS),
+    *,
+    pairs: bool = False,
+    only: str = "",
+    at_once: int = 2,
+    found: Struck | None = None,
+) -> Struck:
+    """Strike everywhere; `only` is what the name of a strike must begin with. Each of `at_once` has its own store.
+
+    `found` is there to be looked at before the end, too.
+    """
+    found, began = found or Struck(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="handraise-chaos-") as folder:
+        for backend in backends:
+            todo = [each for each in strikes_at(backend, pairs=pairs) if str(each[0]).startswith(only)]
+            lanes = [todo[lane::at_once] for lane in range(at_once)]
+            await asyncio.gather(
+                *(
+                    _step(backend, lane, Path(folder) / f"{backend}-{n}", found)
+                    for n, lane in enumerate(lanes)
+                    if lane
+                )
+            )
+    found.seconds = time.monotonic() - began
+    return found
+
+
+async def _step(backend: str, todo: Sequence[Sequence[Strike]], folder: Path, found: Struck) -> None:
+    """One after the other, on one store."""
+    folder.mkdir()
+    async with (
+        open_nursery() as nursery,
+        own_store(backend, folder) as address,
+        open_backend(address) as ports,
+    ):
+        stepper = Stepper(backend, address, ports, nursery, folder, found)
+        for each in todo:
+            try:
+                await stepper.run(each)
+            except TimeoutError:
+                found.broken.append(f"{backend} {'+'.join(map(str, each))}: it hangs")
+
+
+def _listed(backend: str) -> set[str]:
+    """Every step that is struck in some verb: who is struck in one may come, later, to those of another.
+
+    A server's transactions are confined wherever they are made.
+    """
+    verbs = {**POINTS[backend]}, ({} if backend == "sqlite" else POINTS["confined"])
+    return {step for each in verbs for steps in each.values() for step in steps}
+
+
+def _write_ends(journal: Path) -> None:
+    """Whatever a killed life had under way is unknown from now on."""
+    with journal.open("a") as file:
+        for entry in under_way(read([journal])):
+            ended = {"time": time.monotonic_ns(), "process": entry.process, "type": "unknown", "op": entry.op}
+            file.write(json.dumps({**ended, "question": entry.question, "error": KILLED}) + "\n")

@@ -1,0 +1,86 @@
+"""All faults, and how large each is: every day, and in full."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos.database import own_database
+from chaos.faults.committing import cut_commits, cut_commits_behind_server, cut_everywhere
+from chaos.faults.crashing import crashes, fail_overs, lagging_fail_overs
+from chaos.faults.filling import full_disk_below_postgres, full_disk_below_sqlite
+from chaos.faults.hearing import terminations, woken_after_termination, woken_without_hints
+from chaos.faults.parting import network_cut
+from chaos.faults.pausing import pauses
+from chaos.faults.pooling import pooler_killed
+from chaos.faults.running import Survived
+from chaos.faults.skewing import expiries
+from chaos.faults.syncing import failing_below_postgres, failing_below_sqlite
+from chaos.faults.upgrading import side_by_side
+from chaos.faults.writing import many_writers
+
+
+@dataclass(frozen=True)
+class Place:
+    """An empty database and an empty folder, gone at the end."""
+
+    database: str
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        """Where SQLite has its file."""
+        return self.folder / "questions.db"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A size is how often it strikes, or for how many seconds."""
+
+    everyday: int
+    full: int
+    run: Callable[[Place, int], Awaitable[Survived]]
+
+
+FAULTS = {
+    "postgres-killed": Fault(30, 300, lambda _, times: crashes(times)),
+    "primary-lost": Fault(5, 30, lambda _, times: fail_overs(times)),
+    "primary-lost-ahead": Fault(2, 10, lambda _, times: lagging_fail_overs(times)),
+    "cut-at-commit": Fault(150, 1_000, lambda at, times: cut_commits(at.database, times, confined=None)),
+    "cut-at-commit-confined": Fault(
+        150, 1_000, lambda at, times: cut_commits(at.database, times, confined=True)
+    ),
+    "cut-behind-server": Fault(
+        30, 200, lambda at, times: cut_commits_behind_server(at.database, times, at.folder)
+    ),
+    "cut-anywhere": Fault(60, 200, lambda at, most: cut_everywhere(at.database, most, confined=None)),
+    "cut-anywhere-confined": Fault(
+        60, 200, lambda at, most: cut_everywhere(at.database, most, confined=True)
+    ),
+    "hints-dropped": Fault(12, 12, lambda at, waits: woken_without_hints(at.database, waits)),
+    "listener-terminated": Fault(6, 6, lambda at, waits: woken_after_termination(at.database, waits)),
+    "sessions-terminated": Fault(6, 60, lambda at, seconds: terminations(at.database, seconds)),
+    "dispatcher-stopped": Fault(4, 30, lambda at, times: pauses(at.database, times)),
+    "clocks-off": Fault(12, 60, lambda at, questions: expiries(at.database, questions)),
+    "disk-full-sqlite": Fault(3, 20, lambda _, times: full_disk_below_sqlite(times)),
+    "disk-full-postgres": Fault(3, 20, lambda _, times: full_disk_below_postgres(times)),
+    "fsync-fails-sqlite": Fault(4, 20, lambda at, times: failing_below_sqlite(at.file, times)),
+    "fsync-fails-postgres": Fault(3, 20, lambda _, times: failing_below_postgres(times)),
+    "many-writers": Fault(6, 60, lambda at, seconds: many_writers(at.file, seconds)),
+    "pooler-killed": Fault(6, 40, lambda at, times: pooler_killed(at.database, times, confined=None)),
+    "pooler-killed-confined": Fault(
+        6, 40, lambda at, times: pooler_killed(at.database, times, confined=True)
+    ),
+    "network-cut": Fault(3, 10, lambda _, seconds: network_cut(seconds)),
+    "release-before": Fault(10, 40, lambda at, seconds: side_by_side(at.database, seconds)),
+}
+
+
+async def run_fault(name: str, *, full: bool) -> Survived:
+    """Run one of them."""
+    fault = FAULTS[name]
+    with tempfile.TemporaryDirectory(prefix="handraise-fault-") as folder:
+        async with own_database() as database:
+            return await fault.run(Place(database, Path(folder)), fault.full if full else fault.everyday)

@@ -1,0 +1,50 @@
+------------------------------- MODULE Replay -------------------------------
+\* Real histories, one question at a time: each event must be one that the lifecycle allows there, and the record that they
+\* come to must be the stored one. An event that is not allowed is a deadlock, which TLC reports with its place.
+\* `Stories` is made by chaos/model/stories.py from what is in a store.
+EXTENDS Lifecycle, Stories
+
+VARIABLES story, place, record
+
+Asked == Stories[story].asked
+Events == Stories[story].events
+
+After(q, r, e) ==
+    LET Move(kind) == [kind |-> kind, by |-> e.by, names |-> e.names, ballot |-> e.ballot, negative |-> e.negative, at |-> e.at]
+        By(kind) ==
+            IF IsAllowed(q, r, Move(kind)) /\ EventOf(Moved(q, r, Move(kind)), Move(kind)) = e.kind
+            THEN {Moved(q, r, Move(kind))} ELSE {}
+        Deed == IF IsDue(q, r, e.at) /\ DeedEvent(q.steps[r.taken + 1]) = e.kind THEN {Done(q, r)} ELSE {}
+        GivenUp == IF r.status = "pending" THEN {[r EXCEPT !.status = "expired", !.how = "clock"]} ELSE {}
+    IN CASE e.kind = "asked" -> IF r.status = "none" THEN {Fresh} ELSE {}
+         [] e.kind = "voted" -> By("answer") \cup By("decline")
+         [] e.kind \in {"attempted", "exhausted"} -> By("attempt")
+         [] e.kind = "answered" -> IF e.how = "default" THEN Deed ELSE IF e.how = "grant" THEN By("grant") ELSE By("answer")
+         [] e.kind = "declined" -> By("decline")
+         [] e.kind = "withdrawn" -> By("withdraw")
+         [] e.kind \in {"reminded", "escalated"} -> Deed
+         [] e.kind = "expired" -> IF Deed # {} THEN Deed ELSE GivenUp
+         [] e.kind = "consumed" -> IF IsUsable(q, r) /\ e.by = q.asker THEN {Used(r)} ELSE {}
+         [] e.kind = "revoked" -> IF r.status = "answered" /\ ~r.revoked THEN {[r EXCEPT !.revoked = TRUE]} ELSE {}
+         [] e.kind = "unreached" -> IF r.status = "pending" THEN {r} ELSE {}
+         [] OTHER -> {}
+
+Init == story \in 1..Len(Stories) /\ place = 1 /\ record = Unasked
+
+Next ==
+    \/ /\ place <= Len(Events)
+       /\ record' \in After(Asked, record, Events[place])
+       /\ place' = place + 1
+       /\ UNCHANGED story
+    \/ /\ place > Len(Events)
+       /\ UNCHANGED <<story, place, record>>
+
+Spec == Init /\ [][Next]_<<story, place, record>>
+
+\* What the events come to is what is stored.
+IsStored ==
+    place > Len(Events) =>
+        LET end == Stories[story].stored
+        IN /\ record.status = end.status /\ record.attempts = end.attempts /\ record.taken = end.taken
+           /\ record.how = end.how /\ record.used = end.used /\ Cardinality(DOMAIN record.votes) = end.votes
+=============================================================================

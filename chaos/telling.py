@@ -1,0 +1,28 @@
+"""A life in the nursery: a dispatcher that tells webhooks, for whoever stops it or kills it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+
+from chaos.clients import link_to
+from handraise.channels.replies import Replies
+from handraise.channels.webhook import open_webhook
+from handraise.desk.dispatching import dispatching
+from handraise.desk.engine import Engine
+from handraise.opening import open_backend
+
+LIFE = "chaos.telling:tell"
+
+
+async def tell(address: str) -> None:
+    """Tell people until somebody ends it."""
+    loopback = (ipaddress.ip_network("127.0.0.0/8"),)
+    async with open_backend(address, connections=4) as backend:
+        engine = Engine(backend.store, backend.bus, poll_interval=0.2)
+        replies = Replies(None, backend.directory, backend.outbox)  # type: ignore[arg-type]  # nothing comes in
+        async with (
+            open_webhook(replies, allowed=loopback) as channel,
+            dispatching(engine, backend.outbox, backend.directory, [channel], link_to=link_to),
+        ):
+            await asyncio.Event().wait()

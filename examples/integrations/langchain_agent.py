@@ -1,0 +1,30 @@
+"""An agent that asks a person, and whose refunds wait for an approval."""
+
+import asyncio
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langgraph.checkpoint.sqlite import SqliteSaver
+from scripted_langchain import model  # or "openai:gpt-5"
+
+import handraise
+from handraise.integrations.langgraph import ask_human, run
+
+
+def send_refund(order: str, amount: int) -> str:
+    """Send money back."""
+    return f"refunded {amount} for {order}"
+
+
+async def main() -> None:
+    """The same lines in the first run and after a crash."""
+    review = HumanInTheLoopMiddleware({"send_refund": True}, interrupt_mode="per_call")
+    with SqliteSaver.from_conn_string("checkpoints.db") as checkpointer:
+        agent = create_agent(model, [ask_human, send_refund], middleware=[review], checkpointer=checkpointer)
+        async with handraise.open_desk() as desk:
+            task = {"messages": [("user", "Refund order A-17.")]}
+            result = await run(agent, task, desk=desk, key="refund-A-17")
+            print(result["messages"][-1].content)
+
+
+asyncio.run(main())

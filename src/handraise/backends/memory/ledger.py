@@ -1,0 +1,217 @@
+"""The audit trail in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Literal
+
+from handraise.backends.ledger_rows import asked_of
+from handraise.backends.memory.clock import now_by
+from handraise.backends.memory.directory import MemoryDirectory
+from handraise.backends.memory.outbox import MemoryOutbox
+from handraise.backends.memory.store import MemoryStore
+from handraise.backends.rows import draft_values
+from handraise.model.grants import Grant
+from handraise.model.json_values import Json
+from handraise.model.questions import Question, Ref
+from handraise.model.sealing import SALT, Hold, Removal, Rule, Seal
+from handraise.ports import Clock, Head
+
+
+class MemoryLedger:
+    """The audit trail, gone with the process. See `handraise.ports.Ledger` for what each method promises."""
+
+    def __init__(
+        self, store: MemoryStore, directory: MemoryDirectory, outbox: MemoryOutbox, clock: Clock | None = None
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._outbox = outbox
+        self._clock = clock
+        self._seals: dict[str, list[Seal]] = {}
+        self._salts: dict[Ref, bytes] = {}
+        self._removals: dict[int, tuple[str, int | None, Removal]] = {}
+        self._numbers = 0
+        self._rules: dict[str, Rule] = {}
+        self._holds: dict[Ref, Hold] = {}
+        self._removing: tuple[Literal["erased", "removed"], str | None] = ("removed", None)
+        self._let_go = store.removed
+        store.removed = self._removed
+        store.keeps = self._keeps
+        store.may_go = lambda ref: not self._is_held(ref) and not self._is_unsealed(ref)
+
+    async def unsealed(self, *, limit: int) -> Sequence[str]:
+        """Workspaces with something to seal; see the port."""
+        ends = {event.workspace: int(event.cursor) for event in self._store.all_events}
+        behind = {workspace for workspace, end in ends.items() if end > self._end(workspace)}
+        return sorted(behind | {place for place, seal, _ in self._removals.values() if seal is None})[:limit]
+
+    async def head(self, workspace: str) -> Head:
+        """The last seal; see the port."""
+        first = next((each for each in self._store.all_events if each.workspace == workspace), None)
+        chain = self._seals.get(workspace, [])
+        needed = (seal.number for seal in chain if first and int(seal.cursor) >= int(first.cursor))
+        return Head(chain[-1] if chain else None, now_by(self._clock), next(needed, None))
+
+    async def has_signed(self, workspace: str, key_id: str) -> bool:
+        """Whether a key has signed; see the port."""
+        return any(seal.key_id == key_id for seal in self._seals.get(workspace, []))
+
+    async def salts(self, workspace: str, question_ids: Collection[str]) -> Mapping[str, bytes]:
+        """The salts of questions; see the port."""
+        there = [each for each in question_ids if self._store.peek(Ref(workspace, each))]
+        return {each: self._salts.setdefault(Ref(workspace, each), os.urandom(SALT)) for each in there}
+
+    async def asked(self, workspace: str, question_ids: Collection[str]) -> Mapping[str, Json]:
+        """What was asked; see the port."""
+        found = {each: self._store.peek(Ref(workspace, each)) for each in question_ids}
+        return {each: asked_of(draft_values(question)) for each, question in found.items() if question}
+
+    async def removals(self, workspace: str, *, seal: int | None, limit: int) -> Sequence[Removal]:
+        """Removals of a seal, or of none; see the port."""
+        found = [each for place, by, each in self._removals.values() if (place, by) == (workspace, seal)]
+        return found[:limit]
+
+    async def append(self, seal: Seal, *, removals: Sequence[int]) -> bool:
+        """Add a seal; see the port."""
+        workspace, chain = seal.workspace, self._seals.setdefault(seal.workspace, [])
+        there = [
+            event.cursor
+            for event in self._store.all_events
+            if event.workspace == workspace and self._end(workspace) < int(event.cursor) <= int(seal.cursor)
+        ]
+        if len(there) != len(seal.cursors) or seal.number != (chain[-1].number if chain else 0) + 1:
+            return False
+        self._seals[workspace] = [each for each in (*chain, seal) if each.number >= seal.oldest]
+        for number in removals:
+            place, covered, removal = self._removals[number]
+            self._removals[number] = (place, covered or seal.number, removal)
+        self._removals = {
+            number: each
+            for number, each in self._removals.items()
+            if each[0] != workspace or each[1] is None or each[1] >= seal.oldest
+        }
+        return True
+
+    async def seals(self, workspace: str, *, after: int, limit: int) -> Sequence[Seal]:
+        """Seals in their order; see the port."""
+        return [seal for seal in self._seals.get(workspace, []) if seal.number > after][:limit]
+
+    async def concerning(self, workspace: str, person: str) -> Sequence[str]:
+        """The questions of a person; see the port."""
+        acted = {
+            event.question_id
+            for event in self._store.all_events
+            if event.workspace == workspace and event.by == person
+        }
+        named = {
+            ref.id
+            for ref, question in self._store.all_questions.items()
+            if ref.workspace == workspace and _concerns(question, person)
+        }
+        return sorted(acted | named)
+
+    async def erase(self, workspace: str, question_ids: Collection[str], *, by: str) -> Sequence[str]:
+        """Erase questions; see the port."""
+        refs = {Ref(workspace, each) for each in question_ids}
+        gone = {ref for ref in refs if self._store.peek(ref) and not self._is_held(ref)}
+        self._removing = ("erased", by)
+        try:
+            self._store.erase(gone)
+        finally:
+            self._removing = ("removed", None)
+        ids = sorted(ref.id for ref in gone)
+        self._outbox.erase_lines(gone)
+        self._directory.erase_questions(workspace, ids)
+        return ids
+
+    async def erase_person(self, workspace: str, person: str) -> None:
+        """Erase what is kept of a person besides; see the port."""
+
+        def unnamed(grant: Grant) -> Grant:
+            theirs = (grant.workspace, grant.revoked_by) == (workspace, person)
+            return replace(grant, revoked_by="erased") if theirs else grant
+
+        await self._directory.remove_person(workspace, person)
+        self._directory.erase_person(workspace, person)
+        self._outbox.erase_person(workspace, person)
+        self._store.replace_grants(unnamed)
+
+    async def scrub(self) -> bool:
+        """Nothing is written anywhere; see the port."""
+        return True
+
+    async def rules(self, workspace: str) -> Rule | None:
+        """A workspace's rule; see the port."""
+        return self._rules.get(workspace)
+
+    async def put_rule(self, workspace: str, rule: Rule | None) -> None:
+        """Give a workspace a rule; see the port."""
+        if rule is None:
+            self._rules.pop(workspace, None)
+        else:
+            self._rules[workspace] = rule
+
+    async def hold(self, hold: Hold) -> None:
+        """Hold something; see the port."""
+        self._holds.setdefault(Ref(hold.workspace, hold.name), replace(hold, since=now_by(self._clock)))
+
+    async def lift(self, workspace: str, name: str) -> bool:
+        """Lift a hold; see the port."""
+        return self._holds.pop(Ref(workspace, name), None) is not None
+
+    async def holds(self, workspace: str) -> Sequence[Hold]:
+        """What is held; see the port."""
+        return [hold for ref, hold in sorted(self._holds.items()) if ref.workspace == workspace]
+
+    def _removed(self, ref: Ref) -> None:
+        """A question goes; its events are still there."""
+        what, by = self._removing
+        cursors = tuple(
+            event.cursor for event in self._store.all_events if (event.workspace, event.question_id) == ref
+        )
+        if self._seals.get(ref.workspace):
+            self._numbers += 1
+            removal = Removal(
+                number=self._numbers,
+                question_id=ref.id,
+                what=what,
+                at=now_by(self._clock),
+                by=by,
+                cursors=cursors,
+            )
+            self._removals[self._numbers] = (ref.workspace, None, removal)
+        self._salts.pop(ref, None)
+        self._let_go(ref)
+
+    def _keeps(self, workspace: str, keep: timedelta | None) -> timedelta | None:
+        rule = self._rules.get(workspace)
+        return keep if rule is None else rule.keep
+
+    def _is_held(self, ref: Ref) -> bool:
+        return any(
+            hold.workspace == ref.workspace and hold.question_id in (None, ref.id)
+            for hold in self._holds.values()
+        )
+
+    def _is_unsealed(self, ref: Ref) -> bool:
+        if not self._seals.get(ref.workspace):
+            return False
+        return any(
+            (event.workspace, event.question_id) == ref and int(event.cursor) > self._end(ref.workspace)
+            for event in self._store.all_events
+        )
+
+    def _end(self, workspace: str) -> int:
+        chain = self._seals.get(workspace)
+        return int(chain[-1].cursor) if chain else 0
+
+
+def _concerns(question: Question, person: str) -> bool:
+    named = {question.asker, *question.recipients, *(name for step in question.steps for name in step.to)}
+    if person in named or any(vote.by == person for vote in question.votes):
+        return True
+    return getattr(question.outcome, "by", None) == person

@@ -1,0 +1,236 @@
+"""Wake-ups over NATS: one connection for a process, a subject for what is settled and one for feeds.
+
+Whoever is on that NATS may publish there, so what is heard is believed in nothing: it says what to read again, and what
+cannot be read is passed over. While NATS is away, waits find out by polling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import re
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error, SlowConsumerError
+
+from handraise.backends.hints import decoded, encoded
+from handraise.model.errors import UnknownAddress
+from handraise.model.questions import Ref
+from handraise.ports import Heard
+
+_log = logging.getLogger(__name__)
+
+_NATS_ERRORS = (OSError, Error, ValueError, asyncio.IncompleteReadError)
+"""What a call to the driver may raise; a timeout is an OSError."""
+
+_ADDRESS = re.compile(
+    r"nats://(?:([^@/\s]+)@)?([^@/,\s]+(?:,[^@/,\s]+)*)(?:/((?:[\w-]+(?:\.[\w-]+)*)?))?", re.ASCII
+)
+_RETRY = 0.2
+_RETRY_AT_MOST = 5.0
+_PATIENCE = 2
+_PING = 5
+_QUEUED, _QUEUED_BYTES = 4_096, 2**20
+_LONGEST = 65_536
+_EACH, _AT_ONCE = 256, 65_536
+_UNSENT = 1_000
+_GAP = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which servers to try, in turn, and below which subject hints are sent."""
+
+    servers: Sequence[str]
+    subject: str
+
+    @classmethod
+    def at(cls, address: str) -> Place:
+        """The place that an address names: `nats://user:password@host:4222,other:4222/subject`."""
+        found = _ADDRESS.fullmatch(address)
+        if found is None:
+            raise UnknownAddress(address, use="A bus is at 'nats://host:4222' or 'nats://host:4222/subject'.")
+        secret, hosts, subject = found.groups()
+        who = f"{secret}@" if secret else ""
+        return cls([f"nats://{who}{host}" for host in hosts.split(",")], subject or "handraise")
+
+
+@asynccontextmanager
+async def open_nats(address: str) -> AsyncIterator[NatsBus]:
+    """A bus on the NATS at an address, connected for as long as this lasts, as far as NATS is there."""
+    bus = NatsBus(Place.at(address))
+    connecting = asyncio.create_task(bus.keep_connected(), name="handraise nats")
+    try:
+        await bus.tried()
+        yield bus
+    finally:
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+
+
+class NatsBus:
+    """Hints over NATS. See `handraise.ports.Bus` for what each method promises."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._client: Client | None = None
+        self._ears: list[_Ear] = []
+        self._unsent: dict[Ref, None] = {}
+        self._tried = asyncio.Event()
+        self._missed: asyncio.TimerHandle | None = None
+        self._why: Exception | None = None
+
+    async def wake(self, topics: Collection[Ref]) -> None:
+        """Send hints; see the port."""
+        if self._client is None or not await self._sent(self._client, topics):
+            # For whoever is at another server of the same NATS and does not know that we were away.
+            self._unsent.update(dict.fromkeys(itertools.islice(topics, _UNSENT - len(self._unsent))))
+
+    @asynccontextmanager
+    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
+        """Hear hints; see the port."""
+        below = self._place.subject
+        ear = _Ear(heard, [f"{below}.settled", f"{below}.feed"] if feeds else [f"{below}.settled"])
+        self._ears.append(ear)
+        try:
+            await self.tried()
+            if self._client is not None:
+                with suppress(*_NATS_ERRORS):  # the client is lost, and the next one hears
+                    await ear.hear_at(self._client)
+            yield
+        finally:
+            self._ears.remove(ear)
+            await ear.close()
+
+    async def tried(self) -> None:
+        """Wait until there is a connection, or until the first try has failed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await self._tried.wait()
+
+    async def keep_connected(self) -> None:
+        """Be connected for ever, anew whenever a connection is lost."""
+        pause = _RETRY
+        for server in itertools.cycle(self._place.servers):
+            try:
+                async with self._connected(server) as lost:
+                    pause = _RETRY
+                    self._tried.set()
+                    await lost.wait()
+                    _log.warning("the connection to NATS is lost; polling until it is back")
+            except _NATS_ERRORS as error:
+                _log.warning("NATS cannot be reached (%s); polling until it is back", self._why or error)
+            self._tried.set()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _RETRY_AT_MOST)
+
+    @asynccontextmanager
+    async def _connected(self, server: str) -> AsyncIterator[asyncio.Event]:
+        """One connection that all ears hear at; the event is set when it is lost."""
+        lost = asyncio.Event()
+
+        async def closed() -> None:
+            lost.set()
+
+        client, self._why = Client(), None
+        try:
+            await client.connect(
+                server,
+                name="handraise",
+                no_echo=True,  # a process knows what it has settled itself
+                # To connect again is our own affair, see `keep_connected`; the driver tries twice even so.
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=_PATIENCE,
+                ping_interval=_PING,  # which also finds a connection that died in silence
+                flush_timeout=_PATIENCE,
+                error_cb=self._failed,
+                closed_cb=closed,
+            )
+            self._client = client
+            for ear in list(self._ears):
+                await ear.hear_at(client)
+            unsent, self._unsent = self._unsent, {}
+            if unsent:
+                await self.wake(unsent)
+            yield lost
+        finally:
+            self._client = None
+            with suppress(*_NATS_ERRORS):
+                async with asyncio.timeout(_PATIENCE):
+                    await client.close()
+
+    async def _sent(self, client: Client, topics: Collection[Ref]) -> bool:
+        below = self._place.subject
+        hints = [(f"{below}.settled", text) for text in encoded(topic for topic in topics if topic.id)]
+        hints += [(f"{below}.feed", text) for text in encoded(topic for topic in topics if not topic.id)]
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                for subject, text in hints:
+                    await client.publish(subject, text.encode())
+        except _NATS_ERRORS as error:
+            _log.warning("a wake-up could not be sent (%s); waits elsewhere will find out by polling", error)
+            return False
+        return True
+
+    async def _failed(self, error: Exception) -> None:
+        """Note why there is no connection, or that hints were lost because they came faster than they were heard."""
+        self._why = error
+        if isinstance(error, SlowConsumerError) and self._missed is None:
+            # Not at once: more hints are coming, and somebody may send them only to have everything read again.
+            self._missed = asyncio.get_running_loop().call_later(_GAP, self._tell_missed)
+
+    def _tell_missed(self) -> None:
+        self._missed = None
+        for ear in list(self._ears):
+            ear.heard(None)
+
+
+class _Ear:
+    """One listener, heard at one connection after another."""
+
+    def __init__(self, heard: Heard, subjects: Sequence[str]) -> None:
+        self.heard = heard
+        self._subjects = subjects
+        self._client: Client | None = None
+        self._subscriptions: list[Subscription] = []
+        self._work = 0
+
+    async def hear_at(self, client: Client) -> None:
+        """Listen at a connection: when this returns, hints already come."""
+        if self._client is client:
+            return
+        self._client, self._subscriptions = client, []
+        for subject in self._subjects:
+            self._subscriptions.append(
+                await client.subscribe(
+                    subject, cb=self._hear, pending_msgs_limit=_QUEUED, pending_bytes_limit=_QUEUED_BYTES
+                )
+            )
+        # Twice: the driver's ping may overtake what was written before it, but not what another one has waited for.
+        await client.flush(_PATIENCE)
+        await client.flush(_PATIENCE)
+        self.heard(None)
+
+    async def close(self) -> None:
+        """Listen no more."""
+        for subscription in self._subscriptions:
+            with suppress(*_NATS_ERRORS):  # with its connection, it is gone anyway
+                await subscription.unsubscribe()
+
+    async def _hear(self, message: Msg) -> None:
+        """Pass a hint on; what is none is passed over, for our own are never like that."""
+        topics = None if len(message.data) > _LONGEST else decoded(message.data.decode(errors="replace"))
+        if topics:
+            self.heard(topics)
+        self._work += _EACH + len(message.data)
+        if self._work > _AT_ONCE:  # some milliseconds; the driver gives one after another without a pause
+            self._work = 0
+            await asyncio.sleep(0)

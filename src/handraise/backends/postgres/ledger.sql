@@ -1,0 +1,175 @@
+-- The audit trail. `:now` is null in production: the database's clock rules.
+
+-- name: unsealed
+-- Some of the workspaces with something to be sealed.
+select unsealed_workspaces as workspace from handraise.unsealed_workspaces(:limit)
+where (select handraise.nobody_moves()) or handraise.is_writable(unsealed_workspaces);
+
+-- name: head
+-- The last seal, the present instant, and the first seal of which an event is still there.
+select
+    coalesce(:now::timestamptz, now()) as now,
+    (
+        select s.number
+        from handraise.seals as s
+        where s.workspace = :workspace
+            and (s.last_transaction, s.last_number) >= (
+                select e.transaction, e.number
+                from handraise.events as e
+                where e.workspace = :workspace
+                order by e.transaction, e.number
+                limit 1
+            )
+        order by s.number
+        limit 1
+    ) as needed,
+    last.*
+from (select) as one
+left join lateral (
+    select
+        s.workspace, s.number, s.oldest, s.last_transaction::text, s.last_number, s.sealed_at, s.previous, s.leaves,
+        s.cursors, s.signature, s.key_id
+    from handraise.seals as s
+    where s.workspace = :workspace
+    order by s.number desc
+    limit 1
+) as last on true;
+
+-- name: has_signed
+-- Whether a seal is signed with a key.
+select number from handraise.seals where workspace = :workspace and key_id = :key_id limit 1;
+
+-- name: add_salts
+-- Salts for questions that are there and have none.
+insert into handraise.salts (workspace, question_id, salt)
+select :workspace, t.id, t.salt
+from unnest(:ids::text[], :salts::bytea[]) as t (id, salt)
+where exists (select from handraise.questions as q where q.workspace = :workspace and q.id = t.id)
+    or exists (select from handraise.archive_index as x where x.workspace = :workspace and x.id = t.id)
+on conflict do nothing;
+
+-- name: salts
+-- The salts of questions.
+select question_id, salt from handraise.salts where workspace = :workspace and question_id = any (:ids::text[]);
+
+-- name: asked
+-- What was asked, of questions that are worked on or archived.
+select
+    id, asker, key, conversation, tool_call, recipients, need, veto, max_attempts, prompt, form, context, state, steps,
+    undo_for
+from handraise.questions
+where workspace = :workspace and id = any (:ids::text[])
+union all
+select
+    a.id, a.asker, a.key, a.conversation, a.tool_call, a.recipients, a.need, a.veto, a.max_attempts, a.prompt, a.form,
+    a.context, a.state, a.steps, a.undo_for
+from unnest(:ids::text[]) as t (id)
+cross join lateral (
+    select x.settled_at
+    from handraise.archive_index as x
+    where x.workspace = :workspace and x.id = t.id and not exists (
+        select from handraise.questions as q where q.workspace = :workspace and q.id = t.id
+    )
+    limit 1
+) as place
+cross join lateral (
+    select b.*
+    from handraise.archive as b
+    where b.workspace = :workspace and b.id = t.id and b.settled_at = place.settled_at
+    limit 1
+) as a;
+
+-- name: removals_unsealed
+-- Removals that no seal covers.
+select number, question_id, what, at, actor, cursors
+from handraise.removals
+where workspace = :workspace and seal is null
+order by number
+limit :limit;
+
+-- name: removals_of_seal
+-- Removals that a seal covers.
+select number, question_id, what, at, actor, cursors
+from handraise.removals
+where workspace = :workspace and seal = :seal::bigint
+order by number
+limit :limit;
+
+-- name: append
+-- Add a seal behind the last.
+select handraise.append_seal(
+    :workspace, :number::bigint, :oldest::bigint, :after_transaction::text::xid8, :after_number::bigint,
+    :last_transaction::text::xid8, :last_number::bigint, :sealed_at::timestamptz, :previous::bytea, :leaves::bytea,
+    :cursors, :events::bigint, :signature::bytea, :key_id, :removals::bigint[]
+) as appended;
+
+-- name: seals
+-- Seals in their order.
+select
+    workspace, number, oldest, last_transaction::text, last_number, sealed_at, previous, leaves, cursors, signature,
+    key_id
+from handraise.seals
+where workspace = :workspace and number > :after::bigint
+order by number
+limit :limit;
+
+-- name: concerning
+-- The questions in which a person took part, or that name them.
+select e.question_id as id
+from handraise.events as e
+where e.workspace = :workspace and e.actor = :person
+union
+select q.id
+from (
+    select h.workspace, h.id, h.asker, h.recipients, h.steps, h.votes, h.outcome
+    from handraise.questions as h
+    where h.workspace = :workspace
+    union all
+    select a.workspace, a.id, a.asker, a.recipients, a.steps, a.votes, a.outcome
+    from handraise.archive as a
+    where a.workspace = :workspace
+) as q
+where q.asker = :person or q.recipients ? :person or q.votes ? :person or q.outcome ->> 'by' = :person
+    or exists (select from jsonb_array_elements(q.steps) as s (step) where s.step -> 'to' ? :person);
+
+-- name: erase
+-- Erase questions.
+select handraise.erase_questions(:workspace, :ids::text[], :actor, coalesce(:now::timestamptz, now())) as ids;
+
+-- name: erase_person
+-- Erase what is kept of a person besides.
+select handraise.erase_person(:workspace, :person);
+
+-- name: rule
+-- How long a workspace keeps what is settled.
+select keep from handraise.retention where workspace = :workspace;
+
+-- name: put_rule
+-- Give a workspace a rule of its own.
+insert into handraise.retention (workspace, keep) values (:workspace, :keep::interval)
+on conflict (workspace) do update set keep = excluded.keep;
+
+-- name: remove_rule
+-- Take a workspace's rule away.
+delete from handraise.retention where workspace = :workspace;
+
+-- name: shortest_keep
+-- The shortest that any workspace keeps what is settled.
+select handraise.shortest_keep() as keep;
+
+-- name: hold
+-- Hold something.
+insert into handraise.holds (workspace, name, question_id, reason, since, actor)
+values (:workspace, :name, :question_id, :reason, coalesce(:now::timestamptz, now()), :actor)
+on conflict do nothing;
+
+-- name: lift
+-- Lift a hold.
+delete from handraise.holds where workspace = :workspace and name = :name returning name;
+
+-- name: holds
+-- What is held.
+select workspace, name, question_id, reason, since, actor
+from handraise.holds
+where workspace = :workspace
+order by name;

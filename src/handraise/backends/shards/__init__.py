@@ -1,0 +1,29 @@
+"""Several PostgreSQL databases as one backend: each workspace lives on one of them, and can move.
+
+A placement database knows where. Nothing is asked across shards to ask, to answer or to wait.
+"""
+
+from handraise.model.errors import MissingExtra
+
+try:
+    import asyncpg as _driver
+except ImportError as error:
+    raise MissingExtra("asyncpg", "postgres") from error
+else:
+    del _driver
+
+from handraise.backends.shards.enlisting import ShardLine, enlist, list_shards
+from handraise.backends.shards.moving import Moved, move_workspace, tidy
+from handraise.backends.shards.opening import SCHEME, open_shards, placement_address
+
+__all__ = [
+    "SCHEME",
+    "Moved",
+    "ShardLine",
+    "enlist",
+    "list_shards",
+    "move_workspace",
+    "open_shards",
+    "placement_address",
+    "tidy",
+]

@@ -1,0 +1,130 @@
+"""The outbox over several shards: what must be told is where its question is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from handraise.backends.shards.routes import Routes
+from handraise.model.deliveries import Address, Delivery, Try
+from handraise.model.json_values import Json
+from handraise.model.questions import Ref
+from handraise.model.routing import Recent
+from handraise.ports.outbox import Line, Routed
+
+
+class ShardedOutbox:
+    """What must be told, on several shards. See `handraise.ports.Outbox` for what each method promises.
+
+    With `only`, the work that is looked for is that of one shard. What is `idle` wrote nothing, or does no more the
+    second time.
+    """
+
+    def __init__(self, routes: Routes, *, only: int | None = None) -> None:
+        self._routes = routes
+        self._only = only
+
+    @property
+    def apart(self) -> Sequence[ShardedOutbox]:
+        """One for each shard, so that work on one is not held up by another."""
+        return [ShardedOutbox(self._routes, only=number) for number in self._routes.shards]
+
+    async def put_address(self, address: Address) -> None:
+        """See the port."""
+        await self._routes.write(address.workspace, lambda ports: ports.outbox.put_address(address))
+
+    async def remove_address(self, workspace: str, recipient: str, channel: str, address_id: str) -> bool:
+        """See the port."""
+        return await self._routes.write(
+            workspace,
+            lambda ports: ports.outbox.remove_address(workspace, recipient, channel, address_id),
+            idle=lambda done: not done,
+        )
+
+    async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
+        """See the port."""
+        return await self._routes.read(workspace, lambda ports: ports.outbox.addresses(workspace, recipients))
+
+    async def recipients_at(self, workspace: str, channel: str, address_id: str) -> Sequence[str]:
+        """See the port."""
+        return await self._routes.read(
+            workspace, lambda ports: ports.outbox.recipients_at(workspace, channel, address_id)
+        )
+
+    async def policy(self, workspace: str) -> Json:
+        """See the port."""
+        return await self._routes.read(workspace, lambda ports: ports.outbox.policy(workspace))
+
+    async def put_policy(self, workspace: str, policy: Json) -> None:
+        """See the port."""
+        await self._routes.write(workspace, lambda ports: ports.outbox.put_policy(workspace, policy))
+
+    async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
+        """See the port; of every shard that answers."""
+        found = await self._routes.each(
+            f"workspaces_with_lines {self._only}",
+            lambda ports: ports.outbox.workspaces_with_lines(limit=limit),
+            only=self._only,
+        )
+        return [workspace for each in found for workspace in each]
+
+    async def lines(self, workspace: str, *, limit: int) -> Sequence[Line]:
+        """See the port."""
+        return await self._routes.read(workspace, lambda ports: ports.outbox.lines(workspace, limit=limit))
+
+    async def recent(self, workspace: str, *, since: datetime) -> Recent:
+        """See the port."""
+        return await self._routes.read(workspace, lambda ports: ports.outbox.recent(workspace, since=since))
+
+    async def route(self, workspace: str, routed: Sequence[Routed]) -> int:
+        """See the port."""
+        return await self._routes.write(
+            workspace, lambda ports: ports.outbox.route(workspace, routed), idle=lambda done: not done
+        )
+
+    async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
+        """See the port; of every shard that answers."""
+        found = await self._routes.each(
+            f"workspaces_with_due {self._only}",
+            lambda ports: ports.outbox.workspaces_with_due(limit=limit),
+            only=self._only,
+        )
+        return [workspace for each in found for workspace in each]
+
+    async def take(
+        self,
+        workspace: str,
+        *,
+        channels: Collection[str],
+        rooms: Mapping[str, int],
+        per_lane: int,
+        limit: int,
+        lease: timedelta,
+    ) -> Sequence[Delivery]:
+        """See the port."""
+        return await self._routes.write(
+            workspace,
+            lambda ports: ports.outbox.take(
+                workspace, channels=channels, rooms=rooms, per_lane=per_lane, limit=limit, lease=lease
+            ),
+            idle=lambda done: not done,
+        )
+
+    async def record(self, tries: Sequence[Try]) -> None:
+        """See the port."""
+        for workspace in dict.fromkeys(each.delivery.workspace for each in tries):
+            own = [each for each in tries if each.delivery.workspace == workspace]
+            await self._record(workspace, own)
+
+    async def _record(self, workspace: str, tries: Sequence[Try]) -> None:
+        await self._routes.write(workspace, lambda ports: ports.outbox.record(tries), idle=lambda _: True)
+
+    async def mark_unreached(self, ref: Ref) -> bool:
+        """See the port."""
+        return await self._routes.write(
+            ref.workspace, lambda ports: ports.outbox.mark_unreached(ref), idle=lambda done: not done
+        )
+
+    async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
+        """See the port."""
+        return await self._routes.read(ref.workspace, lambda ports: ports.outbox.deliveries(ref))

@@ -1,0 +1,50 @@
+-- Where workspaces live. The statements of the placement database come first, then those of a shard.
+
+-- name: shards
+-- Every shard.
+select number, address, open from handraise.shards order by number;
+
+-- name: find
+-- Where a workspace lives.
+select shard, going_to, move from handraise.placements where workspace = :workspace;
+
+-- name: place
+-- Give a workspace a home, unless it has one: of the open shards the one that draws the highest number for its name, so
+-- that all who draw come to the same.
+insert into handraise.placements (workspace, shard)
+select :workspace, s.number
+from handraise.shards as s
+where s.open
+order by hashtextextended(:workspace::text || ' ' || s.number, 0) desc
+limit 1
+on conflict do nothing;
+
+-- name: flip
+-- A workspace has arrived.
+update handraise.placements set shard = going_to, going_to = null, move = null
+where workspace = :workspace and move = :move;
+
+-- name: who
+-- Which shard this database is, and on how many tables of workspaces it could be written to without a fence.
+select s.number, (
+    select count(*)
+    from pg_class as c
+    where c.relnamespace = 'handraise'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+        and c.relname not in ('placements', 'homes', 'changes', 'inbox')
+        and exists (select from pg_attribute as a where a.attrelid = c.oid and a.attname = 'workspace')
+        and not exists (select from pg_trigger as t where t.tgrelid = c.oid and t.tgname like 'fence\_%')
+) as unfenced
+from handraise.shard as s;
+
+-- name: elsewhere
+-- Which of these workspaces cannot be read here.
+select elsewhere as workspace from handraise.elsewhere(:workspaces::text[]);
+
+-- name: home
+-- What a shard says of a workspace that is not simply at home.
+select state, shard, move from handraise.homes where workspace = :workspace;
+
+-- name: open_home
+-- A workspace that has arrived may be used. That it left its old home for this one has been decided there.
+update handraise.homes set state = 'home', progress = null
+where workspace = :workspace and state = 'arriving' and move = :move;

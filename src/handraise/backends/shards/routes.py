@@ -1,0 +1,358 @@
+"""From a workspace to its shard, also while it moves.
+
+Where a workspace lives is looked up once and kept for as long as its shard does not say otherwise. The shard says so
+inside the statement that would have written; after reading it is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from handraise.backends.postgres.database import Database
+from handraise.backends.shards.shard import AWAY, STATEMENTS, Shard, refusal
+from handraise.model.errors import StoreUnavailable
+from handraise.ports import Backend
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_PATIENCE = 15.0
+"""So long a call waits for a workspace that is about to move."""
+_GRACE = 0.5
+"""So long what is done for all shards waits for one of them."""
+_KEPT = 200_000
+
+
+class Routes:
+    """All shards, and which of them each workspace lives on."""
+
+    def __init__(self, placements: Database, make: Callable[[int, str], Shard]) -> None:
+        self._placements = placements
+        self._make = make
+        self._known: dict[str, int] = {}
+        self._late: dict[tuple[str, Shard], asyncio.Task[Any]] = {}
+        self._newcomers: list[Callable[[Shard], None]] = []
+        self.shards: dict[int, Shard] = {}
+
+    async def load(self) -> None:
+        """Learn of all shards."""
+        for row in await self._placements.fetch(STATEMENTS["shards"]):
+            if row["number"] not in self.shards:
+                shard = self.shards[row["number"]] = self._make(row["number"], row["address"])
+                for tell in self._newcomers:
+                    tell(shard)
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        for task in self._late.values():
+            task.cancel()
+        await asyncio.gather(*self._late.values(), return_exceptions=True)
+        await asyncio.gather(*(shard.close() for shard in self.shards.values()))
+
+    def lane_of(self, workspace: str) -> int | str:
+        """What is in one lane can go out together: a shard; a workspace of an unknown one goes alone."""
+        return self._known.get(workspace, workspace)
+
+    def on_newcomer(self, tell: Callable[[Shard], None]) -> Callable[[], None]:
+        """Be told of shards that are found later; gives back how to end that."""
+        self._newcomers.append(tell)
+        return lambda: self._newcomers.remove(tell)
+
+    async def write(
+        self,
+        workspace: str,
+        work: Callable[[Backend], Awaitable[T]],
+        *,
+        idle: Callable[[T], bool] = lambda _: False,
+        place: bool = True,
+    ) -> T:
+        """What `work` gives where a workspace lives, which gets a home if it has none and may be placed.
+
+        A shard that a workspace has left refuses what would write. What is `idle` wrote nothing, or can be done once
+        more, so it was not refused: then the shard is asked.
+        """
+
+        async def at(shard: Shard) -> T:
+            done = await shard.call(work)
+            if idle(done) and await shard.elsewhere([workspace]):
+                raise _Elsewhere
+            return done
+
+        return await self._at_home(workspace, at, place=place)
+
+    async def read(self, workspace: str, work: Callable[[Backend], Awaitable[T]]) -> T:
+        """The same for what changes nothing."""
+
+        async def at(shard: Shard) -> T:
+            found = await shard.call(work)
+            if await shard.elsewhere([workspace]):
+                raise _Elsewhere
+            return found
+
+        return await self._at_home(workspace, at, place=False)
+
+    async def write_many(
+        self,
+        items: Sequence[Item],
+        workspace_of: Callable[[Item], str],
+        work: Callable[[Backend, Sequence[Item]], Awaitable[Sequence[Result]]],
+        *,
+        idle: Callable[[Item, Result], bool],
+    ) -> Sequence[Result]:
+        """What `work` gives for items of several workspaces, in their order.
+
+        Each shard gets its items at once; where one of its workspaces has moved, each workspace's by themselves. Where
+        one fails, the others are seen through before its error is raised.
+        """
+        results: dict[int, Result] = {}
+
+        async def together(shard: Shard, places: Sequence[int]) -> None:
+            parts = _parts(places, items, workspace_of)
+            if len(parts) == 1 or await shard.is_walled():
+                await _all([by_itself(part) for part in parts])
+                return
+            own = [items[place] for place in places]
+            try:
+                done = await shard.call(lambda ports: work(ports, own))
+            except StoreUnavailable as error:
+                if refusal(error) is None:
+                    raise
+                await _all(
+                    [by_itself(part) for part in parts]
+                )  # it was one statement, and all of it was undone
+                return
+            results.update(zip(places, done, strict=True))
+            if unsure := [place for place in places if idle(items[place], results[place])]:
+                gone = await shard.elsewhere({workspace_of(items[place]) for place in unsure})
+                again = [place for place in unsure if workspace_of(items[place]) in gone]
+                await _all([by_itself(part) for part in _parts(again, items, workspace_of)])
+
+        async def by_itself(places: Sequence[int]) -> None:
+            workspace = workspace_of(items[places[0]])
+
+            async def at(shard: Shard) -> None:
+                nonlocal places
+                own = [items[place] for place in places]
+                done = await shard.call(lambda ports: work(ports, own))
+                results.update(zip(places, done, strict=True))
+                places = [place for place in places if idle(items[place], results[place])]
+                if places and await shard.elsewhere([workspace]):
+                    raise _Elsewhere
+
+            await self._at_home(workspace, at, place=True)
+
+        await _all([together(*each) for each in await self._by_shard(items, workspace_of, place=True)])
+        return [results[place] for place in range(len(items))]
+
+    async def read_many(
+        self,
+        items: Sequence[Item],
+        workspace_of: Callable[[Item], str],
+        work: Callable[[Backend, Sequence[Item]], Awaitable[Sequence[Result]]],
+    ) -> Sequence[Result]:
+        """The same for what changes nothing."""
+        results: dict[int, Result] = {}
+
+        async def together(shard: Shard, places: Sequence[int]) -> None:
+            own = [items[place] for place in places]
+            done = await shard.call(lambda ports: work(ports, own))
+            results.update(zip(places, done, strict=True))
+            gone = await shard.elsewhere({workspace_of(item) for item in own})
+            again = [place for place in places if workspace_of(items[place]) in gone]
+            await _all([by_itself(part) for part in _parts(again, items, workspace_of)])
+
+        async def by_itself(places: Sequence[int]) -> None:
+            own = [items[place] for place in places]
+            done = await self.read(workspace_of(own[0]), lambda ports: work(ports, own))
+            results.update(zip(places, done, strict=True))
+
+        await _all([together(*each) for each in await self._by_shard(items, workspace_of, place=False)])
+        return [results[place] for place in range(len(items))]
+
+    async def each(
+        self,
+        name: str,
+        work: Callable[[Backend], Awaitable[T]],
+        *,
+        only: int | None = None,
+        grace: float | None = _GRACE,
+    ) -> list[T]:
+        """What `work` gives on every shard that answers, or on one; `StoreUnavailable` where none does."""
+        if not self.shards:
+            await self.load()
+        asked = [shard for shard in self.shards.values() if only in (None, shard.number)]
+        return await self.soon(
+            name, {shard: partial(shard.call_briefly, work) for shard in asked}, grace=grace
+        )
+
+    async def all(self, work: Callable[[Backend], Awaitable[T]]) -> list[T]:
+        """What `work` gives on every shard, however long it takes; `StoreUnavailable` where none can do it."""
+        if not self.shards:
+            await self.load()
+        asked = [shard.call(work) for shard in self.shards.values()]
+        done = await asyncio.gather(*asked, return_exceptions=True)
+        errors = [each for each in done if isinstance(each, BaseException)]
+        for error in errors:
+            if not isinstance(error, StoreUnavailable) or len(errors) == len(asked):
+                raise error
+            _log.warning("a shard is left out for now: %s", error)
+        return [each for each in done if not isinstance(each, BaseException)]
+
+    async def soon(
+        self,
+        name: str,
+        calls: Mapping[Shard, Callable[[], Coroutine[Any, Any, T]]],
+        *,
+        grace: float | None = _GRACE,
+    ) -> list[T]:
+        """What calls to several shards give, without those that take longer than others can wait.
+
+        What comes of such a one is given to whoever makes a call by the same name the next time, and until then its
+        shard is not asked again. Raises `StoreUnavailable` where all fail, else only what is nobody's fault.
+        """
+        done: list[asyncio.Task[T]] = []
+        fresh: dict[asyncio.Task[T], Shard] = {}
+        for shard, call in calls.items():
+            late = self._late.get((name, shard))
+            if late is not None and not late.done():
+                continue
+            if late is not None:
+                del self._late[name, shard]
+                done += [] if late.cancelled() else [late]
+            fresh[asyncio.create_task(call(), name=f"handraise {name}")] = shard
+        try:
+            if fresh:
+                await asyncio.wait(fresh, timeout=grace if len(self.shards) > 1 else None)
+        except asyncio.CancelledError:
+            for task in fresh:
+                task.cancel()
+            raise
+        for task, shard in fresh.items():
+            # Of two who called at once, what comes late to the second is read again whenever somebody calls.
+            if not task.done() and self._late.setdefault((name, shard), task) is not task:
+                task.cancel()
+        done += [task for task in fresh if task.done() and not task.cancelled()]
+        errors = [error for task in done if (error := task.exception()) is not None]
+        for error in errors:
+            if not isinstance(error, StoreUnavailable) or len(errors) == len(calls):
+                raise error
+            _log.warning("a shard is left out for now: %s", error)
+        return [task.result() for task in done if task.exception() is None]
+
+    async def home_of(self, workspace: str, *, place: bool) -> Shard:
+        """The shard that a workspace lives on; one without a home is looked for where it would get one."""
+        number = self._known.get(workspace)
+        if number is None:
+            number = await self._look_up(workspace, place=place)
+        if number not in self.shards:
+            await self.load()
+        return self.shards[number]
+
+    async def _at_home(self, workspace: str, at: Callable[[Shard], Awaitable[T]], *, place: bool) -> T:
+        """Do something at a workspace's home, and again where it has moved or is moving."""
+        until, pause = time.monotonic() + _PATIENCE, 0.005
+        while True:
+            shard = await self.home_of(workspace, place=place)
+            try:
+                return await at(shard)
+            except _Elsewhere:
+                moved = True
+            except StoreUnavailable as error:
+                why = refusal(error)
+                if why is None:
+                    raise
+                moved = why == AWAY
+            if moved and await self._follow(workspace, shard):
+                continue
+            if time.monotonic() > until:
+                raise StoreUnavailable(f"Workspace {workspace!r} is being moved to another shard; try again.")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.2)
+
+    async def _follow(self, workspace: str, left: Shard) -> bool:
+        """Find where a workspace went that is not on a shard any more; False where it is on its way.
+
+        That it went is decided by its old home alone. Whoever moved it may have died right after; so anybody opens the
+        new one and writes down where it is.
+        """
+        self._known.pop(workspace, None)
+        rows = await self._placements.fetch_in(workspace, STATEMENTS["find"], workspace=workspace)
+        if not rows or rows[0]["shard"] != left.number:
+            return True
+        here = await (await left.opened()).database.fetch_in(
+            workspace, STATEMENTS["home"], workspace=workspace
+        )
+        if not here or here[0]["state"] != "away" or here[0]["move"] != rows[0]["move"]:
+            return False
+        await self.load()
+        await complete(
+            self._placements,
+            (await self.shards[here[0]["shard"]].opened()).database,
+            workspace,
+            here[0]["move"],
+        )
+        return True
+
+    async def _look_up(self, workspace: str, *, place: bool) -> int:
+        rows = await self._placements.fetch_in(workspace, STATEMENTS["find"], workspace=workspace)
+        if not rows and place:
+            await self._placements.fetch_in(workspace, STATEMENTS["place"], workspace=workspace)
+            rows = await self._placements.fetch_in(workspace, STATEMENTS["find"], workspace=workspace)
+        if not self.shards:
+            await self.load()
+        if rows:
+            number: int = rows[0]["shard"]
+            if len(self._known) >= _KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[workspace] = number
+            return number
+        if place or not self.shards:
+            raise StoreUnavailable("No shard takes workspaces. Run: handraise shards add postgresql://…")
+        return min(self.shards)  # it has no rows anywhere, so any shard says so
+
+    async def _by_shard(
+        self, items: Sequence[Item], workspace_of: Callable[[Item], str], *, place: bool
+    ) -> list[tuple[Shard, Sequence[int]]]:
+        parts: dict[Shard, list[int]] = {}
+        homes: dict[str, Shard] = {}
+        for number, item in enumerate(items):
+            workspace = workspace_of(item)
+            if workspace not in homes:
+                homes[workspace] = await self.home_of(workspace, place=place)
+            parts.setdefault(homes[workspace], []).append(number)
+        return list(parts.items())
+
+
+async def complete(placements: Database, new_home: Database, workspace: str, move: str) -> None:
+    """Do what is left of a move that its old home has decided; a second time changes nothing."""
+    await new_home.fetch_in(workspace, STATEMENTS["open_home"], workspace=workspace, move=move)
+    await placements.fetch_in(workspace, STATEMENTS["flip"], workspace=workspace, move=move)
+
+
+class _Elsewhere(Exception):
+    """What was read is not to be believed."""
+
+
+def _parts(
+    places: Sequence[int], items: Sequence[Item], workspace_of: Callable[[Item], str]
+) -> list[Sequence[int]]:
+    """Places by workspace."""
+    parts: dict[str, list[int]] = {}
+    for place in places:
+        parts.setdefault(workspace_of(items[place]), []).append(place)
+    return list(parts.values())
+
+
+async def _all(calls: Collection[Awaitable[None]]) -> None:
+    """Await all of them, and raise the first error only then."""
+    for done in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(done, BaseException):
+            raise done

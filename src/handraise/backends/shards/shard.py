@@ -1,0 +1,138 @@
+"""One shard of several: opened when it is first needed, and left alone for a while where it does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AsyncExitStack
+from typing import NamedTuple, TypeVar
+
+import asyncpg
+
+from handraise.backends.postgres.database import Database
+from handraise.backends.postgres.opening import open_database, ports_on
+from handraise.backends.statements import load_statements
+from handraise.model.errors import DeskClosed, StoreUnavailable, UnsafeStore
+from handraise.ports import Backend, Clock
+
+STATEMENTS = load_statements("handraise.backends.shards", "placing.sql")
+
+AWAY = "HR001"
+"""The workspace lives on another shard."""
+FENCED = "HR002"
+"""The workspace is about to move; what was refused can be done in a moment, here or there."""
+
+T = TypeVar("T")
+
+_LEFT_ALONE = 1.0
+_PATIENCE = 5.0
+_DEAD = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+)
+
+
+class Opened(NamedTuple):
+    """The ports of a shard, and what they work with."""
+
+    ports: Backend
+    database: Database
+
+
+class Shard:
+    """A database that some workspaces live in."""
+
+    def __init__(
+        self, number: int, address: str, *, clock: Clock | None, connections: int, confined: bool | None
+    ) -> None:
+        self.number = number
+        self.address = address
+        self._clock = clock
+        self._connections = connections
+        self._confined = confined
+        self._opened: Opened | None = None
+        self._opening = asyncio.Lock()
+        self._stack = AsyncExitStack()
+        self._left_alone_until = 0.0
+        self._closed = False
+
+    async def call(self, work: Callable[[Backend], Awaitable[T]]) -> T:
+        """What `work` gives on the ports of this shard.
+
+        One that has just been found dead is not asked again for a second: nobody queues for it.
+        """
+        if time.monotonic() < self._left_alone_until:
+            raise StoreUnavailable(f"Shard {self.number} did not answer a moment ago.")
+        try:
+            return await work((await self.opened()).ports)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, _DEAD):
+                self._left_alone_until = time.monotonic() + _LEFT_ALONE
+            raise
+
+    async def call_briefly(self, work: Callable[[Backend], Awaitable[T]]) -> T:
+        """The same for what is done for many at once: whoever waits for other shards too cannot wait long."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await self.call(work)
+        except TimeoutError as error:
+            self._left_alone_until = time.monotonic() + _PATIENCE
+            raise StoreUnavailable(f"Shard {self.number} does not answer.") from error
+
+    async def elsewhere(self, workspaces: Collection[str]) -> set[str]:
+        """Which of these cannot be read here. Asked after reading: what was at home then was at home before."""
+        database = (await self.opened()).database
+        rows = await database.fetch(STATEMENTS["elsewhere"], workspaces=list(workspaces))
+        return {row["workspace"] for row in rows}
+
+    async def is_walled(self) -> bool:
+        """Whether each workspace has its own transactions here."""
+        return (await self.opened()).database.is_walled
+
+    async def opened(self) -> Opened:
+        """The shard's ports, opened by the first who needs them."""
+        if self._opened is None:
+            async with self._opening:
+                if self._closed:
+                    raise DeskClosed
+                if self._opened is None:
+                    self._opened = await self._open()
+        return self._opened
+
+    async def close(self) -> None:
+        """Let go of its connections."""
+        async with self._opening:
+            self._closed, self._opened = True, None
+            await self._stack.aclose()
+
+    async def _open(self) -> Opened:
+        async with AsyncExitStack() as stack:
+            database = await stack.enter_async_context(
+                open_database(
+                    self.address, clock=self._clock, connections=self._connections, confined=self._confined
+                )
+            )
+            rows = await database.fetch(STATEMENTS["who"])
+            if [row["number"] for row in rows] != [self.number]:
+                raise UnsafeStore(
+                    f"The address of shard {self.number} leads to a database that is not it. "
+                    "Run: handraise shards add, with the address that the shard has now."
+                )
+            if rows[0]["unfenced"]:
+                raise UnsafeStore(
+                    f"Shard {self.number} has tables without a fence. Run: handraise shards add, "
+                    "with its address."
+                )
+            self._stack.push_async_exit(stack.pop_all().__aexit__)
+        return Opened(ports_on(database, self.address), database)
+
+
+def refusal(error: BaseException) -> str | None:
+    """Why a shard would not write: `AWAY` or `FENCED`; None where it is about something else."""
+    state = getattr(error.__cause__, "sqlstate", None)
+    return state if state in (AWAY, FENCED) else None

@@ -1,0 +1,233 @@
+"""The store over several shards: each call goes to where its workspace lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from handraise.backends.shards.routes import Routes
+from handraise.backends.shards.shard import Shard
+from handraise.model.endings import Ending
+from handraise.model.errors import KeyConflict, StoreUnavailable
+from handraise.model.events import Event
+from handraise.model.grants import Grant
+from handraise.model.lifecycle import Move
+from handraise.model.outcomes import Outcome
+from handraise.model.questions import Draft, Question, Ref
+from handraise.ports import Durability, Filter, Pulse, SettledPage
+
+
+class ShardedStore:
+    """Questions on several shards. See `handraise.ports.Store` for what each method promises."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+
+    def lane_of(self, workspace: str) -> int | str:
+        """Calls about workspaces of one lane can be made together; another lane's may have to wait longer."""
+        return self._routes.lane_of(workspace)
+
+    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+        """Register drafts; see the port."""
+        return await self._routes.write_many(
+            drafts,
+            lambda draft: draft.workspace,
+            lambda ports, own: ports.store.insert(own),
+            idle=lambda draft, posted: isinstance(posted, KeyConflict) or posted.id != draft.id,
+        )
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        """Make moves; see the port."""
+        results: list[Question | None] = [None] * len(moves)
+        # One move on each question at a time: each call is one transaction on its shard, which is there or is not.
+        for places in _rounds(moves):
+            moved = await self._routes.write_many(
+                [moves[place] for place in places],
+                lambda move: move.question.workspace,
+                lambda ports, own: ports.store.settle(own),
+                idle=lambda _, question: question is None,
+            )
+            for place, question in zip(places, moved, strict=True):
+                results[place] = question
+        return results
+
+    async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
+        """Questions by their places; see the port."""
+        return await self._routes.read_many(
+            refs, lambda ref: ref.workspace, lambda ports, own: ports.store.read(own)
+        )
+
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """The outcomes of what is settled; see the port. On a shard that does not answer, all is still pending."""
+        parts: dict[str, list[Ref]] = {}
+        for ref in refs:
+            parts.setdefault(ref.workspace, []).append(ref)
+        homes = await asyncio.gather(
+            *(self._routes.home_of(workspace, place=False) for workspace in parts), return_exceptions=True
+        )
+        by_shard: dict[Shard, dict[str, list[Ref]]] = {}
+        for workspace, shard in zip(parts, homes, strict=True):
+            if isinstance(shard, Shard):
+                by_shard.setdefault(shard, {})[workspace] = parts[workspace]
+            elif not isinstance(shard, StoreUnavailable) or len(parts) == 1:
+                raise shard
+        found: dict[Ref, Outcome | None] = {}
+        calls = {shard: partial(self._outcomes_at, shard, own) for shard, own in by_shard.items()}
+        try:
+            for each in await self._routes.soon("waits", calls):
+                found.update(each)
+        except StoreUnavailable:
+            if len(self._routes.shards) == 1:
+                raise  # where there are others, those who wait for them come first
+        return found
+
+    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+        """The question with a key; see the port."""
+        return await self._routes.read(workspace, lambda ports: ports.store.find_by_key(workspace, key))
+
+    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+        """A page of pending questions; see the port."""
+        return await self._routes.read(
+            narrow.workspace, lambda ports: ports.store.pending(narrow, after=after, limit=limit)
+        )
+
+    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+        """A page of settled questions; see the port."""
+        return await self._routes.read(
+            narrow.workspace, lambda ports: ports.store.settled(narrow, after=after, limit=limit)
+        )
+
+    async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
+        """How questions ended; see the port."""
+        return await self._routes.read(
+            workspace, lambda ports: ports.store.endings(workspace, since=since, limit=limit)
+        )
+
+    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+        """Do due deeds, on every shard that answers; see the port."""
+        if workspace is not None:
+            return await self._routes.write(
+                workspace,
+                lambda ports: ports.store.sweep(limit=limit, workspace=workspace),
+                idle=lambda refs: not refs,
+                place=False,
+            )
+        swept = await self._routes.each("sweep", lambda ports: ports.store.sweep(limit=limit))
+        return [ref for refs in swept for ref in refs]
+
+    async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
+        """Make room, on every shard that can; see the port."""
+        done = await self._routes.all(lambda ports: ports.store.tidy(rest=rest, keep=keep, limit=limit))
+        return max(done, default=0)
+
+    async def expire_older(
+        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
+    ) -> Sequence[Ref]:
+        """Expire what is too old; see the port."""
+        return await self._routes.write(
+            workspace,
+            lambda ports: ports.store.expire_older(workspace, asker, max_age, limit=limit),
+            idle=lambda refs: not refs,
+        )
+
+    async def count_pending(self, workspace: str, asker: str) -> int:
+        """How many are pending; see the port."""
+        return await self._routes.read(workspace, lambda ports: ports.store.count_pending(workspace, asker))
+
+    async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
+        """Use up an approval; see the port."""
+        return await self._routes.write(
+            ref.workspace,
+            lambda ports: ports.store.consume(ref, digest=digest, by=by, request=request),
+            idle=lambda consumed: not consumed,
+        )
+
+    async def find_grant(
+        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
+    ) -> Grant | None:
+        """The grant that holds; see the port."""
+        return await self._routes.read(
+            workspace,
+            lambda ports: ports.store.find_grant(
+                workspace, asker=asker, tool=tool, digest=digest, conversation=conversation
+            ),
+        )
+
+    async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
+        """All grants; see the port."""
+        return await self._routes.read(
+            workspace, lambda ports: ports.store.grants(workspace, after=after, limit=limit)
+        )
+
+    async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
+        """End a grant; see the port."""
+        return await self._routes.write(
+            workspace,
+            lambda ports: ports.store.revoke(workspace, grant_id, by=by),
+            idle=lambda _: True,  # a second time changes nothing
+        )
+
+    async def history(self, ref: Ref) -> Sequence[Event]:
+        """One question's events; see the port."""
+        return await self._routes.read(ref.workspace, lambda ports: ports.store.history(ref))
+
+    async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
+        """A workspace's events; see the port."""
+        return await self._routes.read(
+            workspace, lambda ports: ports.store.feed(workspace, after=after, limit=limit)
+        )
+
+    async def feed_end(self, workspace: str) -> str:
+        """Where the events end now; see the port."""
+        return await self._routes.read(workspace, lambda ports: ports.store.feed_end(workspace))
+
+    async def pulse(self, workspace: str | None = None) -> Pulse:
+        """How much waits, on every shard that answers; see the port."""
+        if workspace is not None:
+            return await self._routes.read(workspace, lambda ports: ports.store.pulse(workspace))
+        pending: Counter[float] = Counter()
+        deliveries: Counter[str] = Counter()
+        for each in await self._routes.each("pulse", lambda ports: ports.store.pulse()):
+            pending.update(each.pending)
+            deliveries.update(each.deliveries)
+        return Pulse(pending=dict(pending), deliveries=dict(deliveries))
+
+    async def durability(self) -> Durability:
+        """What an acknowledged write survives, on every shard that answers; see the port."""
+        known = await self._routes.each("durability", lambda ports: ports.store.durability(), grace=None)
+        settings = {
+            name: ", ".join(dict.fromkeys(each.settings[name] for each in known if name in each.settings))
+            for name in known[0].settings
+        }
+        return Durability(
+            survives=" / ".join(dict.fromkeys(each.survives for each in known)), settings=settings
+        )
+
+    async def _outcomes_at(self, shard: Shard, parts: dict[str, list[Ref]]) -> dict[Ref, Outcome | None]:
+        """The outcomes of what is settled of these workspaces, on this shard or wherever they have gone."""
+        refs = [ref for each in parts.values() for ref in each]
+        found = await shard.call_briefly(lambda ports: ports.store.outcomes(refs))
+        for workspace in await shard.elsewhere(parts):
+            own = parts[workspace]
+            for ref in own:
+                found.pop(ref, None)
+            found.update(
+                await self._routes.read(workspace, lambda ports, own=own: ports.store.outcomes(own))  # type: ignore[misc]  # a lambda's default has no type
+            )
+        return found
+
+
+def _rounds(moves: Sequence[Move]) -> list[list[int]]:
+    """Places of moves, in rounds that touch each question once."""
+    rounds: list[list[int]] = []
+    seen: Counter[Ref] = Counter()
+    for place, move in enumerate(moves):
+        turn = seen[move.question.ref]
+        seen[move.question.ref] += 1
+        if turn == len(rounds):
+            rounds.append([])
+        rounds[turn].append(place)
+    return rounds

@@ -1,0 +1,218 @@
+-- The audit trail. Instants are whole microseconds, lists of names are JSON arrays.
+
+-- name: unsealed
+-- Some of the workspaces with something to be sealed, walking from one to the next.
+with recursive walk (workspace) as (
+    select min(workspace) from events
+    union all
+    select (select min(e.workspace) from events as e where e.workspace > walk.workspace)
+    from walk
+    where walk.workspace is not null
+)
+select walk.workspace
+from walk
+where walk.workspace is not null
+    and (select max(e.number) from events as e where e.workspace = walk.workspace) > coalesce(
+        (
+            select s.last_number from seals as s where s.workspace = walk.workspace order by s.number desc limit 1
+        ),
+        0
+    )
+union
+select workspace from removals where seal is null
+limit :limit;
+
+-- name: last_seal
+-- The last seal.
+select * from seals where workspace = :workspace order by number desc limit 1;
+
+-- name: needed_seal
+-- The first seal of which an event is still there.
+select number
+from seals
+where workspace = :workspace and last_number >= (select min(number) from events where workspace = :workspace)
+order by number
+limit 1;
+
+-- name: has_signed
+-- Whether a seal is signed with a key.
+select number from seals where workspace = :workspace and key_id = :key_id limit 1;
+
+-- name: add_salt
+-- A salt for a question that is there and has none.
+insert into salts (workspace, question_id, salt)
+select workspace, id, :salt from questions where workspace = :workspace and id = :id
+on conflict do nothing;
+
+-- name: salts
+-- The salts of questions.
+select question_id, salt
+from salts
+where workspace = :workspace and question_id in (select value from json_each(:ids));
+
+-- name: asked
+-- What was asked.
+select * from questions where workspace = :workspace and id in (select value from json_each(:ids));
+
+-- name: removals_unsealed
+-- Removals that no seal covers.
+select * from removals where workspace = :workspace and seal is null order by number limit :limit;
+
+-- name: removals_of_seal
+-- Removals that a seal covers.
+select * from removals where workspace = :workspace and seal = :seal order by number limit :limit;
+
+-- name: count_events
+-- How many events are there between two places.
+select count(*) as count from events where workspace = :workspace and number > :after and number <= :last;
+
+-- name: append
+-- Add a seal, unless its number is taken.
+insert into seals (
+    workspace, number, oldest, last_number, sealed_at, previous, leaves, cursors, signature, key_id
+)
+values (
+    :workspace, :number, :oldest, :last_number, :sealed_at, :previous, :leaves, :cursors, :signature, :key_id
+)
+on conflict do nothing
+returning number;
+
+-- name: cover_removals
+-- Say which seal covers removals.
+update removals set seal = :seal
+where workspace = :workspace and seal is null and number in (select value from json_each(:numbers));
+
+-- name: let_go_of_removals
+-- Let go of what old seals say was removed.
+delete from removals where workspace = :workspace and seal < :oldest;
+
+-- name: let_go_of_seals
+-- Let go of old seals.
+delete from seals where workspace = :workspace and number < :oldest;
+
+-- name: seals
+-- Seals in their order.
+select * from seals where workspace = :workspace and number > :after order by number limit :limit;
+
+-- name: concerning
+-- The questions in which a person took part, or that name them.
+select question_id as id from events where workspace = :workspace and actor = :person
+union
+select q.id
+from questions as q
+where q.workspace = :workspace and (
+    q.asker = :person
+    or q.outcome ->> '$.by' = :person
+    or exists (select 1 from json_each(q.recipients) as r where r.value = :person)
+    or exists (select 1 from json_each(coalesce(q.votes, '{}')) as v where v.key = :person)
+    or exists (
+        select 1
+        from json_each(coalesce(q.steps, '[]')) as s, json_each(s.value, '$.to') as t
+        where t.value = :person
+    )
+);
+
+-- name: is_held
+-- Whether a question, or all of its workspace, is held.
+select 1 from holds where workspace = :workspace and (question_id is null or question_id = :id) limit 1;
+
+-- name: note_removal
+-- Note that a question goes whose events are still there, where the workspace is sealed.
+insert into removals (workspace, question_id, what, at, actor, cursors)
+select :workspace, question_id, :what, :now, :actor, group_concat(number, ',')
+from (select question_id, number from events where workspace = :workspace and question_id = :id order by number)
+where exists (select 1 from seals where workspace = :workspace)
+group by question_id;
+
+-- name: erase_question
+-- Erase a question.
+delete from questions where workspace = :workspace and id = :id returning id;
+
+-- name: erase_lines
+-- Erase what was to be told of a question.
+delete from outbox where workspace = :workspace and question_id = :id;
+
+-- name: erase_links
+-- Erase the links to a question.
+delete from question_links where workspace = :workspace and question_id = :id;
+
+-- name: erase_grants
+-- Erase the grants that a question left.
+delete from grants where workspace = :workspace and question_id = :id;
+
+-- name: erase_salt
+-- Erase a question's salt.
+delete from salts where workspace = :workspace and question_id = :id;
+
+-- name: erase_requests
+-- Erase what was answered to requests about a question.
+delete from requests where workspace = :workspace and (made = :id or instr(coalesce(body, ''), :id) > 0);
+
+-- name: erase_addresses
+-- Erase where a person can be reached.
+delete from addresses where workspace = :workspace and recipient = :person;
+
+-- name: erase_deliveries
+-- Erase the attempts to tell a person of something.
+delete from deliveries where workspace = :workspace and recipient = :person;
+
+-- name: erase_requests_of_person
+-- Erase what a person was answered.
+delete from requests
+where workspace = :workspace
+    and substr(actor, 1, length('person:' || :person || ' since ')) = 'person:' || :person || ' since ';
+
+-- name: erase_name_at_keys
+-- Replace a person's name at the keys that they made or revoked.
+update agent_keys
+set created_by = case created_by when :person then 'erased' else created_by end,
+    revoked_by = case revoked_by when :person then 'erased' else revoked_by end
+where workspace = :workspace and :person in (created_by, revoked_by);
+
+-- name: erase_name_at_grants
+-- Replace a person's name at the grants that they revoked.
+update grants set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
+
+-- name: erase_name_at_links
+-- Replace a person's name at the links that they made.
+update question_links set created_by = 'erased' where workspace = :workspace and created_by = :person;
+
+-- name: rules
+-- Every rule of a workspace of its own.
+select workspace, keep from retention;
+
+-- name: rule
+-- How long a workspace keeps what is settled.
+select keep from retention where workspace = :workspace;
+
+-- name: put_rule
+-- Give a workspace a rule of its own.
+insert into retention (workspace, keep) values (:workspace, :keep)
+on conflict (workspace) do update set keep = excluded.keep;
+
+-- name: remove_rule
+-- Take a workspace's rule away.
+delete from retention where workspace = :workspace;
+
+-- name: is_unsealed
+-- Whether a question has an event that no seal covers, in a workspace that has seals.
+select 1
+from events as e
+where e.workspace = :workspace and e.question_id = :id and e.number > (
+    select s.last_number from seals as s where s.workspace = :workspace order by s.number desc limit 1
+)
+limit 1;
+
+-- name: hold
+-- Hold something.
+insert into holds (workspace, name, question_id, reason, since, actor)
+values (:workspace, :name, :question_id, :reason, :now, :actor)
+on conflict do nothing;
+
+-- name: lift
+-- Lift a hold.
+delete from holds where workspace = :workspace and name = :name returning name;
+
+-- name: holds
+-- What is held.
+select * from holds where workspace = :workspace order by name;

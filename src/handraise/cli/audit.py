@@ -1,0 +1,177 @@
+"""`handraise audit`: the audit trail, exported and checked."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handraise.cli.endings import REFUSED, CannotDo
+from handraise.cli.houses import Workspace, in_house
+from handraise.cli.showing import show_facts
+from handraise.cli.wording import shown
+from handraise.desk.exporting import export_lines
+from handraise.desk.sealing import Sealer
+from handraise.model.sealing import Seal
+from handraise.model.verifying import Check, HeadMark, Verdict
+from handraise.model.verifying import verify as verify_lines
+from handraise.server import House
+
+_HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
+
+app = typer.Typer(
+    help="The audit trail: events sealed in a chain that shows whether anything was changed.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def key(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where the key goes; its public half goes to FILE.pub.")
+    ],
+) -> None:
+    """Make a key that seals are signed with."""
+    from handraise.server.audit_keys import make_key  # noqa: PLC0415 -- cryptography is an extra
+
+    if file.exists():
+        raise CannotDo(f"{file} exists already, and is left as it is.")
+    name = make_key(file)
+    typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and show the file to nobody.")
+    typer.echo(f"Its public half is in {file}.pub. Whoever checks an export needs it.")
+
+
+@app.command()
+def head(*, workspace: Workspace = None) -> None:
+    """Print the last seal as NUMBER:DIGEST. Kept elsewhere, it shows whether anything up to it was changed or cut off."""
+
+    async def work(house: House) -> Seal | None:
+        return (await house.ledger.head(house.settings.workspace)).seal
+
+    seal = in_house(work, workspace=workspace)
+    if seal is None:
+        raise CannotDo("Nothing is sealed yet. A server seals, and so does: handraise audit export")
+    typer.echo(f"{seal.number}:{seal.digest.hex()}")
+
+
+@app.command()
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Where it is written to; else the output.")
+    ] = None,
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Seal what is not sealed yet, and write the whole trail of a workspace as JSON lines.
+
+    With HANDRAISE_AUDIT_KEY its end is signed, so that nobody can cut anything off. It has all questions and answers in
+    it that are kept: it is not for everybody's eyes.
+    """
+
+    async def work(house: House) -> int:
+        where, number = house.settings.workspace, 0
+        await Sealer(house.store, house.ledger, house.signer).seal(where)
+        out = file.open("x", encoding="utf-8") if file else sys.stdout
+        try:
+            async for line in export_lines(house.store, house.ledger, where, house.signer):
+                out.write(line)
+                number += 1
+        finally:
+            if file:
+                out.close()
+        return number
+
+    if file and file.exists():
+        raise CannotDo(f"{file} exists already, and is left as it is.")
+    number = in_house(work, workspace=workspace)
+    if file:
+        typer.echo(f"{number} lines are in {file}. To check it: handraise audit verify {file} --key KEY.pub")
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export.", exists=True, dir_okay=False)],
+    *,
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--key", metavar="FILE", help="A public key that seals may be signed with; once for each."
+        ),
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--head", metavar="N:DIGEST", help="A seal that must be there, as `audit head` printed it."
+        ),
+    ] = None,
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Be content with a trail that nobody has signed.")
+    ] = False,
+) -> None:
+    """Check an export: whether anything in it was changed, removed, added, moved or cut off. Needs no store.
+
+    Ends with 0 where it is good, else with 1 and the first event that is not.
+    """
+
+    def read() -> Iterator[str]:
+        with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+            yield from lines
+
+    check = _checker(keys) if keys else None
+    verdict = verify_lines(read, check=check, known=[_mark(each) for each in known or ()], unsigned=unsigned)
+    if verdict.fault is not None:
+        typer.secho(f"NOT GOOD: {shown(str(verdict.fault))}", err=True, bold=True)
+        raise typer.Exit(REFUSED)
+    _show(verdict)
+
+
+def _show(verdict: Verdict) -> None:
+    """What a good export proves, and what not."""
+    if not verdict.last:
+        typer.echo("GOOD, and empty: nothing has been sealed.")
+        return
+    signed = ", ".join(verdict.keys) or "nobody: whoever could write to the store could have made all of it"
+    if verdict.keys and verdict.unsigned:
+        signed += f"; the first {verdict.unsigned} seals only by the chain"
+    begins = "the first one" if verdict.first == 1 else "the oldest that was kept"
+    end = (
+        "signed"
+        if verdict.end_signed
+        else "NOT signed: only what is up to a seal given by --head is sure to be all"
+    )
+    facts = [
+        ("Workspace", shown(verdict.workspace)),
+        ("Seals", f"{verdict.first} ({begins}) to {verdict.last}"),
+        (
+            "Events",
+            f"{verdict.events}, besides {verdict.erased} erased and {verdict.removed} removed with time",
+        ),
+        ("Signed by", signed),
+        ("End", f"{end}; exported {verdict.exported_at}"),
+        ("Head", f"{verdict.last}:{verdict.head.hex()}"),
+    ]
+    if verdict.unsealed:
+        facts.append(("Unsealed", f"{verdict.unsealed} removals that no seal covers yet"))
+    typer.secho("GOOD", bold=True)
+    show_facts(facts)
+
+
+def _checker(keys: Sequence[Path]) -> Check:
+    from handraise.server.audit_keys import checker  # noqa: PLC0415 -- cryptography is an extra
+
+    try:
+        return checker(keys)
+    except ValueError as error:
+        raise CannotDo(str(error)) from error
+
+
+def _mark(text: str) -> HeadMark:
+    found = _HEAD.fullmatch(text.strip())
+    if found is None:
+        raise CannotDo(f"{text!r} is not a seal. It looks like 12:ab…, as `handraise audit head` prints it.")
+    return HeadMark(int(found[1]), bytes.fromhex(found[2]))

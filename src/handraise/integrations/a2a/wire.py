@@ -1,0 +1,61 @@
+"""How questions and answers travel in A2A messages: as text for anybody, and as data for whoever reads it.
+
+A2A has no field for what a valid answer is. A data part has it, under the name `handraise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from a2a.helpers import get_data_parts, new_data_part, new_text_part
+from a2a.types import Message, Part
+
+from handraise import Approval, Question, form_to_schema
+from handraise.model.json_values import Json
+from handraise.model.visible import visible
+
+MARK = "handraise"
+
+
+def question_parts(questions: Sequence[Question], said: Sequence[str]) -> list[Part]:
+    """What a client is shown: what came of its last message, then every question that is pending."""
+    text = "\n\n".join([*said, *(visible(each.prompt) for each in questions)])
+    return [new_text_part(text), new_data_part({MARK: {"questions": [_shown(each) for each in questions]}})]
+
+
+def answer_parts(answers: Mapping[str, Json], words: Sequence[str]) -> list[Part]:
+    """What a remote agent is told: in words, and as data by the id of each question."""
+    return [new_text_part("\n".join(words)), new_data_part({MARK: {"answers": dict(answers)}})]
+
+
+def marked(message: Message | None, name: str, kind: type) -> Any:
+    """What the data of a message has under this name, or an empty one of its kind."""
+    for data in get_data_parts(message.parts if message is not None else []):
+        if isinstance(data, dict) and isinstance(data.get(MARK), dict):
+            found = data[MARK].get(name)
+            if isinstance(found, kind):
+                return found
+    return kind()
+
+
+def schema_in(message: Message) -> dict[str, Json] | None:
+    """The JSON Schema that somebody else's agent has put into a data part, or None."""
+    for data in get_data_parts(message.parts):
+        if isinstance(data, dict) and data.get("type") == "object" and "properties" in data:
+            return data
+    return None
+
+
+def _shown(question: Question) -> dict[str, Json]:
+    form = question.form
+    shown: dict[str, Json] = {
+        "id": question.id,
+        "prompt": visible(question.prompt),
+        "kind": form.kind,
+        "schema": form_to_schema(form),
+    }
+    if isinstance(form, Approval):
+        shown |= {"tool": form.action.tool, "arguments": form.action.arguments}
+        shown["editable"] = [entry.name for entry in form.editable]
+    return shown

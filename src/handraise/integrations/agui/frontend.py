@@ -1,0 +1,340 @@
+"""An AG-UI front end answers our questions: what is pending in a thread becomes interrupts, `resume[]` answers.
+
+Who answers is whom the host application has signed in; what the request says about that is never read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+from ag_ui.core import (
+    PROTOCOL_VERSION,
+    BaseEvent,
+    CustomEvent,
+    Interrupt,
+    ResumeEntry,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
+    RunStartedEvent,
+)
+from ag_ui.encoder import EventEncoder
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from handraise import (
+    AlreadySettled,
+    Approval,
+    Choice,
+    Confirm,
+    Desk,
+    InvalidAnswer,
+    MultiChoice,
+    NotEntitled,
+    Problem,
+    Question,
+    QuestionNotFound,
+    Responder,
+    form_to_schema,
+)
+from handraise.model.json_values import Json, text_problem
+from handraise.model.visible import visible
+
+_log = logging.getLogger(__name__)
+
+Agent = Callable[[RunAgentInput, Responder], AsyncGenerator[BaseEvent, None]]
+"""The host's agent: its events between RUN_STARTED and RUN_FINISHED. To ask, it posts and returns."""
+
+Person = Callable[[Request], Awaitable[Responder | str | None] | Responder | str | None]
+"""Who has sent this request, by the host's own session; None where nobody is signed in."""
+
+IGNORED = "handraise:ignored"
+"""The name of the CUSTOM event that says which entries of `resume[]` were not taken, and why."""
+
+WAITING_FOR_OTHERS = "handraise:waiting_for_others"
+"""The reason of an interrupt that this person cannot answer: others were asked."""
+
+_CLIENT_ASSERTED = "client-asserted"
+_LONGEST_THREAD = 200
+_LARGEST_BODY = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An entry of `resume[]` that was not taken: its interrupt is as it was."""
+
+    interrupt_id: str
+    why: str
+    problems: tuple[Problem, ...] = ()
+
+
+def agui_route(
+    path: str, desk: Desk, agent: Agent, *, person: Person, evidence: str = _CLIENT_ASSERTED
+) -> Route:
+    """A route that speaks AG-UI: it takes answers, runs the agent, and ends with what is still to be answered.
+
+    The thread is the conversation. While something in it is pending, the agent is not run. `evidence` is how
+    sure the host is of the person; the default is too little for an approval of high risk.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        by = person(request)
+        if inspect.isawaitable(by):
+            by = await by
+        if by is None:
+            return _problem(401, "Sign in first.")
+        body = await _body(request)
+        if body is None:
+            return _problem(413, f"The request is larger than {_LARGEST_BODY} bytes.")
+        try:
+            run = RunAgentInput.model_validate_json(body)
+        except pydantic.ValidationError as error:
+            wrong = [".".join(map(str, each["loc"])) or "body" for each in error.errors(include_input=False)]
+            return _problem(422, f"This is no RunAgentInput: {', '.join(wrong[:10])}")
+        if why := _contradiction(run):
+            return _problem(422, why)
+        responder = Responder(by) if isinstance(by, str) else by
+        events = _run(desk, agent, run, by=responder, evidence=evidence)
+        encoder = EventEncoder()
+        return StreamingResponse(
+            (encoder.encode(event) async for event in events),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store"},
+        )
+
+    return Route(path, endpoint, methods=["POST"])
+
+
+async def open_interrupts(
+    desk: Desk, thread: str, *, by: str | Responder, refused: Sequence[Refused] = ()
+) -> list[Interrupt]:
+    """What is pending in a thread, oldest first; what others were asked is there too, but without its content."""
+    mine = [each async for each in _pending(desk, conversation=thread, recipient=by)]
+    why = {each.interrupt_id: each.problems for each in refused}
+    interrupts = [interrupt_of(each, why.get(each.id, ())) for each in mine]
+    known = {each.id for each in mine}
+    others = [each async for each in _pending(desk, conversation=thread) if each.id not in known]
+    return interrupts + [
+        Interrupt(id=each.id, reason=WAITING_FOR_OTHERS, message="Somebody else has been asked.")
+        for each in others
+    ]
+
+
+def interrupt_of(question: Question, problems: Sequence[Problem] = ()) -> Interrupt:
+    """A pending question as an interrupt; `problems` are what was wrong with the last answer to it."""
+    form = question.form
+    about: dict[str, Json] = {"asker": question.asker, "context": question.context, "kind": form.kind}
+    match form:
+        case Approval():
+            reason = "tool_call" if question.tool_call else "confirmation"
+            about |= {"tool": form.action.tool, "arguments": form.action.arguments, "digest": form.digest}
+            about |= {"risk": form.risk, "editable": [entry.name for entry in form.editable]}
+        case Confirm():
+            reason = "confirmation"
+        case _:
+            reason = "input_required"
+    message = visible(question.prompt)
+    if problems:
+        about["problems"] = [{"path": each.path, "message": each.message} for each in problems]
+        message += "\n\nThat answer does not fit: " + "; ".join(visible(str(each)) for each in problems)
+    return Interrupt(
+        id=question.id,
+        reason=reason,
+        message=message,
+        tool_call_id=question.tool_call,
+        response_schema=_seen(_schema(question)),
+        expires_at=question.expires_at.isoformat() if question.expires_at else None,
+        metadata={"handraise": about},
+    )
+
+
+async def take_resume(
+    desk: Desk,
+    entries: Sequence[ResumeEntry],
+    *,
+    thread: str,
+    by: str | Responder,
+    evidence: str = _CLIENT_ASSERTED,
+) -> list[Refused]:
+    """Take what a front end sends back as this person's answers; what could not be taken, with the reason.
+
+    An abandoned interrupt is a declined question. The same entry a second time changes nothing.
+    """
+    refused: list[Refused] = []
+    for entry in entries:
+        try:
+            question = await _in_thread(desk, entry.interrupt_id, thread)
+            await _take(desk, question, entry, by=by, evidence=evidence)
+        except QuestionNotFound:
+            refused.append(Refused(entry.interrupt_id, "there is no such interrupt in this thread"))
+        except NotEntitled as error:
+            refused.append(Refused(entry.interrupt_id, error.reason))
+        except InvalidAnswer as error:
+            refused.append(Refused(entry.interrupt_id, "the answer does not fit", error.problems))
+        except AlreadySettled as error:
+            refused.append(Refused(entry.interrupt_id, f"it was settled before: {error.outcome.status}"))
+    return refused
+
+
+async def _in_thread(desk: Desk, question_id: str, thread: str) -> Question:
+    question = await desk.get(question_id)
+    if question.conversation != thread:
+        raise QuestionNotFound(question_id, desk.workspace)
+    return question
+
+
+async def _take(
+    desk: Desk, question: Question, entry: ResumeEntry, *, by: str | Responder, evidence: str
+) -> None:
+    how: dict[str, Any] = {"channel": "ag-ui", "evidence": evidence}
+    if entry.status == "cancelled":
+        reason = entry.payload.get("reason") if isinstance(entry.payload, dict) else None
+        await desk.decline(question.id, by=by, reason=reason if isinstance(reason, str) else None, **how)
+        return
+    if not isinstance(question.form, Approval):
+        await desk.answer(question.id, entry.payload, by=by, **how)
+        return
+    value, problems = _decision(question.form, entry.payload)
+    if problems:
+        after = await desk.attempt(question.id, value, problems, by=by, channel="ag-ui")
+        raise InvalidAnswer(problems, outcome=after.outcome)
+    await desk.answer(question.id, value, by=by, **how)
+
+
+def _decision(form: Approval, payload: Json) -> tuple[Json, list[Problem]]:
+    """A decision from `{"approved", "editedArgs"?, "reason"?, "digest"?}`; anything else is for the desk to refuse."""
+    if not isinstance(payload, dict):
+        return payload, []
+    value = {name: part for name, part in payload.items() if name not in ("approved", "editedArgs")}
+    approved = payload.get("approved")
+    # Just these two: 1 is not a yes, and what is missing is not one either.
+    value["decision"] = "approve" if approved is True else "deny" if approved is False else None
+    edited = payload.get("editedArgs")
+    if edited is None:
+        return value, []
+    value["arguments"] = edited
+    # They replace all arguments. Left out is not unchanged: nobody has seen the action without it.
+    missing = set(form.action.arguments) - set(edited) if isinstance(edited, dict) else set()
+    return value, [
+        Problem(f"editedArgs.{name}", "is missing; send all arguments") for name in sorted(missing)
+    ]
+
+
+def _schema(question: Question) -> dict[str, Json]:
+    form = question.form
+    match form:
+        case Approval():
+            properties: dict[str, Json] = {"approved": {"type": "boolean"}, "reason": {"type": "string"}}
+            properties["digest"] = {"const": form.digest}
+            if form.editable:
+                edits = form_to_schema(form)["properties"]["arguments"]["properties"]
+                fixed = {name: {"const": value} for name, value in form.action.arguments.items()}
+                properties["editedArgs"] = {
+                    "type": "object",
+                    "description": "Full replacement of the tool args. Not merged.",
+                    "properties": fixed | edits,
+                    "required": list(form.action.arguments),
+                    "additionalProperties": False,
+                }
+            return {"type": "object", "properties": properties, "required": ["approved"]}
+        case Choice(allow_other=True):
+            return {"anyOf": [form_to_schema(form), _OTHER]}
+        case MultiChoice(allow_other=True):
+            schema = form_to_schema(form)
+            return {**schema, "items": {"anyOf": [*schema["items"]["anyOf"], _OTHER]}}
+        case _:
+            return form_to_schema(form)
+
+
+_OTHER = {
+    "type": "object",
+    "properties": {"other": {"type": "string"}},
+    "required": ["other"],
+    "additionalProperties": False,
+}
+
+
+def _seen(schema: Json, *, named: bool = False) -> Json:
+    """The schema with its texts for people made visible; `named` where the keys are names of properties."""
+    if isinstance(schema, list):
+        return [_seen(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: visible(part)
+        if isinstance(part, str) and not named and name in ("title", "description")
+        else part
+        if not named and name in ("const", "default")
+        else _seen(part, named=not named and name == "properties")
+        for name, part in schema.items()
+    }
+
+
+async def _run(
+    desk: Desk, agent: Agent, run: RunAgentInput, *, by: Responder, evidence: str
+) -> AsyncIterator[BaseEvent]:
+    yield RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id, protocol_version=PROTOCOL_VERSION)
+    try:
+        refused = await take_resume(desk, run.resume or [], thread=run.thread_id, by=by, evidence=evidence)
+        if refused:
+            told = [{"interruptId": each.interrupt_id, "why": each.why} for each in refused]
+            yield CustomEvent(name=IGNORED, value=told)
+        waiting = await open_interrupts(desk, run.thread_id, by=by, refused=refused)
+        if not waiting:
+            async with aclosing(agent(run, by)) as events:
+                async for event in events:
+                    yield event
+            waiting = await open_interrupts(desk, run.thread_id, by=by)
+    except Exception:  # noqa: BLE001 -- whatever an agent raises, its run ends as the protocol says
+        _log.exception("an AG-UI run failed")
+        yield RunErrorEvent(message="The agent failed. What is pending stays pending.", code="agent_failed")
+        return
+    yield RunFinishedEvent(
+        thread_id=run.thread_id,
+        run_id=run.run_id,
+        outcome=RunFinishedInterruptOutcome(interrupts=waiting) if waiting else RunFinishedSuccessOutcome(),
+    )
+
+
+async def _pending(desk: Desk, **which: Any) -> AsyncIterator[Question]:
+    after = None
+    while True:
+        page = await desk.pending(after=after, **which)
+        for question in page.questions:
+            yield question
+        if page.after is None:
+            return
+        after = page.after
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body of a request, None where it is too large."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _LARGEST_BODY:
+            return None
+    return bytes(body)
+
+
+def _contradiction(run: RunAgentInput) -> str | None:
+    """Why this input cannot be run, or None."""
+    if not run.thread_id.strip() or len(run.thread_id) > _LONGEST_THREAD or text_problem(run.thread_id):
+        return "threadId is no name of a conversation."
+    answered = [entry.interrupt_id for entry in run.resume or []]
+    return "resume[] answers an interrupt twice." if len(set(answered)) < len(answered) else None
+
+
+def _problem(status: int, detail: str) -> Response:
+    return JSONResponse(
+        {"title": detail, "status": status}, status_code=status, media_type="application/problem+json"
+    )

@@ -1,0 +1,152 @@
+"""What people are asked when a run pauses: a model's question, a program's question, or the approval of a tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pydantic
+
+from handraise import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    Field,
+    Form,
+    InvalidQuestion,
+    MultiChoice,
+    Open,
+    Problem,
+    QuestionOptions,
+    coerce_choices,
+    form_from_schema,
+)
+from handraise.model.json_values import Json
+from handraise.tools import ApprovalOptions
+
+ASK_HUMAN = (
+    "Ask a person when you cannot go on without knowing. Put what can be chosen into choices, never into the text of the "
+    "question. This is not an approval: do not use it before a dangerous action."
+)
+"""What a model is told about the tool `ask_human`."""
+
+Askable = Choice | MultiChoice | Open | Confirm | Form
+"""What a program can describe; an approval is made of an action that waits, and of nothing else."""
+_FORM: pydantic.TypeAdapter[Askable] = pydantic.TypeAdapter(Askable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """One thing that a run waits for; `id` is the framework's own name for it, `call` the model's where it is a tool call.
+
+    `problems` say why it cannot be asked. Where a model wrote it (`by_model`), they go back to the model; else they
+    are the program's own mistake and are raised.
+    """
+
+    id: str
+    prompt: str = field(default="", repr=False)
+    options: QuestionOptions = field(default_factory=QuestionOptions, repr=False)
+    by_model: bool = True
+    problems: tuple[Problem, ...] = ()
+    call: str | None = None
+
+
+def asking(pause_id: str, arguments: Json) -> Pause:
+    """A model's call of `ask_human`: one question, perhaps with choices, beside which a person may use own words."""
+    match arguments:
+        case {"question": str(question), **rest} if set(rest) <= {"choices"}:
+            options = coerce_choices(rest.get("choices"))
+            form: AnyForm = Choice(options=options, allow_other=True) if options else Open()
+            return Pause(id=pause_id, prompt=question, options={"form": form})
+        case _:
+            return Pause(
+                id=pause_id, problems=(Problem("question", "expected a text, and perhaps a list of choices"),)
+            )
+
+
+def approving(
+    pause_id: str,
+    tool: str,
+    arguments: Mapping[str, Json],
+    said: ApprovalOptions,
+    *,
+    prompt: str | None = None,
+    editable: Sequence[str] = (),
+    schema: Mapping[str, Json] | None = None,
+) -> Pause:
+    """A tool call that waits for its approval; what is `said` about the tool's approvals counts more than the rest.
+
+    The tool's `schema` gives the forms of what may be edited.
+    """
+    more: Any = {name: value for name, value in said.items() if name in _APPROVAL}
+    about: Any = {name: value for name, value in said.items() if name in QuestionOptions.__annotations__}
+    try:
+        fields = [
+            _field(name, arguments[name], schema or {})
+            for name in said.get("editable", editable)
+            if name in arguments
+        ]
+        about["form"] = Approval.of(tool, arguments, editable=fields, **more)
+    except InvalidQuestion as refusal:
+        return Pause(id=pause_id, problems=tuple(refusal.problems))
+    return Pause(id=pause_id, prompt=said.get("prompt") or prompt or f"May I run {tool}?", options=about)
+
+
+def described(
+    prompt: str,
+    *,
+    choices: Sequence[str] | None = None,
+    form: Askable | Mapping[str, Json] | None = None,
+    context: Json = None,
+) -> dict[str, Json]:
+    """A question as JSON, to travel in what a framework hands out when it pauses. `form` may be a flat JSON Schema."""
+    if isinstance(form, Mapping):
+        form = form_from_schema(dict(form))
+    elif form is None:
+        form = Open() if choices is None else Choice.of(*choices)
+    return {
+        "handraise": {
+            "prompt": prompt,
+            "form": form.model_dump(mode="json", exclude_none=True),
+            "context": context,
+        }
+    }
+
+
+def pause_in(pause_id: str, value: Json) -> Pause | None:
+    """The question that somebody has `described` in this value, or None where it has none."""
+    match value:
+        case {"handraise": {"prompt": str(prompt), "form": dict(form), **rest}}:
+            about: QuestionOptions = {"form": _FORM.validate_python(form), "context": rest.get("context")}
+            return Pause(id=pause_id, prompt=prompt, options=about, by_model=False)
+        case _:
+            return None
+
+
+def form_of(schema: Mapping[str, Json]) -> AnyForm:
+    """The form of what fits a JSON Schema: a flat object, or one value."""
+    if schema.get("type") == "object":
+        return form_from_schema(dict(schema))
+    return _form_of_value("answer", schema, schema).form
+
+
+_APPROVAL = ("scopes", "remember_by", "remember_for", "risk")
+
+
+def _field(name: str, value: Json, schema: Mapping[str, Json]) -> Field | str:
+    """The form of an editable argument: from the tool's schema where it has one that people can be shown."""
+    if name not in schema.get("properties", {}):
+        return name
+    try:
+        shown = _form_of_value(name, schema["properties"][name], schema)
+    except InvalidQuestion:
+        return name
+    return Field(name=name, form=shown.form, default=value)
+
+
+def _form_of_value(name: str, schema: Mapping[str, Json], whole: Mapping[str, Json]) -> Field:
+    around = {"type": "object", "properties": {name: dict(schema)}, "$defs": whole.get("$defs", {})}
+    form: Form = form_from_schema(around)
+    return form.fields[0]

@@ -1,0 +1,271 @@
+"""Claude Code: its tool calls and its questions go to people through a desk, from a hook in `settings.json`.
+
+`python -m handraise.integrations.claude_code wait` waits in the hook; with `defer` the session ends instead and is
+resumed when the answer is there. Needs nothing but Handraise. `handraise.integrations.claude_agent` is for the SDK.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, Unpack
+
+from handraise import (
+    AlreadyConsumed,
+    AlreadySettled,
+    Answered,
+    Approval,
+    Choice,
+    Desk,
+    HandraiseError,
+    InvalidQuestion,
+    KeyConflict,
+    MultiChoice,
+    NotApproved,
+    Open,
+    Option,
+    Outcome,
+    Problem,
+    Question,
+    QuestionOptions,
+    open_desk,
+)
+from handraise.model.json_values import Json, digest
+from handraise.tools import to_tool_result
+
+ASK_USER_QUESTION = "AskUserQuestion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A tool call of Claude's. `id` is the model's own, and names the call for ever."""
+
+    tool: str
+    arguments: dict[str, Json] = field(repr=False)
+    id: str | None
+    session: str | None = None
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The call runs, with these arguments."""
+
+    arguments: dict[str, Json] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The call does not run; the reason is for the model."""
+
+    reason: str = field(repr=False)
+
+
+class ToolCalls:
+    """Asks people about tool calls: one approval for a call, or the questions of `AskUserQuestion`.
+
+    `editable` names the arguments of each tool that a person may change. The rest is as in `QuestionOptions`.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        editable: Mapping[str, Sequence[str]] | None = None,
+        **about: Unpack[QuestionOptions],
+    ) -> None:
+        self._desk = desk
+        self._editable = editable or {}
+        self._about = about
+
+    async def decide(self, call: Call) -> Allow | Deny | None:
+        """What people say of a call; None while they have not. It is asked once, however often this is called."""
+        asked = await self._asked(call)
+        if isinstance(asked, Deny):
+            return asked
+        outcomes = [question.outcome for question in asked]
+        return None if None in outcomes else await self._decision(call, asked)
+
+    async def wait(self, call: Call) -> Allow | Deny:
+        """What people say of a call, as soon as they have."""
+        asked = await self._asked(call)
+        if isinstance(asked, Deny):
+            return asked
+        for question in asked:
+            await self._desk.wait(question.id)
+        return await self._decision(call, [await self._desk.get(question.id) for question in asked])
+
+    async def _asked(self, call: Call) -> list[Question] | Deny:
+        """The questions of a call; where one of them cannot be asked, none stays pending."""
+        asked: list[Question] = []
+        try:
+            for place, (prompt, options) in enumerate(self._questions(call)):
+                asked.append(await self._post(call, place, prompt, options))
+        except (InvalidQuestion, KeyConflict) as refusal:
+            await self._withdraw(asked)
+            return Deny(f"Nobody was asked. {refusal}" if isinstance(refusal, InvalidQuestion) else _REUSED)
+        return asked
+
+    def _questions(self, call: Call) -> list[tuple[str, QuestionOptions]]:
+        if call.tool == ASK_USER_QUESTION:
+            return [(prompt, {"form": form}) for prompt, form in _read(call.arguments)]
+        editable = [name for name in self._editable.get(call.tool, ()) if name in call.arguments]
+        form = Approval.of(call.tool, call.arguments, editable=editable)
+        return [(f"May Claude use {call.tool}?", {"form": form})]
+
+    async def _post(self, call: Call, place: int, prompt: str, options: QuestionOptions) -> Question:
+        state = {"claude": {"session_id": call.session, "cwd": call.folder, "tool_use_id": call.id}}
+        said: QuestionOptions = {**self._about, **options, "state": state}
+        if call.folder is not None:
+            said["context"] = {"folder": call.folder}
+        if call.id is not None:
+            said["tool_call"] = call.id
+            said["key"] = f"claude:{digest([self._desk.asker, call.id, place])}"
+        question = await self._desk.post(prompt, **said)
+        if isinstance(question.form, Approval) and question.outcome is None:
+            return await self._desk.apply_grant(question.id) or question
+        return question
+
+    async def _decision(self, call: Call, asked: Sequence[Question]) -> Allow | Deny:
+        if call.tool == ASK_USER_QUESTION:
+            if unanswered := [each for each in asked if not isinstance(each.outcome, Answered)]:
+                return Deny("Not answered. " + " ".join(to_tool_result(each).content for each in unanswered))
+            # Claude Code looks answers up by the text of the question.
+            answers = {each.prompt: to_tool_result(each).text for each in asked}
+            return Allow({**call.arguments, "answers": answers})
+        [question] = asked
+        try:
+            action = await self._desk.consume(question.id)
+        except NotApproved:
+            return Deny(f"Not approved. {to_tool_result(question).content}")
+        except AlreadyConsumed as used:
+            return Deny(f"Not approved. {used}")
+        return Allow(action.arguments)
+
+    async def _withdraw(self, asked: Sequence[Question]) -> None:
+        for question in asked:
+            with suppress(AlreadySettled):
+                await self._desk.withdraw(
+                    question.id, reason="another question of the same call cannot be asked"
+                )
+
+
+_REUSED = "Nobody was asked. The id of this call was used for another call."
+
+
+def _read(arguments: Mapping[str, Json]) -> list[tuple[str, Choice | MultiChoice | Open]]:
+    """The questions of an `AskUserQuestion` call; a person may always use their own words."""
+    questions = arguments.get("questions")
+    if not isinstance(questions, list) or not questions:
+        raise InvalidQuestion([Problem("questions", "expected a list of questions")])
+    read = [_question(f"questions[{place}]", each) for place, each in enumerate(questions)]
+    if len({prompt for prompt, _ in read}) < len(read):
+        raise InvalidQuestion([Problem("questions", "two of them have the same text")])
+    return read
+
+
+def _question(path: str, question: Json) -> tuple[str, Choice | MultiChoice | Open]:
+    match question:
+        case {"question": str(prompt), "options": list(options), **rest}:
+            read = tuple(_option(f"{path}.options[{place}]", each) for place, each in enumerate(options))
+            kind = MultiChoice if rest.get("multiSelect") is True else Choice
+            return prompt, kind(options=read, allow_other=True) if read else Open()
+        case {"question": str(prompt)}:
+            return prompt, Open()
+    raise InvalidQuestion([Problem(path, "expected a question with a text and options")])
+
+
+def _option(path: str, option: Json) -> Option:
+    match option:
+        case {"label": str(label), **rest}:
+            about = rest.get("description")
+            return Option(
+                id=label, label=label, description=about if isinstance(about, str) and about else None
+            )
+    raise InvalidQuestion([Problem(path, "expected an option with a label")])
+
+
+Mode = Literal["wait", "defer"]
+
+
+async def answer_hook(calls: ToolCalls, hook: Mapping[str, Json], mode: Mode) -> dict[str, Json]:
+    """What a hook says to Claude Code: allow, deny, or that the session ends here and is resumed later.
+
+    An error is a denial, whatever it is.
+    """
+    event = str(hook.get("hook_event_name"))
+    try:
+        call = Call(
+            tool=str(hook["tool_name"]),
+            arguments=dict(hook["tool_input"]),
+            id=hook.get("tool_use_id"),
+            session=hook.get("session_id"),
+            folder=hook.get("cwd"),
+        )
+        # Only a call that has not been decided on can be deferred; a request for permission comes too late for that.
+        waits = mode == "wait" or event != "PreToolUse"
+        decision = await (calls.wait(call) if waits else calls.decide(call))
+    except (HandraiseError, KeyError, TypeError, ValueError) as error:
+        decision = Deny(f"Not approved. {type(error).__name__}")
+    return _spoken(event, decision)
+
+
+def _spoken(event: str, decision: Allow | Deny | None) -> dict[str, Json]:
+    said: dict[str, Json] = {"hookEventName": event}
+    match decision:
+        case None:
+            said |= {"permissionDecision": "defer"}
+        case Allow(arguments) if event == "PermissionRequest":
+            said |= {"decision": {"behavior": "allow", "updatedInput": arguments}}
+        case Deny(reason) if event == "PermissionRequest":
+            said |= {"decision": {"behavior": "deny", "message": reason}}
+        case Allow(arguments):
+            said |= {"permissionDecision": "allow", "updatedInput": arguments}
+        case Deny(reason):
+            said |= {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": said}
+
+
+async def settled(desk: Desk, tool_use_id: str) -> list[Outcome]:
+    """Wait until people have said everything about a call that was deferred; then its session can be resumed."""
+    outcomes: list[Outcome] = []
+    while question := await desk.find_by_key(f"claude:{digest([desk.asker, tool_use_id, len(outcomes)])}"):
+        outcomes.append(await desk.wait(question.id))
+    return outcomes
+
+
+async def _run(mode: Mode, editable: Sequence[str]) -> dict[str, Json]:
+    by_tool: dict[str, list[str]] = {}
+    for each in editable:
+        tool, _, name = each.rpartition(".")
+        by_tool.setdefault(tool, []).append(name)
+    hook = json.load(sys.stdin)
+    async with open_desk() as desk:
+        return await answer_hook(ToolCalls(desk, editable=by_tool), hook, mode)
+
+
+def main() -> None:
+    """The hook as a program: reads the call from its input, writes the decision. Any failure blocks the call."""
+    parser = argparse.ArgumentParser(description="Ask people about Claude Code's tool calls, as a hook.")
+    parser.add_argument(
+        "mode", choices=["wait", "defer"], help="wait in the hook, or end the session and resume it"
+    )
+    parser.add_argument(
+        "--editable", action="append", default=[], metavar="TOOL.ARGUMENT", help="what a person may change"
+    )
+    given = parser.parse_args()
+    try:
+        said = asyncio.run(_run(given.mode, given.editable))
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it must not let the call run
+        sys.stderr.write(f"Not approved: nobody could be asked ({type(error).__name__}).\n")
+        sys.exit(2)
+    sys.stdout.write(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()

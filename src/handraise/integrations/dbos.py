@@ -1,0 +1,199 @@
+"""DBOS: a workflow asks a person and is woken by a message. Needs `pip install "handraise[dbos]"`.
+
+Every verb is there twice, as in DBOS itself: `ask` in workflows written without `async`, `ask_async` in the others.
+Both take a blocking desk, because DBOS may run a recovered workflow on another event loop than the one it began on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar, Unpack
+
+from handraise import Action, Approval, HandraiseError, MissingExtra, Outcome, Question, QuestionOptions
+from handraise.blocking import BlockingDesk
+from handraise.integrations import workflows
+from handraise.integrations.waking import NobodyWaits, run_waker
+from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
+from handraise.model.composing import Span
+from handraise.model.json_values import Json
+
+try:
+    from dbos import DBOS, DBOSClient, StepOptions
+    from dbos import error as dbos_error
+except ModuleNotFoundError as error:
+    if error.name != "dbos":
+        raise
+    raise MissingExtra("dbos", "dbos") from error
+
+__all__ = [
+    "DBOSEngine",
+    "approve",
+    "approve_async",
+    "ask",
+    "ask_async",
+    "post",
+    "post_async",
+    "wait",
+    "wait_async",
+]
+
+T = TypeVar("T")
+
+
+def post(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> str:
+    """Leave a question and get its id; a workflow that is run again gets the same one."""
+    return _now(workflows.post(_Blocking(desk), prompt, options))
+
+
+def wait(desk: BlockingDesk, question_id: str, *, look_again: Span = LOOK_AGAIN) -> Outcome:
+    """The outcome, however long it takes."""
+    return _now(workflows.wait(_Blocking(desk), question_id, look_again=look_again))
+
+
+def ask(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> Json:
+    """Leave a question, wait, and get the canonical value, or `NotAnswered`."""
+    return _now(workflows.ask(_Blocking(desk), prompt, options))
+
+
+def approve(
+    desk: BlockingDesk, approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
+) -> Action:
+    """Ask for an approval, wait, and get the action, which is given out once; or `NotApproved`."""
+    return _now(workflows.approve(_Blocking(desk), approval, prompt, options))
+
+
+async def post_async(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> str:
+    """`post` for workflows written with `async`."""
+    return await workflows.post(_Async(desk), prompt, options)
+
+
+async def wait_async(desk: BlockingDesk, question_id: str, *, look_again: Span = LOOK_AGAIN) -> Outcome:
+    """`wait` for workflows written with `async`."""
+    return await workflows.wait(_Async(desk), question_id, look_again=look_again)
+
+
+async def ask_async(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> Json:
+    """`ask` for workflows written with `async`."""
+    return await workflows.ask(_Async(desk), prompt, options)
+
+
+async def approve_async(
+    desk: BlockingDesk, approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
+) -> Action:
+    """`approve` for workflows written with `async`."""
+    return await workflows.approve(_Async(desk), approval, prompt, options)
+
+
+class DBOSEngine:
+    """Wakes workflows of one DBOS system database. The client's serializer must be the application's."""
+
+    name = "dbos"
+
+    def __init__(self, client: DBOSClient) -> None:
+        self._client = client
+
+    async def wake(self, question_id: str, to: Mapping[str, Any]) -> None:
+        """Send the message, to forks of the workflow too; the same one a second time is dropped by DBOS."""
+        topic = _topic(question_id)
+        try:
+            await self._client.send_async(
+                str(to["workflow"]), question_id, topic, idempotency_key=topic, send_to_forks=True
+            )
+        except dbos_error.DBOSNonExistentWorkflowError as error:
+            raise NobodyWaits(str(to["workflow"])) from error
+
+
+class _Blocking:
+    """A workflow written without `async`. Its methods never suspend: `_now` runs them."""
+
+    def __init__(self, desk: BlockingDesk) -> None:
+        self._desk = _Desk(desk)
+
+    async def step(self, verb: Verb, request: dict[str, Json]) -> Json:
+        return DBOS.run_step(_options(verb), lambda: _perform(self._desk, verb, request))
+
+    async def woken(self, question_id: str, *, within: float) -> None:
+        DBOS.recv(_topic(question_id), timeout_seconds=within)
+
+    def failure(self, error: HandraiseError) -> Exception:
+        return error
+
+
+class _Async:
+    """A workflow written with `async`, on whatever event loop."""
+
+    def __init__(self, desk: BlockingDesk) -> None:
+        self._desk = _Desk(desk)
+
+    async def step(self, verb: Verb, request: dict[str, Json]) -> Json:
+        async def elsewhere() -> Json:
+            return await asyncio.to_thread(_perform, self._desk, verb, request)
+
+        return await DBOS.run_step_async(_options(verb), elsewhere)
+
+    async def woken(self, question_id: str, *, within: float) -> None:
+        await DBOS.recv_async(_topic(question_id), timeout_seconds=within)
+
+    def failure(self, error: HandraiseError) -> Exception:
+        return error
+
+
+class _Desk:
+    """What a step needs of a blocking desk."""
+
+    def __init__(self, desk: BlockingDesk) -> None:
+        self._desk = desk
+
+    async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
+        return self._desk.post(prompt, **options)
+
+    async def apply_grant(self, question_id: str) -> Question | None:
+        return self._desk.apply_grant(question_id)
+
+    async def get(self, question_id: str) -> Question:
+        return self._desk.get(question_id)
+
+    async def consume(self, question_id: str) -> Action:
+        return self._desk.consume(question_id)
+
+
+def _perform(desk: _Desk, verb: Verb, request: dict[str, Json]) -> Json:
+    workflow = DBOS.workflow_id
+    to = {"engine": DBOSEngine.name, "workflow": workflow}
+    return _now(workflows.perform(desk, verb, request, place=[workflow, DBOS.step_id], to=to))
+
+
+def _topic(question_id: str) -> str:
+    return f"handraise:{question_id}"
+
+
+def _options(verb: Verb) -> StepOptions:
+    return {
+        "name": f"handraise.{verb}",
+        "retries_allowed": True,
+        "max_attempts": 12,  # more than an hour
+        "should_retry": lambda error: isinstance(error, PASSING),
+    }
+
+
+def _now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run what never suspends, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    raise RuntimeError("this was not to suspend")
+
+
+def _main() -> None:
+    """The waker as a program of its own."""
+    parser = argparse.ArgumentParser(description="Wake DBOS workflows whose questions are settled.")
+    parser.add_argument("database", help="the address of the DBOS system database")
+    run_waker(parser, lambda given: DBOSEngine(DBOSClient(system_database_url=given.database)))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,198 @@
+"""Google ADK: `run` lets an agent that waits for people go on with what they said, also after a restart.
+
+`pip install "handraise[google-adk]"`. Confirmations become approvals, calls of `ask_human` and requests for input become
+questions. What the run waits for is in ADK's own session, so the session service must be a durable one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Unpack
+
+from handraise import Desk, MissingExtra, NotAnswered, Open
+from handraise.integrations.asking import ASK_HUMAN, Pause, approving, asking, form_of
+from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.model.composing import Span
+from handraise.model.json_values import Json
+from handraise.tools import ApprovalOptions
+
+try:
+    from google.adk.events import Event
+    from google.adk.runners import Runner
+    from google.adk.tools.function_tool import FunctionTool
+    from google.adk.tools.long_running_tool import LongRunningFunctionTool
+    from google.adk.tools.tool_context import ToolContext
+    from google.genai.types import Content, FunctionCall, FunctionResponse, Part
+except ImportError as error:
+    raise MissingExtra(error.name or "google-adk", "google-adk") from error
+
+__all__ = ["approved", "ask_human", "run"]
+
+
+MARK = "handraise"
+_CONFIRMATION = "adk_request_confirmation"
+_INPUT = "adk_request_input"
+_ADKS_OWN_WORDS = "Please approve or reject the tool call"
+
+
+async def run(
+    runner: Runner,
+    message: str | Content,
+    *,
+    user_id: str,
+    session_id: str,
+    desk: Desk,
+    key: str,
+    timeout: Span | None = None,
+    approvals: Mapping[str, ApprovalOptions] | None = None,
+    **options: Unpack[PauseOptions],
+) -> list[Event]:
+    """Send a message and let the agent run until it waits for nobody; its events. `key` names the message.
+
+    The same line carries on after a restart: a message that is in the session is not sent again. Where `timeout`
+    passes first, `StillPending` is raised; the session and its questions stay. A workflow's own request for input
+    that ends without an answer raises `NotAnswered`.
+    """
+    pausing = Run(desk, key, options, approvals)
+    session = (runner, user_id, session_id)
+    sent = f"{MARK}:{key}"
+    before = await runner.session_service.get_session(
+        app_name=runner.app_name, user_id=user_id, session_id=session_id
+    )
+    if before is None or sent not in before.state:
+        content = Content(role="user", parts=[Part(text=message)]) if isinstance(message, str) else message
+        # The mark goes into the session with the message itself: both are there, or none is.
+        await _send(session, content, {sent: True})
+    while True:
+        events = await _events(session)
+        waiting = _waiting(events)
+        pauses = [pause for call in waiting.values() if (pause := _pause(call, pausing)) is not None]
+        if not pauses:
+            return events
+        endings = await pausing.collect(await pausing.ask_all(pauses), timeout=timeout)
+        answers = {name: _response(waiting[name], ending) for name, ending in endings.items()}
+        # A message with both would lose the answers: the model would never read them.
+        for mine in (True, False):
+            parts = [
+                Part(function_response=FunctionResponse(id=name, name=waiting[name].name, response=each))
+                for name, each in answers.items()
+                if (waiting[name].name == _CONFIRMATION) is mine
+            ]
+            if parts:
+                await _send(session, Content(role="user", parts=parts), None)
+
+
+def _ask_human(question: str, choices: list[str] | None = None) -> None:
+    del question, choices
+
+
+_ask_human.__name__ = "ask_human"
+_ask_human.__doc__ = ASK_HUMAN
+ask_human = LongRunningFunctionTool(_ask_human)
+"""The tool with which a model asks a person; the model reads how that ended."""
+
+
+def approved(function: Callable[..., Any], *, editable: Sequence[str] = ()) -> FunctionTool:
+    """A tool that runs when a person has approved the call, with the arguments that they approved."""
+    return _Approved(function, tuple(editable))
+
+
+class _Approved(FunctionTool):
+    def __init__(self, function: Callable[..., Any], names: tuple[str, ...]) -> None:
+        super().__init__(function)
+        self._names = names
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        del args  # what was approved is what runs
+        confirmation = tool_context.tool_confirmation
+        if confirmation is None:
+            tool_context.request_confirmation(payload={MARK: {"editable": list(self._names)}})
+            tool_context.actions.skip_summarization = True
+            return {"error": "This call waits for its approval."}
+        match confirmation.payload:
+            case {"handraise": {"arguments": dict(arguments)}} if confirmation.confirmed:
+                return await super().run_async(args=arguments, tool_context=tool_context)
+            case {"handraise": {"words": str(words)}}:
+                return {"error": words}
+            case _:
+                return {"error": "Not approved at the desk, and not executed."}
+
+
+Session = tuple[Runner, str, str]
+
+
+async def _send(session: Session, content: Content, state: dict[str, Json] | None) -> None:
+    runner, user_id, session_id = session
+    async for _ in runner.run_async(
+        user_id=user_id, session_id=session_id, new_message=content, state_delta=state
+    ):
+        pass
+
+
+async def _events(session: Session) -> list[Event]:
+    runner, user_id, session_id = session
+    found = await runner.session_service.get_session(
+        app_name=runner.app_name, user_id=user_id, session_id=session_id
+    )
+    return list(found.events) if found is not None else []
+
+
+def _waiting(events: Sequence[Event]) -> dict[str, FunctionCall]:
+    """The calls that wait for somebody outside, by their ids: none has had a response of the user's."""
+    calls: dict[str, FunctionCall] = {}
+    for event in events:
+        for call in event.get_function_calls():
+            if call.id is not None and call.id in (event.long_running_tool_ids or ()):
+                calls[call.id] = call
+        if event.author == "user":
+            for response in event.get_function_responses():
+                calls.pop(response.id or "", None)
+    return calls
+
+
+def _pause(call: FunctionCall, run: Run) -> Pause | None:
+    """What a call waits for; None where no person can help: a credential, or a job of the program's own."""
+    name, arguments = call.id or "", call.args or {}
+    if call.name == ask_human.name:
+        return asking(name, arguments)
+    if call.name == _INPUT:
+        schema = arguments.get("response_schema")
+        form = form_of(schema) if isinstance(schema, dict) else Open()
+        prompt = str(arguments.get("message") or "The workflow needs input.")
+        return Pause(id=name, prompt=prompt, options={"form": form}, by_model=False)
+    if call.name != _CONFIRMATION:
+        return None
+    original, asked = arguments.get("originalFunctionCall") or {}, arguments.get("toolConfirmation") or {}
+    match asked.get("payload"):
+        case {"handraise": {"editable": list(editable)}}:
+            pass
+        case _:
+            editable = []
+    hint = asked.get("hint") or ""
+    tool = str(original.get("name"))
+    return approving(
+        name,
+        tool,
+        original.get("args") or {},
+        run.said(tool),
+        prompt=None if hint.startswith(_ADKS_OWN_WORDS) else hint,
+        editable=editable,
+    )
+
+
+def _response(call: FunctionCall, ending: Ending) -> dict[str, Json]:
+    if call.name == _CONFIRMATION:
+        if ending.action is None:
+            return {"confirmed": False, "payload": {MARK: {"words": ending.words}}}
+        return {"confirmed": True, "payload": {MARK: {"arguments": ending.action.arguments}}}
+    if call.name == _INPUT:
+        if ending.answered:
+            return {"result": ending.value}
+        if ending.question is not None and ending.question.outcome is not None and _by_workflow(call):
+            raise NotAnswered(ending.question.id, ending.question.outcome)
+    return {"result": ending.words}
+
+
+def _by_workflow(call: FunctionCall) -> bool:
+    """Whether a workflow asks, and not a model: it would take any words for the answer."""
+    return bool({"interruptId", "interrupt_id"} & set(call.args or {}))

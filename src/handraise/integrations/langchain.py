@@ -1,0 +1,119 @@
+"""LangChain's `HumanInTheLoopMiddleware`: what it wants reviewed becomes questions, and their endings its decisions.
+
+There is nothing to call here: `handraise.integrations.langgraph.run` does, for both of the middleware's modes. A call that
+may be approved or edited becomes an approval. One that may only be responded to becomes an open question, answered in the
+tool's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from handraise import NotApproved, Open
+from handraise.integrations.asking import Pause, approving
+from handraise.integrations.pausing import Ending, Run
+from handraise.model.json_values import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """One tool call that waits for a decision; `allowed` are the decisions that the middleware takes."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Json] = field(repr=False)
+    description: str = field(repr=False)
+    allowed: frozenset[str]
+    schema: Mapping[str, Json] | None = field(default=None, repr=False)
+
+    def pause(self, run: Run) -> Pause:
+        """The question that asks for the decision."""
+        prompt = self.description
+        if prompt.endswith(f"\n\nTool: {self.tool}\nArgs: {self.arguments}"):
+            prompt = ""  # the middleware's own words, which say no more than the frozen action does
+        if not self.allowed & {"approve", "edit"} and "respond" in self.allowed:
+            asked = prompt or f"What is the answer to {self.tool}?"
+            return Pause(id=self.id, prompt=asked, options={"form": Open(), "context": self.arguments})
+        plain = [name for name, value in self.arguments.items() if isinstance(value, str | int | float)]
+        return approving(
+            self.id,
+            self.tool,
+            self.arguments,
+            run.said(self.tool),
+            prompt=prompt or None,
+            editable=plain if "edit" in self.allowed else (),
+            schema=self.schema,
+        )
+
+    def decision(self, ending: Ending) -> dict[str, Json]:
+        """The middleware's decision; `NotApproved` where it takes none that says no."""
+        if ending.action is not None and self.allowed & {"approve", "edit"}:
+            if "approve" in self.allowed and not ending.edited:
+                return {"type": "approve"}
+            return {"type": "edit", "edited_action": {"name": self.tool, "args": ending.action.arguments}}
+        if ending.answered and isinstance(ending.value, str):
+            return {"type": "respond", "message": ending.value}
+        for refusal in ("reject", "respond"):
+            if refusal in self.allowed:
+                return {"type": refusal, "message": ending.words}
+        question = ending.question
+        raise NotApproved(
+            question.id if question else self.id, question.outcome if question else None, ending.words
+        )
+
+
+def reviews_of(interrupt_id: str, value: Json, schema: Mapping[str, Json] | None) -> list[Review]:
+    """The tool calls that an interrupt of the middleware is about; none where it is somebody else's."""
+    match value:
+        case {"type": "tool_approval", "name": str(tool), "args": dict(arguments)}:
+            branches = dict(_branches(schema or {}))
+            return [
+                Review(
+                    id=interrupt_id,
+                    tool=tool,
+                    arguments=arguments,
+                    description=value.get("description", ""),
+                    allowed=frozenset(branches),
+                    schema=_schema_of_arguments(branches.get("edit", {}), schema or {}),
+                )
+            ]
+        case {"action_requests": list(requests), "review_configs": list(configs)}:
+            return [
+                Review(
+                    id=f"{interrupt_id}:{place}",
+                    tool=request["name"],
+                    arguments=request["args"],
+                    description=request.get("description", ""),
+                    allowed=frozenset(config["allowed_decisions"]),
+                )
+                for place, (request, config) in enumerate(zip(requests, configs, strict=True))
+            ]
+        case _:
+            return []
+
+
+def response_to(value: Json, decisions: list[dict[str, Json]]) -> Json:
+    """What the middleware is resumed with: all decisions of a batch in its order, or the one of a call."""
+    return decisions[0] if value.get("type") == "tool_approval" else {"decisions": decisions}
+
+
+def _branches(schema: Mapping[str, Json]) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    """The decisions that a response schema allows, each with its own schema."""
+    for each in schema.get("oneOf", [schema]):
+        branch = _followed(each, schema)
+        yield branch["properties"]["type"]["const"], branch
+
+
+def _schema_of_arguments(edit: Mapping[str, Json], whole: Mapping[str, Json]) -> Mapping[str, Json] | None:
+    if not edit:
+        return None
+    action = _followed(edit["properties"]["edited_action"], whole)
+    return {**_followed(action["properties"]["args"], whole), "$defs": whole.get("$defs", {})}
+
+
+def _followed(schema: Mapping[str, Json], whole: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The schema behind a reference into the whole schema."""
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    found: Mapping[str, Json] = whole["$defs"][name] if name else schema
+    return found

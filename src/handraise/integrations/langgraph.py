@@ -1,0 +1,205 @@
+"""LangGraph and LangChain: `run` lets a graph that interrupts go on with people's answers, also after a restart.
+
+`pip install "handraise[langgraph]"`. The graph's checkpointer keeps the run, the desk keeps the questions; a question's key
+comes from the thread and the interrupt's id. In a node, `ask` asks a person; `ask_human` is a tool with which a model does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, Unpack
+
+from handraise import (
+    Answered,
+    Declined,
+    Desk,
+    Exhausted,
+    Expired,
+    MissingExtra,
+    NotAnswered,
+    Open,
+    Outcome,
+    QuestionOptions,
+    Withdrawn,
+)
+from handraise.integrations.asking import ASK_HUMAN, Askable, Pause, asking, described, form_of, pause_in
+from handraise.integrations.langchain import response_to, reviews_of
+from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.model.composing import Span
+from handraise.model.json_values import Json
+from handraise.tools import ApprovalOptions
+
+try:
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import tool
+    from langgraph.pregel import Pregel
+    from langgraph.types import Command, Interrupt, StateSnapshot, interrupt
+except ImportError as error:
+    raise MissingExtra(error.name or "langgraph", "langgraph") from error
+
+__all__ = ["ask", "ask_human", "resume_command", "run"]
+
+Graph = Pregel[Any, Any, Any, Any]
+
+
+async def run(
+    graph: Graph,
+    input: Json,  # noqa: A002 -- LangGraph's own word for it
+    *,
+    desk: Desk,
+    key: str,
+    config: RunnableConfig | None = None,
+    timeout: Span | None = None,
+    approvals: Mapping[str, ApprovalOptions] | None = None,
+    **options: Unpack[PauseOptions],
+) -> Any:
+    """Run a graph to its end, asking people wherever it interrupts; `key` is the id of its thread.
+
+    The same line carries on after a restart: where the thread is unfinished it goes on from its checkpoint, and `input`
+    is not taken again. Where `timeout` passes first, `StillPending` is raised; the thread and its questions stay.
+    `options` are for all questions, `approvals` for those about single tools. An interrupt that is neither `ask`'s nor
+    the middleware's is resumed with the answer; where there is none, `NotAnswered` is raised and it stays.
+    """
+    thread = await _Thread.of(graph, key, config or {})
+    snapshot = await thread.state()
+    result: Any = snapshot.values
+    if not snapshot.interrupts:
+        result = await thread.invoke(None if snapshot.next else input)
+        snapshot = await thread.state()
+    while snapshot.interrupts:
+        command = await resume_command(
+            snapshot.interrupts, desk=desk, key=key, timeout=timeout, approvals=approvals, **options
+        )
+        result = await thread.invoke(command)
+        snapshot = await thread.state()
+    return result
+
+
+async def resume_command(
+    interrupts: Sequence[Interrupt[Any]],
+    *,
+    desk: Desk,
+    key: str,
+    timeout: Span | None = None,
+    approvals: Mapping[str, ApprovalOptions] | None = None,
+    **options: Unpack[PauseOptions],
+) -> Command[Any]:
+    """Ask about every interrupt, wait for all, and get the command that resumes each by its id.
+
+    For programs that drive the graph themselves, to stream it say. An approved action is given out with the command:
+    use it at once.
+    """
+    pausing = Run(desk, key, options, approvals)
+    asked = await pausing.ask_all([pause for each in interrupts for pause in _pauses(each, pausing)])
+    endings = await pausing.collect(asked, timeout=timeout)
+    return Command(resume={each.id: _resumed(each, endings) for each in interrupts})
+
+
+def ask(
+    prompt: str,
+    *,
+    choices: Sequence[str] | None = None,
+    form: Askable | Mapping[str, Json] | None = None,
+    context: Json = None,
+) -> Any:
+    """Ask a person from within a node, and get the value; any other ending raises `NotAnswered`.
+
+    It interrupts the graph, so the node runs again from its start when the answer is there. `form` is a form or a flat
+    JSON Schema.
+    """
+    question_id, outcome = _read(interrupt(described(prompt, choices=choices, form=form, context=context)))
+    if not isinstance(outcome, Answered):
+        raise NotAnswered(question_id, outcome)
+    return outcome.value
+
+
+@tool(description=ASK_HUMAN)
+def ask_human(question: str, choices: list[str] | None = None) -> str:
+    """The tool with which a model asks a person; the model reads how that ended."""
+    answer: str = interrupt({"ask_human": {"question": question, "choices": choices}})
+    return answer
+
+
+class _Thread:
+    """A thread of a graph. What has a checkpointer without `async` runs beside the event loop."""
+
+    def __init__(self, graph: Graph, config: RunnableConfig, *, beside: bool) -> None:
+        self._graph = graph
+        self._config = config
+        self._beside = beside
+
+    @classmethod
+    async def of(cls, graph: Graph, key: str, config: RunnableConfig) -> _Thread:
+        about: RunnableConfig = {
+            **config,
+            "configurable": {**config.get("configurable", {}), "thread_id": key},
+        }
+        try:
+            await graph.aget_state(about)
+        except NotImplementedError:  # such as `SqliteSaver`
+            return cls(graph, about, beside=True)
+        return cls(graph, about, beside=False)
+
+    async def state(self) -> StateSnapshot:
+        if self._beside:
+            return await asyncio.to_thread(self._graph.get_state, self._config)
+        return await self._graph.aget_state(self._config)
+
+    async def invoke(self, given: Json) -> Any:
+        if self._beside:
+            return await asyncio.to_thread(self._graph.invoke, given, self._config)
+        return await self._graph.ainvoke(given, self._config)
+
+
+def _pauses(each: Interrupt[Any], run: Run) -> list[Pause]:
+    """What people are asked about an interrupt."""
+    schema = each.response_schema if isinstance(each.response_schema, dict) else None
+    if reviews := reviews_of(each.id, each.value, schema):
+        return [review.pause(run) for review in reviews]
+    match each.value:
+        case {"ask_human": arguments}:
+            return [asking(each.id, arguments)]
+        case _ if pause := pause_in(each.id, each.value):
+            return [pause]
+        case str(prompt):
+            about: QuestionOptions = {}
+        case _:
+            prompt, about = "The graph waits for an answer.", {"context": each.value}
+    about["form"] = form_of(schema) if schema else Open()
+    return [Pause(id=each.id, prompt=prompt, options=about, by_model=False)]
+
+
+def _resumed(each: Interrupt[Any], endings: Mapping[str, Ending]) -> Json:
+    """What an interrupt is resumed with."""
+    schema = each.response_schema if isinstance(each.response_schema, dict) else None
+    if reviews := reviews_of(each.id, each.value, schema):
+        return response_to(each.value, [review.decision(endings[review.id]) for review in reviews])
+    ending = endings[each.id]
+    if isinstance(each.value, dict) and "ask_human" in each.value:
+        return ending.words
+    question = ending.question
+    if question is None or question.outcome is None:
+        raise TypeError("what a program asks is asked or raised")
+    if pause_in(each.id, each.value):
+        return {"question": question.id, "status": question.status.value, **_written(question.outcome)}
+    if not ending.answered:
+        raise NotAnswered(question.id, question.outcome)
+    return ending.value
+
+
+_OUTCOMES = {each.status.value: each for each in (Answered, Declined, Expired, Withdrawn, Exhausted)}
+
+
+def _written(outcome: Outcome) -> dict[str, Json]:
+    """An outcome as a checkpoint can keep it."""
+    return {**asdict(outcome), "at": outcome.at.isoformat()}
+
+
+def _read(answer: dict[str, Json]) -> tuple[str, Outcome]:
+    """The question's id and its outcome, from what an interrupt was resumed with."""
+    parts = {**answer, "at": datetime.fromisoformat(answer["at"])}
+    question_id, status = parts.pop("question"), parts.pop("status")
+    return question_id, _OUTCOMES[status](**parts)

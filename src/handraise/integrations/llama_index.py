@@ -1,0 +1,251 @@
+"""LlamaIndex workflows: a step asks a person and gets the answer, also when the workflow was restarted in between.
+
+`pip install "handraise[llama-index]"`. Inside a step or a tool, `ask` and `approve` wait as the framework waits; around the
+workflow, `run` turns that into questions. The workflow's context is kept with each question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Unpack
+
+from handraise import Answered, Desk, MissingExtra, Question
+from handraise.integrations.asking import Askable, Pause, approving, described, pause_in
+from handraise.integrations.keeping import Keeping
+from handraise.integrations.pausing import PauseOptions, Run
+from handraise.model.composing import Span
+from handraise.model.json_values import Json
+from handraise.tools import ApprovalOptions, to_tool_result
+
+try:
+    from workflows import Context, Workflow
+    from workflows.events import HumanResponseEvent, InputRequiredEvent, StartEvent
+    from workflows.handler import WorkflowHandler
+except ImportError as error:
+    raise MissingExtra(error.name or "workflows", "llama-index") from error
+
+__all__ = ["Asked", "Told", "approve", "ask", "run"]
+
+
+class Asked(InputRequiredEvent):
+    """What a workflow asks: a question, or an action to be approved, under a name that is its own in the run."""
+
+    name: str
+    question: dict[str, Any]
+
+
+class Told(HumanResponseEvent):
+    """How it ended. `value` is the canonical answer, and None where there is none; `words` say it either way."""
+
+    name: str
+    question_id: str
+    answered: bool
+    value: Any = None
+    words: str
+
+
+async def ask(
+    ctx: Context[Any],
+    name: str,
+    prompt: str,
+    *,
+    choices: Sequence[str] | None = None,
+    form: Askable | Mapping[str, Json] | None = None,
+    context: Json = None,
+) -> Told:
+    """Ask a person from inside a step, and get how that ended. The step runs again from its start when it has."""
+    return await _wait(ctx, name, described(prompt, choices=choices, form=form, context=context))
+
+
+async def approve(
+    ctx: Context[Any],
+    name: str,
+    tool: str,
+    arguments: Mapping[str, Json],
+    *,
+    prompt: str | None = None,
+    editable: Sequence[str] = (),
+) -> dict[str, Json]:
+    """Have an action approved from inside a step, and get the arguments to execute it with; else `NotApproved`.
+
+    They are given out once: a step that waits again behind its approval runs again from its start, and gets
+    `AlreadyConsumed` here. So let a step wait for nothing more when something was approved.
+    """
+    action = {"tool": tool, "arguments": dict(arguments), "prompt": prompt, "editable": list(editable)}
+    told = await _wait(ctx, name, {"approve": action})
+    return (await _going.get().desk.consume(told.question_id)).arguments
+
+
+async def run(
+    workflow: Workflow,
+    start: StartEvent | None = None,
+    *,
+    desk: Desk,
+    key: str,
+    timeout: Span | None = None,
+    approvals: Mapping[str, ApprovalOptions] | None = None,
+    keeping: Keeping | None = None,
+    **options: Unpack[PauseOptions],
+) -> Any:
+    """Run a workflow to its end, asking people what its steps ask; its result. `key` names the run.
+
+    The same line carries on after a restart, from the last question that was asked; `start` is not used again. Where
+    `timeout` passes before an answer, `StillPending` is raised; the questions stay.
+    """
+    about: PauseOptions = {"conversation": key, **options}
+
+    def pausing(number: int) -> Run:
+        return Run(desk, f"{key} {number}", about, approvals, keeping)
+
+    going = _Going(desk, pausing, timeout)
+    _going.set(going)
+    saved = await going.saved()
+    if saved is None:
+        handler = workflow.run(start_event=start or StartEvent())
+    else:
+        handler = workflow.run(ctx=Context.from_dict(workflow, saved["context"]))
+        going.asked = {name: _Asked(*each) for name, each in saved["asked"].items()}
+    try:
+        async with asyncio.TaskGroup() as group:
+            telling = [group.create_task(going.tell(handler, name)) for name in going.asked]
+            async for event in handler.stream_events():
+                if isinstance(event, Asked) and await going.post(handler, event):
+                    telling += [group.create_task(going.tell(handler, event.name))]
+            for task in telling:
+                task.cancel()
+    except BaseExceptionGroup as failed:  # what ended it, and not what that took along
+        await handler.cancel_run()
+        raise failed.exceptions[0] from None
+    return await handler
+
+
+_AGAIN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question of the workflow: which one it is in the run, and what it asks."""
+
+    number: int
+    question: dict[str, Json]
+
+
+class _Going:
+    """A run under way. Each question is a pause of its own, with the context of the moment when it was asked."""
+
+    def __init__(self, desk: Desk, pausing: Callable[[int], Run], timeout: Span | None) -> None:
+        self.asked: dict[str, _Asked] = {}
+        self.desk = desk
+        self._taken: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._turn = asyncio.Lock()
+        self._pausing = pausing
+        self._timeout = timeout
+        self._next = 0
+
+    async def saved(self) -> dict[str, Json] | None:
+        """What the last question of this run kept, or None where none was asked."""
+        last = None
+        while (found := await self._pausing(self._next).saved()) is not None:
+            last, self._next = found, self._next + 1
+        return None if last is None else json.loads(last)
+
+    async def post(self, handler: WorkflowHandler, event: Asked) -> bool:
+        """Post what a step asks, with all that is needed to go on from here; False where it is posted already."""
+        if event.name in self.asked:
+            return False
+        self.asked[event.name] = _Asked(self._next, event.question)
+        self._next += 1
+        kept = {
+            "context": handler.ctx.to_dict(),
+            "asked": {name: [each.number, each.question] for name, each in self.asked.items()},
+        }
+        await self._question(event.name, json.dumps(kept))
+        return True
+
+    async def tell(self, handler: WorkflowHandler, name: str) -> None:
+        """Wake the step that waits for this answer, until it has taken it.
+
+        A restored context does not know which event its steps wait for, and may give this one to another. So an event
+        is only a hint, and a step looks at the desk for its answer.
+        """
+        posted = await self._question(name, await self._saved(name))
+        await self.desk.wait(posted.id, timeout=self._timeout)
+        told = await self.told(name)
+        while told is not None and not self._taken[name].is_set():
+            # One at a time: a step that gets two events runs twice, beside itself.
+            async with self._turn:
+                handler.ctx.send_event(told)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._taken[name].wait(), _AGAIN)
+
+    async def take(self, name: str) -> Told | None:
+        """How a question ended, for the step that asked it; None where it has not."""
+        told = await self.told(name)
+        if told is not None:
+            self._taken[name].set()
+        return told
+
+    async def told(self, name: str) -> Told | None:
+        """How a question ended, or None."""
+        if name not in self.asked:
+            return None
+        question = await self.desk.get((await self._question(name, await self._saved(name))).id)
+        outcome = question.outcome
+        if outcome is None:
+            return None
+        return Told(
+            name=name,
+            question_id=question.id,
+            answered=isinstance(outcome, Answered),
+            value=outcome.value if isinstance(outcome, Answered) else None,
+            words=to_tool_result(question).content,
+        )
+
+    async def _saved(self, name: str) -> str:
+        return await self._pausing(self.asked[name].number).saved() or "{}"
+
+    async def _question(self, name: str, saved: str) -> Question:
+        each = self.asked[name]
+        run = self._pausing(each.number)
+        posted = (await run.ask_all([_pause(name, each.question, run)], saved=saved))[name]
+        if not isinstance(posted, Question):
+            raise TypeError(f"{name} cannot be asked: {posted.words}")
+        return posted
+
+
+_going: ContextVar[_Going] = ContextVar("the run that goes on here")
+
+
+async def _wait(ctx: Context[Any], name: str, question: dict[str, Json]) -> Told:
+    for attempt in count():
+        # Wait even where the answer is there: a step that went on by itself would be run once more by its event.
+        await ctx.wait_for_event(
+            Told,
+            waiter_event=Asked(name=name, question=question),
+            waiter_id=f"handraise {name} {attempt}",
+            requirements={"name": name},
+            timeout=None,
+        )
+        if (told := await _going.get().take(name)) is not None:
+            return told
+    raise AssertionError("there is always another attempt")
+
+
+def _pause(name: str, question: dict[str, Json], run: Run) -> Pause:
+    match question:
+        case {"approve": {"tool": str(tool), "arguments": dict(arguments), **rest}}:
+            more: dict[str, Any] = {each: rest.get(each) for each in ("prompt", "editable")}
+            # What cannot be asked is the workflow's own mistake, and no model's.
+            return replace(approving(name, tool, arguments, run.said(tool), **more), by_model=False)
+        case _:
+            pause = pause_in(name, question)
+            if pause is None:
+                raise TypeError(f"{name} asks nothing that a person could be shown: use ask or approve")
+            return pause

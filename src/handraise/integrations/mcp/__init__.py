@@ -1,0 +1,17 @@
+"""An MCP server: any MCP client asks people, requests approvals and collects what came of them.
+
+Needs `pip install "handraise[mcp]"`; `handraise mcp` runs it.
+"""
+
+try:
+    from handraise.integrations.mcp.answering import ClientPerson
+    from handraise.integrations.mcp.calling import mcp_server
+    from handraise.integrations.mcp.serving import http_app, is_loopback, serve_http, serve_stdio
+except ModuleNotFoundError as error:
+    from handraise import MissingExtra
+
+    if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+        raise
+    raise MissingExtra("mcp", "mcp") from error
+
+__all__ = ["ClientPerson", "http_app", "is_loopback", "mcp_server", "serve_http", "serve_stdio"]

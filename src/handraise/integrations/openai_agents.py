@@ -1,0 +1,177 @@
+"""OpenAI Agents SDK: `run` lets an agent that waits for people go on with what they said, also after a restart.
+
+`pip install "handraise[openai-agents]"`. Tools that need approval become approvals, calls of `ask_human` become questions.
+The run's state is kept with the first question of each pause, so that any process can go on with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, TypeVar, Unpack
+
+from handraise import Approval, Desk, MissingExtra, Problem
+from handraise.integrations.asking import ASK_HUMAN, Pause, approving, asking
+from handraise.integrations.keeping import Folder, Keeping
+from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.model.composing import Span
+from handraise.model.json_values import Json
+from handraise.tools import ApprovalOptions
+
+try:
+    from agents import Agent, FunctionTool, Runner, RunResult, RunState, function_tool
+    from agents.items import ToolApprovalItem, TResponseInputItem
+    from agents.run_context import RunContextWrapper
+    from agents.tool_context import ToolContext
+except ImportError as error:
+    raise MissingExtra(error.name or "agents", "openai-agents") from error
+
+__all__ = ["Folder", "Keeping", "ask_human", "editable", "run"]
+
+Context = TypeVar("Context")
+
+_endings: ContextVar[Mapping[str, Ending]] = ContextVar("handraise endings")
+"""How the pauses of the run that goes on here ended, by call id; read from the desk each time."""
+
+
+async def run(
+    agent: Agent[Context],
+    input: str | list[TResponseInputItem],  # noqa: A002 -- the SDK's own word for it
+    *,
+    desk: Desk,
+    key: str,
+    context: Context | None = None,
+    timeout: Span | None = None,
+    approvals: Mapping[str, ApprovalOptions] | None = None,
+    keeping: Keeping | None = None,
+    runner: Mapping[str, Any] | None = None,
+    **options: Unpack[PauseOptions],
+) -> RunResult:
+    """Run an agent to its end, asking people wherever it waits for them; `key` names the run.
+
+    The same line carries on after a restart: where the run has paused before it goes on from there, and `input` is not
+    taken again. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay. `options` are for
+    all questions, `approvals` for those about single tools, and `runner` is what else `Runner.run` takes. The `context`
+    is not kept: give it each time. `keeping` is a place for a state that is too large to travel with a question.
+    """
+    how = dict(runner or {})
+    pausing = Run(desk, key, options, approvals, keeping)
+    if (saved := await pausing.saved()) is not None:
+        state: RunState[Any] = await RunState.from_string(
+            agent, saved, context_override=RunContextWrapper(context=context)
+        )
+    else:
+        result = await Runner.run(agent, input, context=context, **how)
+        if not result.interruptions:
+            return result
+        state = result.to_state()
+    while True:
+        endings = await _decided(state, pausing, timeout)
+        mark = _endings.set(endings)
+        try:
+            result = await Runner.run(agent, state, **how)
+        finally:
+            _endings.reset(mark)
+        if not result.interruptions:
+            return result
+        state = result.to_state()
+
+
+@function_tool(needs_approval=True, name_override="ask_human", description_override=ASK_HUMAN)
+def _ask_human(question: str, choices: list[str] | None = None) -> str:
+    """Only here for its schema."""
+    raise NotImplementedError(question, choices)
+
+
+async def _words(context: ToolContext[Any], arguments: str) -> str:
+    del arguments  # they were read when the question was asked
+    return _endings.get()[context.tool_call_id].words
+
+
+ask_human = replace(_ask_human, on_invoke_tool=_words)
+"""The tool with which a model asks a person; the model reads how that ended."""
+
+
+def editable(tool: FunctionTool, *names: str) -> FunctionTool:
+    """The same tool, of which a person who approves a call may change these arguments."""
+    return replace(tool, on_invoke_tool=_Edited(tool, names))
+
+
+class _Edited:
+    """Calls a tool with the arguments that were approved, instead of those that the model sent."""
+
+    def __init__(self, tool: FunctionTool, names: tuple[str, ...]) -> None:
+        unknown = [name for name in names if name not in tool.params_json_schema.get("properties", {})]
+        if unknown:
+            raise TypeError(f"{tool.name}() has no parameter {', '.join(unknown)}")
+        self.names = names
+        self._invoke = tool.on_invoke_tool
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        ending = _endings.get({}).get(context.tool_call_id)
+        if ending is not None and ending.action is not None:
+            arguments = json.dumps(ending.action.arguments)
+        return await self._invoke(context, arguments)
+
+
+async def _decided(state: RunState[Any], run: Run, timeout: Span | None) -> Mapping[str, Ending]:
+    """Decide everything that a state waits for, as people did; how each ended, by call id."""
+    waiting = state.get_interruptions()
+    saved = state.to_string(context_serializer=lambda _: {})
+    pauses = [replace(_pause(item, run), call=_id(item)) for item in waiting]
+    asked = await run.ask_all(pauses, saved=saved)
+    endings = await run.collect(asked, timeout=timeout)
+    for item in waiting:
+        ending = endings[_id(item)]
+        if _tool(item) is ask_human or (ending.action is not None and _runs_as_approved(item, ending)):
+            state.approve(item)
+        else:
+            state.reject(item, rejection_message=ending.words)
+    return endings
+
+
+def _pause(item: ToolApprovalItem, run: Run) -> Pause:
+    name, tool = _id(item), _tool(item)
+    try:
+        arguments: Json = json.loads(item.arguments or "{}")
+    except ValueError:
+        return Pause(id=name, problems=(Problem("arguments", "is not JSON"),))
+    if tool is ask_human:
+        return asking(name, arguments)
+    if not isinstance(arguments, dict):
+        arguments = {"input": arguments}
+    edits = tool.on_invoke_tool if tool is not None else None
+    called = item.qualified_name or item.name or "tool"
+    pause = approving(
+        name,
+        called,
+        arguments,
+        run.said(called),
+        editable=edits.names if isinstance(edits, _Edited) else (),
+        schema=tool.params_json_schema if tool is not None else None,
+    )
+    form = pause.options.get("form")
+    if isinstance(form, Approval) and form.editable and not isinstance(edits, _Edited):
+        raise TypeError(
+            f"{item.name} cannot be edited: give the agent editable({item.name}, …) instead of it"
+        )
+    return pause
+
+
+def _runs_as_approved(item: ToolApprovalItem, ending: Ending) -> bool:
+    """Whether what would be executed is what was approved."""
+    tool = _tool(item)
+    return not ending.edited or (tool is not None and isinstance(tool.on_invoke_tool, _Edited))
+
+
+def _tool(item: ToolApprovalItem) -> FunctionTool | None:
+    tools = getattr(item.agent, "tools", ())
+    return next((each for each in tools if isinstance(each, FunctionTool) and each.name == item.name), None)
+
+
+def _id(item: ToolApprovalItem) -> str:
+    if not item.call_id:
+        raise ValueError(f"A call of {item.name} has no id, so nobody could be asked about it.")
+    return item.call_id

@@ -1,0 +1,188 @@
+"""Pydantic AI: deferred tools and approvals are asked of people, and the run goes on with what they said.
+
+`pip install "handraise[pydantic-ai]"`. `run` stops the agent while people think, keeps its messages with the first question of
+each pause, and goes on in any process. `inline` asks within a run that is kept alive, by this process or by a durable engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, Unpack
+
+import pydantic
+
+from handraise import Desk, MissingExtra, Open
+from handraise.integrations.asking import Askable, Pause, approving, asking, described, pause_in
+from handraise.integrations.keeping import Folder, Keeping
+from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.model.composing import Span
+from handraise.model.json_values import Json
+from handraise.tools import ApprovalOptions
+
+try:
+    from pydantic_ai import (
+        Agent,
+        AgentRunResult,
+        CallDeferred,
+        DeferredToolRequests,
+        DeferredToolResults,
+        ModelMessage,
+        RunContext,
+        ToolApproved,
+        ToolDenied,
+    )
+    from pydantic_ai.capabilities import HandleDeferredToolCalls
+    from pydantic_ai.exceptions import ToolFailed
+    from pydantic_ai.messages import ToolCallPart, UserContent
+except ImportError as error:
+    raise MissingExtra(error.name or "pydantic-ai-slim", "pydantic-ai") from error
+
+__all__ = ["Folder", "Keeping", "ask_human", "asks", "inline", "run"]
+
+Deps = TypeVar("Deps")
+Output = TypeVar("Output")
+
+
+class _Paused(pydantic.BaseModel):
+    """A run that waits for people, as it is kept."""
+
+    messages: list[ModelMessage]
+    requests: DeferredToolRequests
+
+
+async def run(
+    agent: Agent[Deps, Output],
+    prompt: str | Sequence[UserContent],
+    *,
+    desk: Desk,
+    key: str,
+    deps: Deps = None,  # type: ignore[assignment]  # as in `Agent.run`
+    timeout: Span | None = None,
+    approvals: Mapping[str, ApprovalOptions] | None = None,
+    keeping: Keeping | None = None,
+    runner: Mapping[str, Any] | None = None,
+    **options: Unpack[PauseOptions],
+) -> AgentRunResult[Output]:
+    """Run an agent to its end, asking people wherever it defers to them; `key` names the run.
+
+    The same line carries on after a restart: where the run has paused before it goes on from there, and `prompt` is not
+    taken again. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay. `options` are for
+    all questions, `approvals` for those about single tools, and `runner` is what else `Agent.run` takes. `keeping` is a
+    place for messages that are too large to travel with a question.
+    """
+    how: dict[str, Any] = {"output_type": _outputs(agent), **(runner or {}), "deps": deps}
+    pausing = Run(desk, key, options, approvals, keeping)
+    if (saved := await pausing.saved()) is not None:
+        paused = _Paused.model_validate_json(saved)
+    else:
+        result: AgentRunResult[Any] = await agent.run(prompt, **how)
+        if not isinstance(result.output, DeferredToolRequests):
+            return result
+        paused = _Paused(messages=result.all_messages(), requests=result.output)
+    while True:
+        results = await _results(paused.requests, pausing, timeout, saved=paused.model_dump_json())
+        result = await agent.run(message_history=paused.messages, deferred_tool_results=results, **how)
+        if not isinstance(result.output, DeferredToolRequests):
+            return result
+        paused = _Paused(messages=result.all_messages(), requests=result.output)
+
+
+def inline(
+    desk: Desk,
+    *,
+    key: str | None = None,
+    timeout: Span | None = None,
+    approvals: Mapping[str, ApprovalOptions] | None = None,
+    **options: Unpack[PauseOptions],
+) -> HandleDeferredToolCalls[Any]:
+    """A capability that asks people within the run, which waits for them.
+
+    Without a `key` the run's own id is used: the same when a durable engine runs the agent again, another one when it is
+    started anew.
+    """
+
+    async def handle(context: RunContext[Any], requests: DeferredToolRequests) -> DeferredToolResults:
+        name = key or context.run_id
+        if name is None:
+            raise ValueError("This run has no id: give inline() a key.")
+        return await _results(requests, Run(desk, name, options, approvals), timeout)
+
+    return HandleDeferredToolCalls(handler=handle)
+
+
+async def ask_human(question: str, choices: list[str] | None = None) -> str:
+    """Ask a person when you cannot go on without knowing.
+
+    Put what can be chosen into choices, never into the text of the question. This is not an approval: do not use it
+    before a dangerous action.
+    """
+    del question, choices
+    raise CallDeferred(metadata={"ask_human": True})
+
+
+def asks(
+    prompt: str,
+    *,
+    choices: Sequence[str] | None = None,
+    form: Askable | Mapping[str, Json] | None = None,
+    context: Json = None,
+) -> CallDeferred:
+    """What a tool raises so that a person is asked, and their answer becomes the tool's result.
+
+    `form` is a form or a flat JSON Schema. Any other ending than an answer is a failure of the tool, in words.
+    """
+    return CallDeferred(metadata=described(prompt, choices=choices, form=form, context=context))
+
+
+async def _results(
+    requests: DeferredToolRequests, run: Run, timeout: Span | None, *, saved: str | None = None
+) -> DeferredToolResults:
+    """Ask about every deferred call, wait for all, and get what resumes each by its id."""
+    about = requests.metadata
+    pauses = [_question(call, about.get(call.tool_call_id)) for call in requests.calls]
+    pauses += [_approval(call, about.get(call.tool_call_id), run) for call in requests.approvals]
+    asked = await run.ask_all([replace(pause, call=pause.id) for pause in pauses], saved=saved)
+    endings = await run.collect(asked, timeout=timeout)
+    return DeferredToolResults(
+        calls={
+            call.tool_call_id: _result(endings[call.tool_call_id], about.get(call.tool_call_id))
+            for call in requests.calls
+        },
+        approvals={call.tool_call_id: _decision(endings[call.tool_call_id]) for call in requests.approvals},
+    )
+
+
+def _question(call: ToolCallPart, metadata: dict[str, Json] | None) -> Pause:
+    if metadata == {"ask_human": True}:
+        return asking(call.tool_call_id, call.args_as_dict())
+    if pause := pause_in(call.tool_call_id, metadata):
+        return pause
+    prompt = f"What is the result of {call.tool_name}?"
+    return Pause(
+        id=call.tool_call_id, prompt=prompt, options={"form": Open(), "context": call.args_as_dict()}
+    )
+
+
+def _approval(call: ToolCallPart, metadata: dict[str, Json] | None, run: Run) -> Pause:
+    pause = approving(call.tool_call_id, call.tool_name, call.args_as_dict(), run.said(call.tool_name))
+    return pause if metadata is None else replace(pause, options={"context": metadata, **pause.options})
+
+
+def _result(ending: Ending, metadata: dict[str, Json] | None) -> Any:
+    if metadata == {"ask_human": True}:
+        return ending.words
+    return ending.value if ending.answered else ToolFailed(ending.words)
+
+
+def _decision(ending: Ending) -> ToolApproved | ToolDenied:
+    if ending.action is None:
+        return ToolDenied(ending.words)
+    return ToolApproved(override_args=ending.action.arguments if ending.edited else None)
+
+
+def _outputs(agent: Agent[Any, Any]) -> Any:
+    """The agent's own outputs, and besides that it may wait."""
+    own = agent.output_type
+    listed = list(own) if isinstance(own, Sequence) and not isinstance(own, str) else [own]
+    return None if DeferredToolRequests in listed else [*listed, DeferredToolRequests]

@@ -1,0 +1,146 @@
+"""smolagents: tools that ask a person and wait. `pip install "handraise[smolagents]"`.
+
+smolagents can neither pause a run nor write it down. So these tools block their thread until somebody has answered. The
+question outlives the process; the run does not: started again with the same key, it finds what was asked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Unpack
+
+from handraise import (
+    AlreadyConsumed,
+    Approval,
+    Choice,
+    InvalidQuestion,
+    MissingExtra,
+    NotApproved,
+    Open,
+    Question,
+    QuestionOptions,
+    StillPending,
+    coerce_choices,
+)
+from handraise.blocking import BlockingDesk
+from handraise.integrations.asking import ASK_HUMAN
+from handraise.integrations.pausing import PauseOptions
+from handraise.model.composing import Span
+from handraise.model.json_values import Json, digest
+from handraise.tools import ToolResult, to_tool_result
+
+try:
+    from smolagents import Tool, tool  # type: ignore[import-untyped]  # it has no types
+except ImportError as error:
+    raise MissingExtra(error.name or "smolagents", "smolagents") from error
+
+__all__ = ["AskHuman", "approved"]
+
+
+class AskHuman(Tool):  # type: ignore[misc]  # smolagents has no types
+    """The tool with which a model asks a person. It blocks until that has ended, and gives the model the words.
+
+    `key` names the run: the same question of the same run is asked once, also after a restart. Where `timeout` passes
+    first, the model reads that the question is still open.
+    """
+
+    name = "ask_human"
+    description = ASK_HUMAN
+    inputs = {  # noqa: RUF012 -- smolagents wants it so
+        "question": {"type": "string", "description": "What you ask the person."},
+        "choices": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What the person can choose from. Leave it out for an open question.",
+            "nullable": True,
+        },
+    }
+    output_type = "string"
+
+    def __init__(
+        self, desk: BlockingDesk, *, key: str, timeout: Span | None = None, **options: Unpack[PauseOptions]
+    ) -> None:
+        super().__init__()
+        self._desk = desk
+        self._key = key
+        self._timeout = timeout
+        self._options = options
+
+    def forward(self, question: str, choices: list[str] | None = None) -> str:
+        """Ask, wait, and say how it ended."""
+        options = coerce_choices(choices)
+        about = _about(self._key, self._options)
+        about["form"] = Choice(options=options, allow_other=True) if options else Open()
+        about["key"] = _name(self._key, self.name, question, choices)
+        return _ended(self._desk, question, about, self._timeout)[1].content
+
+
+def approved(
+    function: Callable[..., Any],
+    desk: BlockingDesk,
+    *,
+    key: str,
+    editable: Sequence[str] = (),
+    timeout: Span | None = None,
+    **options: Unpack[PauseOptions],
+) -> Tool:
+    """A tool that runs when a person has approved the call, with the arguments that they approved, and once.
+
+    The function needs annotations and a docstring with its arguments, as smolagents asks for. The same call of the same
+    run is the same approval: what was executed is not executed again.
+    """
+    made = tool(function)
+    run = made.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        arguments = dict(zip(made.inputs, args, strict=False)) | kwargs
+        about = _about(key, options)
+        about["key"] = _name(key, made.name, arguments)
+        try:
+            about["form"] = Approval.of(made.name, arguments, editable=editable)
+        except InvalidQuestion as refusal:
+            return _invalid(refusal).content
+        question, result = _ended(desk, f"May I run {made.name}?", about, timeout)
+        if question is None or question.outcome is None:
+            return result.content
+        try:
+            action = desk.consume(question.id)
+        except (NotApproved, AlreadyConsumed) as refused:
+            return f"Not executed. {refused}"
+        return run(**action.arguments)
+
+    made.forward = forward
+    return made
+
+
+def _ended(
+    desk: BlockingDesk, prompt: str, about: QuestionOptions, timeout: Span | None
+) -> tuple[Question | None, ToolResult]:
+    """The question once it is settled, or as it stands when the time is over, and what the model reads."""
+    try:
+        question = desk.post(prompt, **about)
+        if isinstance(question.form, Approval):
+            question = desk.apply_grant(question.id) or question
+    except InvalidQuestion as refusal:
+        return None, _invalid(refusal)
+    with suppress(StillPending):
+        desk.wait(question.id, timeout=timeout)
+    question = desk.get(question.id)
+    return question, to_tool_result(question)
+
+
+def _about(key: str, options: PauseOptions) -> QuestionOptions:
+    about: Any = {"conversation": key, **options}
+    said: QuestionOptions = about
+    return said
+
+
+def _invalid(refusal: InvalidQuestion) -> ToolResult:
+    reason = "Nobody was asked, and nothing was executed. Correct these problems and call it again."
+    return ToolResult(status="invalid", reason=reason, problems=refusal.problems)
+
+
+def _name(key: str, tool_name: str, *content: Json) -> str:
+    """A key for a call: smolagents gives a tool no id, so its content must do."""
+    return "smolagents:" + digest([key, tool_name, *content])

@@ -1,0 +1,192 @@
+"""Temporal: a workflow asks a person and is woken by a signal. Needs `pip install "handraise[temporal]"`.
+
+The verbs are for workflow code and take no desk: activities have it, which `HandraisePlugin` gives to the worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Unpack
+
+from handraise import Action, Approval, Desk, HandraiseError, MissingExtra, Outcome, QuestionOptions
+from handraise.integrations import workflows
+from handraise.integrations.waking import NobodyWaits, run_waker
+from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
+from handraise.model.composing import Span
+from handraise.model.json_values import Json
+
+try:
+    from temporalio import activity, workflow
+    from temporalio.client import Client
+    from temporalio.exceptions import ActivityError, ApplicationError
+    from temporalio.plugin import SimplePlugin
+    from temporalio.service import RPCError, RPCStatusCode
+    from temporalio.worker import WorkflowRunner
+    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "temporalio":
+        raise
+    raise MissingExtra("temporalio", "temporal") from error
+
+__all__ = ["HandraisePlugin", "TemporalEngine", "approve", "ask", "post", "wait"]
+
+_STEP = timedelta(seconds=10)
+
+
+async def post(prompt: str, **options: Unpack[QuestionOptions]) -> str:
+    """Leave a question and get its id; an activity that is tried again gets the same one."""
+    return await workflows.post(_Run(), prompt, options)
+
+
+async def wait(question_id: str, *, look_again: Span = LOOK_AGAIN) -> Outcome:
+    """The outcome, however long it takes."""
+    return await workflows.wait(_Run(), question_id, look_again=look_again)
+
+
+async def ask(prompt: str, **options: Unpack[QuestionOptions]) -> Json:
+    """Leave a question, wait, and get the canonical value.
+
+    Any other ending is an `ApplicationError` of type `not_answered`, which ends the workflow unless it is caught.
+    """
+    return await workflows.ask(_Run(), prompt, options)
+
+
+async def approve(
+    approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
+) -> Action:
+    """Ask for an approval, wait, and get the action, which is given out once.
+
+    Any other ending is an `ApplicationError` of type `not_approved`, which ends the workflow unless it is caught.
+    """
+    return await workflows.approve(_Run(), approval, prompt, options)
+
+
+class HandraisePlugin(SimplePlugin):
+    """Gives a worker the activities that ask on this desk, and lets its sandbox pass `handraise` through."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(
+            "handraise", activities=_activities(desk), workflow_runner=_passing_handraise_through
+        )
+
+
+class TemporalEngine:
+    """Wakes workflows of one Temporal namespace."""
+
+    name = "temporal"
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def wake(self, question_id: str, to: Mapping[str, Any]) -> None:
+        """Signal the workflow's present run; a second signal finds nobody listening."""
+        if to["namespace"] != self._client.namespace:
+            raise NobodyWaits(str(to["workflow"]))
+        handle = self._client.get_workflow_handle(str(to["workflow"]))
+        try:
+            await handle.signal(_signal(question_id))
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            raise NobodyWaits(str(to["workflow"])) from error
+
+
+class _Run:
+    """The workflow that calls."""
+
+    def __init__(self) -> None:
+        self._rung: set[str] = set()
+
+    async def step(self, verb: Verb, request: dict[str, Json]) -> Json:
+        if verb == "outcome":
+            # Before reading, so that no signal falls between that and sleeping.
+            question_id = str(request["question_id"])
+            workflow.set_signal_handler(_signal(question_id), lambda: self._rung.add(question_id))
+        try:
+            return await workflow.execute_activity(f"handraise_{verb}", request, start_to_close_timeout=_STEP)
+        except ActivityError as failed:
+            if isinstance(failed.cause, ApplicationError):
+                raise failed.cause from failed
+            raise
+
+    async def woken(self, question_id: str, *, within: float) -> None:
+        with suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(lambda: question_id in self._rung, timeout=within)
+        self._rung.discard(question_id)
+
+    def failure(self, error: HandraiseError) -> Exception:
+        return _final(error)
+
+
+def _activities(desk: Desk) -> Sequence[Callable[..., Any]]:
+    async def perform(verb: Verb, request: dict[str, Any]) -> Any:
+        info = activity.info()
+        to = {
+            "engine": TemporalEngine.name,
+            "namespace": info.workflow_namespace,
+            "workflow": info.workflow_id,
+        }
+        place = [info.workflow_namespace, info.workflow_id, info.workflow_run_id, info.activity_id]
+        try:
+            return await workflows.perform(desk, verb, request, place=place, to=to)
+        except PASSING:
+            raise
+        except HandraiseError as error:
+            raise _final(error) from error
+
+    @activity.defn
+    async def handraise_post(request: dict[str, Any]) -> Any:
+        return await perform("post", request)
+
+    @activity.defn
+    async def handraise_outcome(request: dict[str, Any]) -> Any:
+        return await perform("outcome", request)
+
+    @activity.defn
+    async def handraise_consume(request: dict[str, Any]) -> Any:
+        return await perform("consume", request)
+
+    return [handraise_post, handraise_outcome, handraise_consume]
+
+
+def _passing_handraise_through(runner: WorkflowRunner | None) -> WorkflowRunner:
+    if isinstance(runner, SandboxedWorkflowRunner):
+        passing = runner.restrictions.with_passthrough_modules("handraise", "pydantic", "pydantic_core")
+        return replace(runner, restrictions=passing)
+    if runner is None:
+        raise ValueError("a worker always has a runner")
+    return runner
+
+
+def _final(error: HandraiseError) -> ApplicationError:
+    """The error as Temporal ends a workflow with; other exceptions would stop it half-way, to be mended."""
+    about = {
+        "question_id": getattr(error, "question_id", None),
+        "status": getattr(getattr(error, "outcome", None), "status", None),
+    }
+    return ApplicationError(str(error), about, type=error.code, non_retryable=True)
+
+
+def _signal(question_id: str) -> str:
+    return f"handraise:{question_id}"
+
+
+def _main() -> None:
+    """The waker as a program of its own."""
+    parser = argparse.ArgumentParser(description="Wake Temporal workflows whose questions are settled.")
+    parser.add_argument("target", help="the address of the Temporal server, as host:port")
+    parser.add_argument("--namespace", default="default", help="the namespace of the workflows")
+
+    async def engine(given: argparse.Namespace) -> TemporalEngine:
+        return TemporalEngine(await Client.connect(given.target, namespace=given.namespace))
+
+    run_waker(parser, engine)
+
+
+if __name__ == "__main__":
+    _main()

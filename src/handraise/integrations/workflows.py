@@ -1,0 +1,156 @@
+"""Workflows that ask: what is the same in every engine that runs code durably.
+
+A workflow posts its question in a step, sleeps in the engine, and is woken by a waker (`handraise.integrations.waking`).
+A wake-up is a hint: the outcome is read from the record, in a step, so a forged, doubled or lost one decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any, Literal, Protocol, Unpack
+
+import pydantic
+
+from handraise import (
+    Action,
+    Answered,
+    Approval,
+    HandraiseError,
+    InvalidQuestion,
+    NotAnswered,
+    NotApproved,
+    Outcome,
+    Problem,
+    Question,
+    QuestionOptions,
+    StoreUnavailable,
+    TooManyRequests,
+)
+from handraise.model.composing import Span, seconds_of
+from handraise.model.json_values import Json, digest
+from handraise.model.typed import form_from
+from handraise.wire.records import OutcomeRecord, TimelineRecord
+from handraise.wire.requests import PostQuestion
+
+LOOK_AGAIN = timedelta(hours=1)
+"""How long a workflow sleeps at most before it looks at the record, should a wake-up be lost."""
+
+Verb = Literal["post", "outcome", "consume"]
+
+PASSING = (StoreUnavailable, TooManyRequests)
+"""What may go well the next time. Every other error of a step is final."""
+
+
+class Run(Protocol):
+    """A workflow that is running, as the asking sees it."""
+
+    async def step(self, verb: Verb, request: dict[str, Json]) -> Json:
+        """Do this on a desk, with `perform`, and keep the result: replayed code gets it without doing it again."""
+        ...
+
+    async def woken(self, question_id: str, *, within: float) -> None:
+        """Sleep until somebody wakes this question's workflow, or so many seconds."""
+        ...
+
+    def failure(self, error: HandraiseError) -> Exception:
+        """What to raise so that the engine ends the workflow, and does not try it again."""
+        ...
+
+
+class Asker(Protocol):
+    """The part of a desk that steps need."""
+
+    def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Awaitable[Question]:
+        """See `Desk.post`."""
+        ...
+
+    def apply_grant(self, question_id: str) -> Awaitable[Question | None]:
+        """See `Desk.apply_grant`."""
+        ...
+
+    def get(self, question_id: str) -> Awaitable[Question]:
+        """See `Desk.get`."""
+        ...
+
+    def consume(self, question_id: str) -> Awaitable[Action]:
+        """See `Desk.consume`."""
+        ...
+
+
+async def post(run: Run, prompt: str, options: QuestionOptions) -> str:
+    """Leave a question in a step and get its id."""
+    try:
+        request = _request(prompt, options)
+    except InvalidQuestion as refusal:
+        raise run.failure(refusal) from refusal
+    return str(await run.step("post", request))
+
+
+async def wait(run: Run, question_id: str, *, look_again: Span = LOOK_AGAIN) -> Outcome:
+    """The outcome, however long it takes. It is read before sleeping too: an early wake-up may be long gone."""
+    while True:
+        found = await run.step("outcome", {"question_id": question_id})
+        if found is not None:
+            return OutcomeRecord.model_validate(found).outcome()
+        await run.woken(question_id, within=seconds_of(look_again))
+
+
+async def ask(run: Run, prompt: str, options: QuestionOptions) -> Json:
+    """Leave a question, wait, and get the canonical value. Any other ending than an answer is a failure."""
+    question_id = await post(run, prompt, options)
+    outcome = await wait(run, question_id)
+    if not isinstance(outcome, Answered):
+        raise run.failure(NotAnswered(question_id, outcome))
+    return outcome.value
+
+
+async def approve(run: Run, approval: Approval, prompt: str | None, options: QuestionOptions) -> Action:
+    """Ask for the approval of an action, wait, and get the action to be executed now; it is given out once."""
+    options["form"] = approval
+    question_id = await post(run, prompt or f"May I run {approval.action.tool}?", options)
+    outcome = await wait(run, question_id)
+    if not isinstance(outcome, Answered):
+        raise run.failure(NotApproved(question_id, outcome, str(outcome)))
+    if outcome.value["decision"] != "approve":
+        raise run.failure(
+            NotApproved(question_id, outcome, outcome.value.get("reason") or "a person denied it")
+        )
+    return Action.model_validate(await run.step("consume", {"question_id": question_id}))
+
+
+async def perform(desk: Asker, verb: Verb, request: dict[str, Json], *, place: Json, to: Json) -> Json:
+    """Do a step on a desk. `place` names the step in its workflow for ever, `to` is whom a waker wakes."""
+    if verb == "outcome":
+        outcome = (await desk.get(request["question_id"])).outcome
+        return (
+            None if outcome is None else OutcomeRecord.of(outcome).model_dump(mode="json", exclude_none=True)
+        )
+    if verb == "consume":
+        return (await desk.consume(request["question_id"])).model_dump(mode="json")
+    body = PostQuestion.model_validate(request)
+    key = f"{to['engine']}:{digest(place)}"
+    options: QuestionOptions = {"key": key, **body.options(), "state": {"wake": to}}
+    question = await desk.post(body.prompt, **options)
+    if isinstance(question.form, Approval) and question.outcome is None:
+        await desk.apply_grant(question.id)
+    return question.id
+
+
+def _request(prompt: str, options: QuestionOptions) -> dict[str, Json]:
+    """A question as JSON, for a step that may run in another process."""
+    said: dict[str, Any] = {**options}
+    if "state" in said:
+        raise TypeError("A workflow keeps its own state: leave state out")
+    if "form" in said:
+        said["form"] = form_from(said["form"])
+    if "timeline" in said:
+        said["timeline"] = TimelineRecord.of(said["timeline"])
+    for name in ("expires_in", "undo_for"):
+        if name in said:
+            said[name] = seconds_of(said[name])
+    try:
+        return PostQuestion(prompt=prompt, **said).model_dump(mode="json", include={"prompt", *said})
+    except pydantic.ValidationError as error:
+        problems = [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
+        raise InvalidQuestion(problems) from None

@@ -1,0 +1,95 @@
+"""Keys of the audit trail: Ed25519, each named by what its public half is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from handraise.model.errors import MissingExtra, UnsafeStore
+from handraise.model.verifying import Check
+
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+except ModuleNotFoundError as error:
+    raise MissingExtra(error.name or "cryptography", "audit") from error
+
+_OPEN_TO_OTHERS = 0o077
+
+
+class KeySigner:
+    """A private key that seals are signed with."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self.key_id = key_id_of(key.public_key())
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of a message."""
+        return self._key.sign(message)
+
+
+def key_id_of(key: Ed25519PublicKey) -> str:
+    """The name of a key: the beginning of the SHA-256 of its public half."""
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
+
+
+def make_key(path: Path) -> str:
+    """Write a new key to a file that only its owner may read, and its public half to `.pub` beside; give back its name."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(private)
+    path.with_name(f"{path.name}.pub").write_bytes(public)
+    return key_id_of(key.public_key())
+
+
+def load_signer(path: Path) -> KeySigner:
+    """The key in a file. Raises `UnsafeStore` where it is none, or others may read it."""
+    text = path.read_bytes()
+    if os.name == "posix" and path.stat().st_mode & _OPEN_TO_OTHERS:
+        raise UnsafeStore(f"Others may read the key in {path}. Run: chmod 600 {path}")
+    try:
+        key = serialization.load_pem_private_key(text, password=None)
+    except (ValueError, TypeError) as error:
+        raise UnsafeStore(
+            f"There is no key in {path} that can be read. Make one: handraise audit key FILE"
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UnsafeStore(f"The key in {path} is not of Ed25519. Make one: handraise audit key FILE")
+    return KeySigner(key)
+
+
+def checker(paths: Sequence[Path]) -> Check:
+    """What checks signatures by the public keys in these files; raises `ValueError` where there is none in one."""
+    keys = {key_id_of(key): key for key in map(_public_key, paths)}
+
+    def check(key_id: str, message: bytes, signature: bytes) -> bool | None:
+        key = keys.get(key_id)
+        if key is None:
+            return None
+        try:
+            key.verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    return check
+
+
+def _public_key(path: Path) -> Ed25519PublicKey:
+    try:
+        key = serialization.load_pem_public_key(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"There is no public key in {path} that can be read.") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise ValueError(f"The key in {path} is not of Ed25519.")  # noqa: TRY004 -- what is wrong is the file
+    return key

@@ -1,0 +1,77 @@
+"""Two processes race to execute a thousand approved actions: each is executed exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from handraise import Approval, NotApproved, open_desk
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(300)]
+
+ACTIONS = 1_000
+CONSUMER = Path(__file__).with_name("consumer.py")
+
+
+async def test_a_thousand_approvals_are_executed_a_thousand_times(postgres: str, tmp_path: Path) -> None:
+    done = tmp_path / "executed"
+    async with open_desk(postgres, workspace="consume") as desk:
+        questions = await asyncio.gather(
+            *(desk.post("Run?", form=Approval.of("run", {"n": n})) for n in range(ACTIONS))
+        )
+        await asyncio.gather(*(desk.answer(question.id, "approve", by="ana") for question in questions))
+    racers = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, str(CONSUMER), postgres, str(done)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert await racer.stdout.readline() == b"ready\n"
+    work = json.dumps({"start": time.time() + 0.5, "ids": [question.id for question in questions]})
+    printed = await asyncio.gather(*(racer.communicate(work.encode() + b"\n") for racer in racers))
+    refused = [int(out) for out, _ in printed]
+    assert sum(refused) == ACTIONS
+    assert sorted(map(int, done.read_text().split())) == list(range(ACTIONS))
+    print(f"\n  {ACTIONS} actions executed once each; refused {refused[0]} and {refused[1]} times", end="")
+    assert min(refused) > 0, "the two never met, so nothing was proven"
+
+
+@pytest.mark.parametrize("edited", [False, True], ids=["as asked", "edited"])
+async def test_one_changed_byte_in_the_stored_arguments_is_refused(postgres: str, *, edited: bool) -> None:
+    connection = await asyncpg.connect(postgres)
+    async with open_desk(postgres, workspace="changed") as desk:
+        form = Approval.of("pay", {"amount": 10, "to": "ana"}, editable=["amount"])
+        for column, old, new in (
+            ("form", '"amount":10', '"amount":11'),
+            ("form", '"to":"ana"', '"to":"anb"'),
+            ("outcome", '"to":"ana"', '"to":"eve"'),
+            ("outcome", '"amount":9', '"amount":90'),
+        ):
+            if (column == "outcome") is not edited:
+                continue
+            question = await desk.post("Pay?", form=form)
+            answer = {"decision": "approve", "arguments": {"amount": 9}} if edited else "approve"
+            await desk.answer(question.id, answer, by="ana")
+            changed = await connection.fetchval(
+                f"update handraise.questions set {column} = replace({column}::text, $1, $2)::json "  # noqa: S608 -- our own names
+                "where workspace = 'changed' and id = $3 returning "
+                f"{column}::text",
+                old,
+                new,
+                question.id,
+            )
+            assert new in changed
+            with pytest.raises(NotApproved, match="not the one approved"):
+                await desk.consume(question.id)
+            assert (await desk.get(question.id)).consumed_at is None
+    await connection.close()

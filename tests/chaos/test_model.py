@@ -1,0 +1,155 @@
+"""The lifecycle as a TLA+ model: no promise is broken in any of its states, and real histories are among its own.
+
+The full size: python -m chaos model --full
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from chaos.model import LARGE, LIVE
+from chaos.model.mistakes import MISTAKES
+from chaos.model.stories import Story, place_of, replay, stories_of
+from chaos.model.tlc import check
+from handraise import Approval, Desk, HandraiseError, Question, QuestionOptions, Timeline
+from handraise.model.timelines import Escalation
+from handraise.testing import ManualClock
+from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(900)]
+
+STATES = 1_000_000
+HOUR = timedelta(hours=1)
+STAGES = Timeline(remind=(HOUR,), escalate=(Escalation(after=2 * HOUR, to=("cleo",)),), expire=3 * HOUR)
+QUESTIONS: tuple[QuestionOptions, ...] = (
+    {"choices": ["a", "b"], "max_attempts": 1},
+    {"choices": ["a", "b"], "timeline": Timeline(expire=2 * HOUR, default="a")},
+    {"choices": ["a", "b"], "need": 2, "recipients": ["ana", "ben", "dan"], "timeline": STAGES},
+    {"form": Approval.of("pay"), "need": 2, "veto": True},
+    {"form": Approval.of("pay", {"to": "zoe"}, scopes=("once", "always")), "expires_in": 2 * HOUR},
+)
+
+
+def test_in_no_state_of_the_model_a_promise_is_broken() -> None:
+    checked = check("Handraise", LARGE)
+    print(f"\n  {checked}", end="")
+    assert not checked.violated, checked.output
+    assert checked.distinct >= STATES
+
+
+def test_in_the_model_everybody_who_waits_is_woken_at_last() -> None:
+    checked = check("Handraise", LIVE)
+    assert not checked.violated, checked.output
+    assert checked.distinct > 100
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_the_model_is_found(name: str) -> None:
+    mistake = MISTAKES[name]
+    assert check("Handraise", mistake.config, changes=mistake.changes).violated
+
+
+@pytest.mark.parametrize("address", ["postgres", "sqlite"], indirect=True)
+async def test_real_histories_are_among_the_models_own(address: str, workspace: str) -> None:
+    stories = await lived(address, workspace, questions=400)
+    checked = replay(stories)
+    events = sum(len(story.events) for story in stories)
+    print(f"\n  {len(stories)} histories of {events} events: {checked}", end="")
+    found = place_of(checked)
+    assert found is None, (stories[found[0]], stories[found[0]].events[found[1] :])
+    assert checked.distinct == events + len(stories)
+    endings = {story.question.status.value for story in stories}
+    assert endings >= {"answered", "declined", "expired", "withdrawn", "exhausted"}
+
+
+async def test_a_history_that_is_told_otherwise_is_none_of_the_models(workspace: str) -> None:
+    stories = await lived("memory:", workspace, questions=100)
+    for what, changed in changes(stories):
+        assert replay([changed]).violated, f"{what} was not found"
+
+
+async def lived(address: str, workspace: str, *, questions: int) -> list[Story]:
+    """Several desks do anything with many questions at the same time, for some hours."""
+    clock = ManualClock()
+    chance = random.Random(11)
+    async with AsyncExitStack() as stack:
+        backend: Backend = MemoryBackend() if address == "memory:" else AddressBackend(address)
+        desks = [
+            await stack.enter_async_context(backend.open(workspace=workspace, clock=clock)) for _ in range(3)
+        ]
+        asked = [
+            await desks[0].post(f"Which, {n}?", **QUESTIONS[n % len(QUESTIONS)]) for n in range(questions)
+        ]
+        for _ in range(5):
+            await asyncio.gather(
+                *(one_deed(chance.choice(desks), chance.choice(asked), chance) for _ in range(questions))
+            )
+            clock.advance(HOUR / 2)
+            await asyncio.gather(*(desk.sweep() for desk in desks))
+        async with asyncio.timeout(30):
+            while len(stories := await stories_of(desks[0])) < questions:
+                await asyncio.sleep(0.1)
+    return stories
+
+
+async def one_deed(desk: Desk, question: Question, chance: random.Random) -> None:
+    """Something that is done to a question, or refused."""
+    person = chance.choice(["ana", "ben", "cleo", "dan"])
+    approval = isinstance(question.form, Approval)
+    with suppress(HandraiseError):
+        match chance.choice(["answer"] * 3 + ["misfit", "decline", "withdraw", "consume", "revoke"]):
+            case "answer":
+                value: Any = chance.choice(["approve", "deny"] if approval else ["a", "b"])
+                if approval and question.need == 1 and value == "approve":
+                    value = {"decision": "approve", "scope": "always"}
+                await desk.answer(question.id, value, by=person)
+            case "misfit":
+                await desk.answer(question.id, "neither", by=person)
+            case "decline":
+                await desk.decline(question.id, by=person)
+            case "withdraw" if chance.random() < 0.3:
+                await desk.withdraw(question.id)
+            case "consume":
+                await desk.consume(question.id)
+            case "revoke":
+                for grant in (await desk.grants(limit=3))[:1]:
+                    await desk.revoke(grant.id, by=person)
+
+
+def changes(stories: list[Story]) -> list[tuple[str, Story]]:
+    """Stories, each told otherwise in one place."""
+
+    def told(kind: str, change: str) -> Story:
+        story = next(each for each in stories if any(event.kind == kind for event in each.events))
+        events = list(story.events)
+        place = next(n for n, event in enumerate(events) if event.kind == kind)
+        match change:
+            case "left out":
+                del events[place]
+            case "told twice":
+                events.insert(place, events[place])
+            case "told too early":
+                events.insert(0, events.pop(place))
+            case "by the asker":
+                events[place] = replace(events[place], by=story.question.asker)
+        return replace(story, events=events)
+
+    return [
+        (f"{kind} {change}", told(kind, change))
+        for kind, change in (
+            ("asked", "left out"),
+            ("answered", "told twice"),
+            ("expired", "left out"),
+            ("voted", "by the asker"),
+            ("declined", "by the asker"),
+            ("consumed", "told too early"),
+            ("escalated", "told twice"),
+        )
+    ]

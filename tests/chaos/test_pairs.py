@@ -1,0 +1,48 @@
+"""Every two transitions at the same time, in every order of their statements and commits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from chaos.database import POSTGRES
+from chaos.pairs import explore
+from chaos.pairs.scenes import SCENES
+from handraise.backends.postgres import store
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(1800)]
+
+MISTAKES = {
+    "an answer over another": ("settle", r"and q\.status = 'pending'\s", "", "one must answer"),
+    "an approval used twice": ("consume", r"and consumed_at is null\s", "", "approved"),
+    "a sweep over an answer": (
+        "sweep",
+        r"for update of q skip locked|and q\.status = 'pending'\s+and q\.steps_taken = due\.steps_taken",
+        "",
+        "one must answer",
+    ),
+}
+
+
+async def test_of_every_two_at_once_comes_what_comes_of_one_after_the_other() -> None:
+    print()
+    tally = await explore(list(SCENES), server=POSTGRES, at_most=100)
+    print(f"  {tally}", end="")
+    assert tally.found == []
+    assert tally.pairs == sum(len(each.deeds) * (len(each.deeds) + 1) // 2 for each in SCENES.values())
+    assert tally.waits > 100, "hardly ever did one wait for the other: nothing was raced"
+    assert tally.deadlocks == 0
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+async def test_a_statement_that_does_not_decide_is_found(
+    mistake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, old, new, scene = MISTAKES[mistake]
+    right = store.STATEMENTS[name]
+    wrong = replace(right, numbered=re.sub(old, new, right.numbered))
+    assert wrong != right
+    monkeypatch.setitem(store.STATEMENTS, name, wrong)
+    assert (await explore([scene], server=POSTGRES, until_found=True)).found

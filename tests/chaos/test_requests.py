@@ -1,0 +1,75 @@
+"""schemathesis against a running server: whatever is sent, no fault of the server and nothing undocumented.
+
+The full size: HANDRAISE_PROOF_REQUESTS=100000 pytest -m proof tests/chaos/test_requests.py -s
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import own_database
+from tests.server_process import free_clock, server_process
+from tests.serving import ThreadIssuer, issuer_at
+
+REQUESTS = int(os.environ.get("HANDRAISE_PROOF_REQUESTS", "5000"))
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
+    "ignored_auth"
+)
+NOT_FUZZED = {
+    "follow_events": "a stream that does not end; its parameters are those of the feed",
+    "end_session": "would sign out the very session that fuzzes",
+}
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(1500)
+def test_no_request_makes_the_server_fail_or_say_what_is_not_documented(tmp_path: Path) -> None:
+    free_clock(tmp_path / "clock")
+    limits = {"rate_limit": "1000000/second", "sign_in_limit": "1000000/second", "longest_wait": "0.2"}
+    sent: Counter[str] = Counter()
+    with (
+        own_database() as store,
+        server_process(store, tmp_path / "clock", **limits) as address,
+        issuer_at(store) as issuer,
+    ):
+        for who in ("agent", "person", "nobody"):
+            sent[who] = fuzz(address, asyncio.run(token_of(who, issuer)), tmp_path / who, REQUESTS // 3 + 1)
+    print(f"\n{sum(sent.values())} requests, no failure: {dict(sent)}")
+    assert sum(sent.values()) >= REQUESTS
+
+
+async def token_of(who: str, issuer: ThreadIssuer) -> str:
+    if who == "agent":
+        return await issuer.agent("fuzzed", "ana")
+    return await issuer.person("fuzzed", "ana") if who == "person" else ""
+
+
+def fuzz(address: str, token: str, reports: Path, at_least: int) -> int:
+    """Send at least so many requests with this token, in rounds with other seeds; give back how many."""
+    sent, seed = 0, 0
+    while sent < at_least:
+        seed += 1
+        report = reports / f"{seed}.json"
+        report.parent.mkdir(exist_ok=True)
+        command = [
+            str(Path(sys.executable).with_name("schemathesis")), "run", f"{address}/v1/openapi.json",
+            "--checks", CHECKS, "--seed", str(seed), "--phases", "examples,coverage,fuzzing,stateful",
+            "--max-examples", str(max(3, at_least // 100)), "--workers", "1", "--warnings", "off",
+            "--continue-on-failure", "--suppress-health-check", "all", "--generation-database", "none",
+            "--report", "json", "--report-json-path", str(report), "--no-color",
+            *(each for name in NOT_FUZZED for each in ("--exclude-operation-id", name)),
+            *(("-H", f"Authorization: Bearer {token}") if token else ()),
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=reports)
+        assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+        sent += json.loads(report.read_text())["test_cases"]["generated"]
+    return sent

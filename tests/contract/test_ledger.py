@@ -1,0 +1,41 @@
+"""The ledger contract on every backend."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from handraise.opening import open_backend
+from handraise.ports import Backend
+from handraise.testing import ManualClock
+from handraise.testing.contract.ledger import LedgerContract
+
+
+class TestMemoryLedger(LedgerContract):
+    @pytest.fixture
+    async def ports(self, clock: ManualClock) -> AsyncIterator[Backend]:
+        async with open_backend("memory:", clock=clock) as ports:
+            yield ports
+
+
+class TestSqliteLedger(LedgerContract):
+    @pytest.fixture
+    async def ports(self, clock: ManualClock, tmp_path: Path) -> AsyncIterator[Backend]:
+        async with open_backend(f"sqlite:///{tmp_path / 'questions.db'}", clock=clock) as ports:
+            yield ports
+
+
+class TestPostgresLedger(LedgerContract):
+    @pytest.fixture
+    async def ports(self, clock: ManualClock, postgres: str) -> AsyncIterator[Backend]:
+        async with open_backend(postgres, clock=clock) as ports:
+            yield ports
+
+
+class TestPostgresConfinedLedger(LedgerContract):
+    @pytest.fixture
+    async def ports(self, clock: ManualClock, postgres: str) -> AsyncIterator[Backend]:
+        async with open_backend(postgres, clock=clock, confined=True) as ports:
+            yield ports

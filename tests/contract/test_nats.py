@@ -1,0 +1,29 @@
+"""The same waits where hints ride on NATS beside PostgreSQL."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from handraise import Desk, open_desk
+from handraise.testing.contract import Backend
+from handraise.testing.contract.waiting import WaitingContract
+
+
+class NatsBackend:
+    """Desks on PostgreSQL that hear over NATS."""
+
+    def __init__(self, address: str, bus: str) -> None:
+        self._address = address
+        self._bus = bus
+
+    def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
+        return open_desk(self._address, **{"bus": self._bus, **options})
+
+
+class TestNats(WaitingContract):
+    @pytest.fixture
+    def backend(self, postgres: str, nats: str) -> Backend:
+        return NatsBackend(postgres, nats)

@@ -1,0 +1,32 @@
+"""The story of a shop's agent, the same in several frameworks: `app_*.py` has the agent, this has the people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from handraise import Choice, open_desk
+from tests.integrations.processes import ROOT, asked, started
+
+
+async def killed_while_three_things_wait(app: str, address: str, folder: Path) -> None:
+    """Killed, answered in reverse order meanwhile, and gone on with in another process, which asks once more."""
+    log, key = folder / "log", f"shop {folder.name}"
+    async with open_desk(address) as desk:
+        async with started(ROOT / app, address, key, str(log)) as first:
+            question, first_refund, second_refund = await asked(desk, key, number=3)
+            await first.kill()
+        assert isinstance(question.form, Choice)
+        await desk.answer(second_refund.id, {"decision": "deny", "reason": "paid in cash"}, by="ana")
+        await desk.answer(first_refund.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        await desk.answer(question.id, "broken", by="ben")
+        async with started(ROOT / app, address, key, str(log)) as second:
+            [last] = await asked(desk, key)
+            assert last.prompt == "Anything else?"
+            await desk.answer(last.id, "No.", by="ana")
+            why, refunded, denied, more = await second.rest()
+        assert '"text":"broken"' in why
+        assert refunded == "refunded 25 for A-17"
+        assert denied == "Not approved, and not executed: denied by ana: paid in cash"
+        assert '"text":"No."' in more
+        assert len((await desk.settled(conversation=key)).questions) == 4
+    assert log.read_text().splitlines() == ["looked up Ana", "looked up Ben", "refunded 25 for A-17"]

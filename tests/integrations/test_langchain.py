@@ -1,0 +1,308 @@
+"""LangChain: what its human-in-the-loop middleware wants reviewed is reviewed by people, in both of its modes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+import handraise
+from handraise import Approval, Choice, Desk, NotApproved, Open, StillPending, open_desk
+from handraise.integrations.langgraph import Graph, ask_human, run
+from handraise.tools import ApprovalOptions
+from tests.integrations.cells import LONG_WAY, shows
+from tests.integrations.processes import ROOT, asked, started
+
+APP = "tests/integrations/app_langchain.py"
+EXAMPLE = "examples/integrations/langchain_agent.py"
+Mode = Literal["batched", "per_call"]
+MODES: list[Mode] = ["batched", "per_call"]
+
+
+class Script(FakeMessagesListChatModel):
+    def bind_tools(self, *tools: Any, **options: Any) -> Script:
+        del tools, options
+        return self
+
+
+class Shop:
+    """An agent that calls tools as it is told to, and what it executed."""
+
+    def __init__(self, *calls: dict[str, Any], mode: Mode = "per_call", allowed: Any = True) -> None:
+        self.refunds: list[tuple[str, int]] = []
+        said: list[Any] = [
+            AIMessage("", tool_calls=[{"id": f"c{place}", **call} for place, call in enumerate(calls)]),
+            AIMessage("Done."),
+        ]
+
+        @tool
+        def refund(order: str, amount: int, way: Literal["cash", "card"] = "cash") -> str:
+            """Refund an order."""
+            del way
+            self.refunds.append((order, amount))
+            return f"refunded {amount}"
+
+        middleware: Any = HumanInTheLoopMiddleware({"refund": allowed}, interrupt_mode=mode)
+        self.graph: Graph = create_agent(
+            Script(responses=said), [refund, ask_human], middleware=[middleware], checkpointer=InMemorySaver()
+        )
+
+    async def run(self, desk: Desk, **options: Any) -> list[ToolMessage]:
+        """What the tools gave back to the model."""
+        result = await run(self.graph, {"messages": [("user", "Go.")]}, desk=desk, key="shop", **options)
+        assert result["messages"][-1].content == "Done."
+        return [each for each in result["messages"] if isinstance(each, ToolMessage)]
+
+
+def refund_of(order: str, amount: int, **more: Any) -> dict[str, Any]:
+    return {"name": "refund", "args": {"order": order, "amount": amount, **more}}
+
+
+@shows("langchain", *LONG_WAY)
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+async def test_an_agent_that_is_killed_while_three_things_wait_goes_on_in_another_process(
+    address: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    arguments = (address, str(tmp_path / "checkpoints.db"), "shop", str(log))
+    async with open_desk(address) as desk:
+        async with started(ROOT / APP, *arguments) as first:
+            question, first_refund, second_refund = await asked(desk, "shop", number=3)
+            await first.kill()
+        assert isinstance(question.form, Choice)
+        await desk.answer(second_refund.id, {"decision": "deny", "reason": "was paid in cash"}, by="ana")
+        edit = {"decision": "approve", "arguments": {"amount": 25}}
+        await desk.answer(first_refund.id, edit, by="ana")
+        async with started(ROOT / APP, *arguments) as second:
+            await desk.answer(question.id, "broken", by="ben")
+            said = await second.rest()
+        assert '"text":"broken"' in said[0]
+        assert said[1].startswith("Note: a human reviewer replaced this tool call")
+        assert "refunded 25 for A-17" in said
+        assert "was paid in cash" in said[-1]
+        assert len((await desk.settled(conversation="shop")).questions) == 3
+    assert log.read_text().splitlines() == ["looked up Ana", "refunded 25 for A-17"]
+
+
+@shows("langchain", "approve", "several at once")
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_approved_call_runs_and_a_denied_one_does_not(desk: Desk, mode: Mode) -> None:
+    shop = Shop(refund_of("A-17", 40), refund_of("B-2", 7), mode=mode)
+    running = asyncio.create_task(shop.run(desk))
+    first, second = await asked(desk, number=2)
+    await desk.answer(second.id, "approve", by="ana")
+    await desk.answer(first.id, {"decision": "deny", "reason": "not paid"}, by="ana")
+    denied, approved = await running
+    assert shop.refunds == [("B-2", 7)]
+    assert approved.content == "refunded 7"
+    assert denied.status == "error"
+    assert "not paid" in str(denied.content)
+
+
+@shows("langchain", "edit")
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_a_person_changed_is_what_runs(desk: Desk, mode: Mode) -> None:
+    shop = Shop(refund_of("A-17", 40), mode=mode)
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+    [result] = await running
+    assert shop.refunds == [("A-17", 25)]
+    assert str(result.content).endswith("refunded 25")
+
+
+async def test_an_edit_must_fit_the_tools_own_schema(desk: Desk) -> None:
+    shop = Shop(refund_of("A-17", 40, way="cash"))
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    edit = {"decision": "approve", "arguments": {"way": "gold"}}
+    with pytest.raises(handraise.InvalidAnswer, match="gold"):
+        await desk.answer(question.id, edit, by="ana")
+    await desk.answer(question.id, {"decision": "approve", "arguments": {"way": "card"}}, by="ana")
+    await running
+    assert shop.refunds == [("A-17", 40)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_nothing_can_be_changed_where_the_middleware_does_not_allow_it(desk: Desk, mode: Mode) -> None:
+    shop = Shop(refund_of("A-17", 40), mode=mode, allowed={"allowed_decisions": ["approve", "reject"]})
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    assert isinstance(question.form, Approval)
+    assert question.form.editable == ()
+    await desk.answer(question.id, "approve", by="ana")
+    await running
+    assert shop.refunds == [("A-17", 40)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_where_only_edits_are_allowed_an_unchanged_approval_is_one(desk: Desk, mode: Mode) -> None:
+    shop = Shop(refund_of("A-17", 40), mode=mode, allowed={"allowed_decisions": ["edit"]})
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    await desk.answer(question.id, "approve", by="ana")
+    await running
+    assert shop.refunds == [("A-17", 40)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_person_answers_in_the_place_of_a_tool(desk: Desk, mode: Mode) -> None:
+    about = {"allowed_decisions": ["respond"], "description": "Refund by hand, please."}
+    shop = Shop(refund_of("A-17", 40), mode=mode, allowed=about)
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    assert (question.prompt, question.context) == (about["description"], {"order": "A-17", "amount": 40})
+    assert isinstance(question.form, Open)
+    await desk.answer(question.id, "I did it.", by="ana")
+    [result] = await running
+    assert (result.content, result.status) == ("I did it.", "success")
+    assert shop.refunds == []
+
+
+@shows("langchain", "other endings")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("allowed", [["respond"], ["respond", "reject"]])
+async def test_what_nobody_answers_reaches_the_model_as_such(
+    desk: Desk, mode: Mode, allowed: list[str]
+) -> None:
+    shop = Shop(refund_of("A-17", 40), mode=mode, allowed={"allowed_decisions": allowed})
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    await desk.decline(question.id, by="ana", reason="not my job")
+    [result] = await running
+    assert '"status":"declined"' in str(result.content)
+    assert shop.refunds == []
+
+
+@shows("langchain", "other endings")
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_approval_that_expires_is_not_one(desk: Desk, mode: Mode) -> None:
+    shop = Shop(refund_of("A-17", 40), mode=mode)
+    [result] = await shop.run(desk, expires_in=0.01)
+    assert "expired" in str(result.content)
+    assert shop.refunds == []
+
+
+@shows("langchain", "other endings")
+@pytest.mark.parametrize("mode", MODES)
+async def test_where_the_middleware_takes_no_refusal_the_run_stays(desk: Desk, mode: Mode) -> None:
+    shop = Shop(refund_of("A-17", 40), mode=mode, allowed={"allowed_decisions": ["approve"]})
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    await desk.answer(question.id, "deny", by="ana")
+    with pytest.raises(NotApproved):
+        await running
+    assert shop.refunds == []
+    with pytest.raises(NotApproved):
+        await shop.run(desk)
+    assert shop.refunds == []
+
+
+async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) -> None:
+    shop = Shop(refund_of("A-17", 40))
+    with pytest.raises(StillPending):
+        await shop.run(desk, timeout=0)
+    [question] = await asked(desk)
+    await desk.answer(question.id, "approve", by="ana")
+    await desk.consume(question.id)  # as a process does that is killed before it resumes
+    [result] = await shop.run(desk)
+    assert "was used already" in str(result.content)
+    assert shop.refunds == []
+
+
+@shows("langchain", "ask", "other endings")
+async def test_a_model_asks_and_reads_how_it_ended(desk: Desk) -> None:
+    ask = {"name": "ask_human", "args": {"question": "Which?", "choices": ["a", "b"]}}
+    shop = Shop(
+        ask,
+        {"name": "ask_human", "args": {"question": "Why?"}},
+        {"name": "ask_human", "args": {"question": " "}},
+    )
+    running = asyncio.create_task(shop.run(desk))
+    which, why = sorted(await asked(desk, number=2), key=lambda each: each.prompt)
+    with pytest.raises(handraise.InvalidAnswer):
+        await desk.answer(which.id, "c", by="ana")
+    await desk.decline(why.id, by="ana")
+    await desk.answer(which.id, {"other": "both"}, by="ana")
+    chosen, declined, invalid = [str(each.content) for each in await running]
+    assert '"text":"both"' in chosen
+    assert '"status":"declined"' in declined
+    assert '"status":"invalid"' in invalid
+
+
+async def test_a_hostile_call_is_shown_as_it_is_or_refused(desk: Desk) -> None:
+    shop = Shop(
+        refund_of("\u202eA-17\x00", 40), refund_of("A" * 100_000, 1), refund_of("<b>A-17</b>\u202e", 2)
+    )
+    running = asyncio.create_task(shop.run(desk))
+    [question] = await asked(desk)
+    assert isinstance(question.form, Approval)
+    assert question.form.action.arguments == {"order": "<b>A-17</b>\u202e", "amount": 2}
+    await desk.answer(question.id, "approve", by="ana")
+    results = await running
+    assert shop.refunds == [("<b>A-17</b>\u202e", 2)]
+    assert ["Nobody was asked" in str(each.content) for each in results] == [True, True, False]
+
+
+async def test_the_programs_own_mistake_is_not_told_to_the_model(desk: Desk) -> None:
+    shop = Shop(refund_of("A-17", 40))
+    with pytest.raises(handraise.InvalidQuestion, match="whoever asks cannot answer"):
+        await shop.run(desk, recipients=[desk.asker])
+    assert shop.refunds == []
+
+
+async def test_more_can_be_said_about_the_approvals_of_a_tool(desk: Desk) -> None:
+    shop = Shop(refund_of("A-17", 40))
+    about = {"refund": {"prompt": "Refund?", "editable": ["order"], "risk": "high", "recipients": ["ana"]}}
+    running = asyncio.create_task(shop.run(desk, approvals=about))
+    [question] = await asked(desk)
+    assert isinstance(question.form, Approval)
+    assert (question.prompt, question.recipients, question.form.risk) == ("Refund?", ("ana",), "high")
+    assert [each.name for each in question.form.editable] == ["order"]
+    await desk.answer(question.id, "approve", by="ana")
+    await running
+    assert shop.refunds == [("A-17", 40)]
+
+
+async def test_a_grant_answers_what_was_approved_before(desk: Desk) -> None:
+    about: dict[str, ApprovalOptions] = {"refund": {"scopes": ["once", "session"]}}
+    for place in range(2):
+        shop = Shop(refund_of("A-17", 40))
+        running = asyncio.create_task(
+            run(
+                shop.graph,
+                {"messages": [("user", "Go.")]},
+                desk=desk,
+                key=f"t-{place}",
+                approvals=about,
+                conversation="c",
+            )
+        )
+        if place == 0:
+            [question] = await asked(desk)
+            await desk.answer(question.id, {"decision": "approve", "scope": "session"}, by="ana")
+        await running
+        assert shop.refunds == [("A-17", 40)]
+
+
+async def test_the_page_shows_a_program_that_runs(
+    desk: Desk, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / EXAMPLE).read_text(encoding="utf-8")
+    assert f"```python\n{text}```" in (ROOT / "docs/integrations/langgraph.md").read_text(encoding="utf-8")
+    async with started(ROOT / EXAMPLE, HANDRAISE_URL=url) as running:
+        why, refund = await asked(desk, number=2)
+        await desk.answer(refund.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        await desk.answer(why.id, "It was late.", by="ana")
+        printed = "\n".join(await running.rest())
+    assert '"text":"It was late."' in printed
+    assert printed.endswith("refunded 25 for A-17")

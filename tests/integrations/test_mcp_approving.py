@@ -1,0 +1,97 @@
+"""Approvals over MCP: given out once, as the person left them, and of high risk not on the word of a client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from handraise import Approval
+from tests.integrations.app_mcp_clients import LEGACY, MODERN, AtClient, accept, table
+from tests.integrations.cells import shows
+
+both_eras = pytest.mark.parametrize("era", [LEGACY, MODERN])
+
+REFUND = {
+    "action": "refund",
+    "arguments": {"order": "A-17", "amount": 40},
+    "why": "The parcel was lost.",
+    "editable": ["amount"],
+}
+
+
+@both_eras
+@shows("mcp", "approve")
+async def test_an_approved_action_is_given_out_once(era: str) -> None:
+    async with table(era, user=AtClient([accept(decision="approve", **{"arguments.amount": 40})])) as t:
+        result = await t.call("request_approval", **REFUND)
+        again = await t.call("collect_answer", question_id=result["question_id"])
+    assert result["approved"] is True
+    assert result["action"] == {"tool": "refund", "arguments": {"order": "A-17", "amount": 40}}
+    assert (result["edited"], result["evidence"]) == (False, "client-asserted")
+    assert again["approved"] is False
+    assert "action" not in again
+    assert "at most once" in again["reason"]
+    assert "approve" not in {again.get("value"), again.get("text")}
+
+
+@both_eras
+@shows("mcp", "edit")
+async def test_an_action_comes_back_as_the_person_changed_it(era: str) -> None:
+    user = AtClient([accept(decision="approve", reason="", **{"arguments.amount": 25})])
+    async with table(era, user=user) as t:
+        result = await t.call("request_approval", **REFUND)
+    assert (result["approved"], result["edited"]) == (True, True)
+    assert result["action"]["arguments"] == {"order": "A-17", "amount": 25}
+    [form] = user.shown
+    assert form.message == (
+        'agent asks for your approval. What will be executed:\n> refund\n> amount: 40\n> order: "A-17"\n'
+        "Risk: medium\nWhy, as the agent says:\n> The parcel was lost."
+    )
+    assert form.requested_schema["properties"]["arguments.amount"]["default"] == 40
+
+
+@both_eras
+@shows("mcp", "approve")
+async def test_a_denied_action_is_not_given_out(era: str) -> None:
+    user = AtClient([accept(decision="deny", reason="Too much.", **{"arguments.amount": 40})])
+    async with table(era, user=user) as t:
+        result = await t.call("request_approval", **REFUND)
+    assert (result["status"], result["approved"], result["reason"]) == ("answered", False, "Too much.")
+    assert "action" not in result
+
+
+@both_eras
+async def test_an_edit_that_nobody_allowed_is_not_taken(era: str) -> None:
+    fill = accept(decision="approve", **{"arguments.order": "B-1", "arguments.amount": 40})
+    async with table(era, user=AtClient([fill])) as t:
+        result = await t.call("request_approval", **REFUND)
+    assert result["action"]["arguments"] == {"order": "A-17", "amount": 40}
+
+
+@both_eras
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [("high", {}), ("low", {"least_risk": "high"})],
+    ids=["by the model", "by the server"],
+)
+async def test_an_action_of_high_risk_is_not_shown_at_the_client_and_says_where_it_is_decided(
+    era: str, said: str, options: dict[str, Any]
+) -> None:
+    user = AtClient([accept(decision="approve")])
+    async with table(era, user=user, **{"wait": 0.05, **options}) as t:
+        result = await t.call("request_approval", **REFUND, risk=said)
+        assert (result["status"], result["approved"], user.shown) == ("still_pending", False, [])
+        assert "in the inbox or in the terminal" in result["note"]
+        await t.desk.answer(result["question_id"], "approve", by="bo", channel="terminal")
+        decided = await t.call("collect_answer", question_id=result["question_id"])
+    assert decided["approved"] is True
+
+
+@both_eras
+async def test_a_model_cannot_talk_the_risk_down(era: str) -> None:
+    async with table(era) as t:
+        left = await t.call("request_approval", **REFUND, risk="low", wait_seconds=0)
+        question = await t.desk.get(left["question_id"])
+    assert isinstance(question.form, Approval)
+    assert question.form.risk == "medium"

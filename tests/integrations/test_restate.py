@@ -1,0 +1,398 @@
+"""Restate: handlers ask, sleep on the server, and are woken through awakeables."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import restate
+from hypercorn.asyncio import serve
+
+from chaos.servers import free_port
+from handraise import Desk, LocalDesk, StoreUnavailable
+from handraise.integrations.restate import RestateEngine
+from handraise.integrations.waking import NobodyWaits, keep_waking
+from tests.integrations import app_restate as app
+from tests.integrations.cells import shows
+from tests.integrations.processes import SOON, Program, asked, listening, people, started, until
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+EXAMPLE = ROOT / "examples" / "integrations" / "restate_service.py"
+INSTALLED = ROOT / ".cache" / "restate"
+
+
+@dataclass
+class Server:
+    """A running Restate."""
+
+    ingress: str
+    admin: str
+
+    async def register(self, port: int) -> None:
+        body = {"uri": f"http://127.0.0.1:{port}", "force": True}
+        async with httpx2.AsyncClient(timeout=SOON) as client:
+            (await client.post(f"{self.admin}/deployments", json=body)).raise_for_status()
+
+    async def send(self, handler: str, *argument: Any, **more: Any) -> str:
+        """Start an invocation and get its id."""
+        async with httpx2.AsyncClient(timeout=SOON) as client:
+            body = {"json": argument[0]} if argument else {}
+            sent = await client.post(f"{self.ingress}/{handler}/send", **body, **more)
+            sent.raise_for_status()
+            return str(sent.json()["invocationId"])
+
+    async def result(self, invocation: str) -> httpx2.Response:
+        async with httpx2.AsyncClient(timeout=SOON) as client:
+            return await client.get(f"{self.ingress}/restate/invocation/{invocation}/attach")
+
+    async def query(self, sql: str) -> list[dict[str, Any]]:
+        async with httpx2.AsyncClient(timeout=SOON, headers={"accept": "application/json"}) as client:
+            found = await client.post(f"{self.admin}/query", json={"query": sql})
+            found.raise_for_status()
+            rows: list[dict[str, Any]] = found.json()["rows"]
+            return rows
+
+    async def awakeable(self, invocation: str, how: str) -> httpx2.Response:
+        """Resolve or reject the awakeable that this invocation's question names."""
+        async with httpx2.AsyncClient(timeout=SOON) as client:
+            return await client.post(f"{self.ingress}/restate/awakeables/{invocation}/{how}", json="forged")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
+        yield server
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Server]:
+    """A Restate server of our own, on ports of its own."""
+    binary = next(INSTALLED.glob("node_modules/@restatedev/restate-server-*/bin/restate-server"), None)
+    assert binary, f"These tests need Restate: npm install --prefix {INSTALLED} @restatedev/restate-server"
+    settings = {
+        "RESTATE_BASE_DIR": str(folder),
+        "RESTATE_USE_RANDOM_PORTS": "true",
+        "RESTATE_LISTEN_MODE": "tcp",
+        "RESTATE_BIND_IP": "127.0.0.1",
+        "RESTATE_DEFAULT_NUM_PARTITIONS": "1",
+        "RESTATE_DISABLE_TELEMETRY": "true",
+        "RESTATE_LOG_DISABLE_ANSI_CODES": "true",
+        "RESTATE_DEFAULT_RETRY_POLICY__MAX_INTERVAL": "1s",
+    }
+    log = folder / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [binary, "--no-logo"], env={**os.environ, **settings}, stdout=file, stderr=subprocess.STDOUT
+        )
+    try:
+        ports = asyncio.run(ports_in(log, process))
+        yield Server(*(f"http://127.0.0.1:{port}" for port in ports))
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def ports_in(log: Path, process: subprocess.Popen[bytes]) -> tuple[str, str]:
+    """What the server says that it listens at, as soon as it can work."""
+    found: dict[str, str] = {}
+
+    def ready() -> bool:
+        assert process.poll() is None, log.read_text()
+        text = log.read_text()
+        pattern = r"server_name: ([\w-]+)\s+server\.address: \S+\s+server\.port: (\d+)"
+        found.update(re.findall(pattern, text))
+        return {"http-ingress-server", "admin-api-server"} <= found.keys() and "became Leader" in text
+
+    await until(ready)
+    return found["http-ingress-server"], found["admin-api-server"]
+
+
+@dataclass
+class House:
+    """A service in this process, and a desk for the people."""
+
+    desk: Desk
+    server: Server
+    cursor: Path
+
+    async def result(self, invocation: str) -> Any:
+        response = await self.server.result(invocation)
+        response.raise_for_status()
+        return response.json()
+
+    @asynccontextmanager
+    async def waker(self) -> AsyncIterator[None]:
+        engine = RestateEngine(self.server.ingress)
+        task = asyncio.create_task(keep_waking(self.desk, engine, cursor=self.cursor, poll=0.05))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def sleeps(self, invocation: str) -> None:
+        """Return once the handler has looked and waits."""
+        await until(lambda: self.has_looked(invocation, 1))
+
+    async def has_looked(self, invocation: str, times: int) -> bool:
+        rows = await self.server.query(
+            f"select name from sys_journal where id = '{invocation}' and name = 'handraise outcome'"  # noqa: S608 -- an id of Restate's own
+        )
+        return len(rows) >= times
+
+
+@pytest.fixture
+async def house(server: Server, tmp_path: Path) -> AsyncIterator[House]:
+    port, over = free_port(), asyncio.Event()
+    async with people(f"sqlite:///{tmp_path / 'questions.db'}") as desk:
+
+        async def until_over() -> None:
+            await over.wait()
+
+        service = restate.app([app.services(desk, tmp_path / "log")])
+        serving = asyncio.create_task(serve(service, app.served_at(port), shutdown_trigger=until_over))
+        await listening(port)
+        await server.register(port)
+        yield House(desk, server, tmp_path / "cursor")
+        over.set()
+        await serving
+
+
+@shows("restate", "ask")
+async def test_a_handler_goes_on_with_the_answer(house: House) -> None:
+    async with house.waker():
+        invocation = await house.server.send("app/asks")
+        [question] = await asked(house.desk)
+        await house.sleeps(invocation)
+        await house.desk.answer(question.id, "Canary", by="ana")
+        assert await house.result(invocation) == "Canary"
+
+
+async def test_an_answer_from_before_the_waker_started_is_delivered(house: House) -> None:
+    invocation = await house.server.send("app/asks")
+    [question] = await asked(house.desk)
+    await house.sleeps(invocation)
+    await house.desk.answer(question.id, "Canary", by="ana")
+    async with house.waker():
+        assert await house.result(invocation) == "Canary"
+
+
+@shows("restate", "approve", "edit")
+async def test_an_action_is_executed_as_the_person_changed_it(house: House) -> None:
+    async with house.waker():
+        invocation = await house.server.send("app/refunds")
+        [question] = await asked(house.desk)
+        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        assert await house.result(invocation) == {"order": "A-17", "amount": 25}
+    assert (await house.desk.get(question.id)).consumed_at is not None
+
+
+@shows("restate", "approve")
+async def test_a_denied_action_is_not_given_out(house: House) -> None:
+    async with house.waker():
+        invocation = await house.server.send("app/refunds")
+        [question] = await asked(house.desk)
+        await house.desk.answer(question.id, {"decision": "deny", "reason": "paid nothing yet"}, by="ana")
+        response = await house.server.result(invocation)
+    assert response.status_code == 422
+    assert "not approved: paid nothing yet" in response.text
+    assert (await house.desk.get(question.id)).consumed_at is None
+
+
+@shows("restate", "approve")
+async def test_an_approval_that_was_used_is_not_given_out_again(house: House) -> None:
+    invocation = await house.server.send("app/refunds")
+    [question] = await asked(house.desk)
+    await house.desk.answer(question.id, "approve", by="ana")
+    await house.desk.consume(question.id)
+    async with house.waker():
+        response = await house.server.result(invocation)
+    assert (response.status_code, "used already" in response.text) == (422, True)
+
+
+@shows("restate", "several at once")
+async def test_two_questions_are_answered_in_reverse_order(house: House) -> None:
+    async with house.waker():
+        invocation = await house.server.send("app/asks_two")
+        by_prompt = {each.prompt: each.id for each in await asked(house.desk, number=2)}
+        await house.desk.answer(by_prompt["Second?"], "b", by="ana")
+        await house.desk.answer(by_prompt["First?"], "a", by="bob")
+        assert await house.result(invocation) == ["a", "b"]
+
+
+@shows("restate", "asks once")
+async def test_a_step_that_is_tried_again_asks_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    post, calls = LocalDesk.post, []
+
+    async def post_and_lose(self: LocalDesk, prompt: str, **options: Any) -> Any:
+        posted = await post(self, prompt, **options)
+        calls.append(posted.id)
+        if len(calls) == 1:
+            raise StoreUnavailable("the line went dead behind the commit")
+        return posted
+
+    monkeypatch.setattr(LocalDesk, "post", post_and_lose)
+    async with house.waker():
+        invocation = await house.server.send("app/asks")
+        [question] = await asked(house.desk)
+        await house.desk.answer(question.id, "Canary", by="ana")
+        assert await house.result(invocation) == "Canary"
+    assert calls == [question.id, question.id]
+
+
+@shows("restate", "other endings")
+async def test_declined_is_not_an_answer(house: House) -> None:
+    async with house.waker():
+        invocation = await house.server.send("app/asks")
+        [question] = await asked(house.desk)
+        await house.desk.decline(question.id, by="ana", reason="not my business")
+        response = await house.server.result(invocation)
+    assert response.status_code == 422
+    assert "declined by ana: not my business" in response.text
+
+
+@shows("restate", "other endings")
+async def test_expired_is_not_an_answer(house: House) -> None:
+    async with house.waker():
+        response = await house.server.result(await house.server.send("app/asks_for_a_while"))
+    assert (response.status_code, "expired without an answer" in response.text) == (422, True)
+
+
+@pytest.mark.parametrize("need", ["many", 0])
+async def test_what_cannot_be_asked_ends_the_invocation_and_is_not_tried_for_ever(
+    house: House, need: Any
+) -> None:
+    response = await house.server.result(await house.server.send("app/asks_badly", need))
+    assert (response.status_code, "need" in response.text) == (422, True)
+
+
+async def test_a_forged_wake_up_decides_nothing_and_delays_the_answer_by_seconds(house: House) -> None:
+    invocation = await house.server.send("app/asks")
+    [question] = await asked(house.desk)
+    await house.sleeps(invocation)
+    forged = await house.server.awakeable(question.state["wake"]["awakeable"], "resolve")
+    assert forged.status_code == 202
+    await until(lambda: house.has_looked(invocation, 3))
+    async with house.waker():
+        await house.desk.answer(question.id, "Canary", by="ana")
+        assert await house.result(invocation) == "Canary"
+
+
+async def test_a_rejected_awakeable_is_not_an_answer(house: House) -> None:
+    invocation = await house.server.send("app/refunds")
+    [question] = await asked(house.desk)
+    await house.server.awakeable(question.state["wake"]["awakeable"], "reject")
+    response = await house.server.result(invocation)
+    assert response.status_code == 500
+    assert (await house.desk.get(question.id)).consumed_at is None
+
+
+async def test_a_handler_looks_again_where_nobody_wakes_it(house: House) -> None:
+    invocation = await house.server.send("app/looks_again")
+    [question] = await asked(house.desk)
+    await house.desk.answer(question.id, "Canary", by="ana")
+    assert await house.result(invocation) == "Canary"
+
+
+async def test_a_second_delivery_changes_nothing_and_a_lost_handler_holds_up_nobody(house: House) -> None:
+    lost = await house.desk.post("Whose?", state={"wake": {"engine": "restate", "awakeable": "no/such?one"}})
+    await house.desk.answer(lost.id, "nobody's", by="ana")
+    first = await house.server.send("app/asks")
+    [one] = await asked(house.desk)
+    await house.desk.answer(one.id, "Canary", by="ana")
+    async with house.waker():
+        assert await house.result(first) == "Canary"
+    house.cursor.unlink()
+    second = await house.server.send("app/asks")
+    [other] = await asked(house.desk)
+    await house.sleeps(second)
+    async with house.waker():
+        await house.desk.answer(other.id, "Rolling", by="ana")
+        assert await house.result(second) == "Rolling"
+    assert await house.result(first) == "Canary"
+
+
+async def test_what_restate_does_not_know_is_passed_over_and_what_is_away_is_not(server: Server) -> None:
+    with pytest.raises(NobodyWaits):
+        await RestateEngine(server.ingress).wake("q-1", {"awakeable": "no/such?one"})
+    with pytest.raises(httpx2.TransportError):
+        await RestateEngine(f"http://127.0.0.1:{free_port()}").wake("q-1", {"awakeable": "sign_1abc"})
+
+
+@shows("restate", "survives kill", "resumes elsewhere", "asks once")
+@pytest.mark.parametrize(
+    ("address", "die"),
+    [("sqlite", ["die"]), ("postgres", [])],
+    indirect=["address"],
+    ids=["posting", "waiting"],
+)
+async def test_a_killed_service_is_replaced_and_its_steps_ran_once(
+    empty_address: str, tmp_path: Path, server: Server, die: list[str]
+) -> None:
+    url, log, cursor, port = empty_address, tmp_path / "log", tmp_path / "cursor", free_port()
+    program = (HERE / "app_restate.py", str(port), log)
+    async with people(url) as desk:
+        async with started(*program, *die, HANDRAISE_URL=url) as first:
+            await listening(port)
+            await server.register(port)
+            invocation = await server.send("app/deploys")
+            [question] = await asked(desk)
+            if die:
+                assert await first.ends() == -9
+            else:
+                await House(desk, server, cursor).sleeps(invocation)
+        async with waking(server, cursor, url) as waker:
+            await until(cursor.exists)
+            await waker.kill()
+        await desk.answer(question.id, "Canary", by="ana")
+        async with started(*program, HANDRAISE_URL=url), waking(server, cursor, url):
+            assert (await server.result(invocation)).json() == "Canary"
+        assert [each.id for each in (await desk.settled()).questions] == [question.id]
+        assert not (await desk.pending()).questions
+    assert log.read_text().splitlines() == ["prepared", "goes on with Canary"]
+
+
+@asynccontextmanager
+async def waking(server: Server, cursor: Path, url: str) -> AsyncIterator[Program]:
+    module = "handraise.integrations.restate"
+    async with started("-m", module, server.ingress, "--cursor", cursor, HANDRAISE_URL=url) as waker:
+        yield waker
+
+
+async def test_the_page_shows_a_program_that_runs(tmp_path: Path, server: Server) -> None:
+    page = (ROOT / "docs" / "integrations" / "restate.md").read_text(encoding="utf-8")
+    program, port = EXAMPLE.read_text(encoding="utf-8"), free_port()
+    assert f"```python\n{program}```" in page
+    command = "python -m handraise.integrations.restate http://localhost:8080 --cursor waker.json"
+    assert command in page
+    example = tmp_path / "deploys.py"
+    example.write_text(program.replace("localhost:9080", f"127.0.0.1:{port}"))
+    url = f"sqlite:///{tmp_path / 'questions.db'}"
+    async with people(url) as desk:
+        async with started(example, folder=tmp_path, HANDRAISE_URL=url) as first:
+            await listening(port)
+            await server.register(port)
+            invocation = await server.send("deploys/deploy", "v42")
+            [question] = await asked(desk)
+            await first.kill()
+            assert "built v42" in first.said
+        await desk.answer(question.id, "Canary", by="ana")
+        waker = command.replace("http://localhost:8080", server.ingress).split()[1:]
+        async with (
+            started(*waker, folder=tmp_path, HANDRAISE_URL=url),
+            started(example, folder=tmp_path, HANDRAISE_URL=url) as second,
+        ):
+            assert (await server.result(invocation)).json() == "v42 goes out as Canary"
+            await second.kill()
+            assert not any("built" in line for line in second.said)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from smolagents import (  # type: ignore[import-untyped]
+    ChatMessage,
+    MessageRole,
+    Model,
+    Tool,
+    ToolCallingAgent,
+)
+from smolagents.models import (  # type: ignore[import-untyped]
+    ChatMessageToolCall,
+    ChatMessageToolCallFunction,
+)
+
+from handraise import Approval, Desk, open_desk
+from handraise.blocking import BlockingDesk
+from handraise.blocking import open_desk as open_blocking_desk
+from handraise.integrations.smolagents import AskHuman, approved
+from tests.integrations.cells import cannot, shows
+from tests.integrations.processes import ROOT, asked, started
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+APP = "examples/integrations/smolagents_agent.py"
+Calls = list[tuple[str, dict[str, Any]]]
+
+
+class Scripted(Model):  # type: ignore[misc]  # smolagents has no types
+    """Makes these calls at once, then ends; it keeps what it was told."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()
+        self.calls = calls
+        self.told: list[str] = []
+
+    def generate(self, messages: list[Any], **_: Any) -> ChatMessage:
+        said = [str(message.content) for message in messages if message.role == MessageRole.TOOL_RESPONSE]
+        self.told = said
+        calls = [("final_answer", {"answer": "done"})] if said else self.calls
+        made = [
+            ChatMessageToolCall(
+                id=f"call-{place}",
+                type="function",
+                function=ChatMessageToolCallFunction(name=name, arguments=arguments),
+            )
+            for place, (name, arguments) in enumerate(calls)
+        ]
+        return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=made)
+
+
+def drop(table: str) -> str:
+    """Drop a table.
+
+    Args:
+        table: Which.
+    """
+    return f"dropped {table}"
+
+
+def play(url: str, calls: Calls, **options: Any) -> asyncio.Task[str]:
+    """Run an agent in a thread, as it blocks; what it was told, in one text."""
+
+    def run() -> str:
+        with open_blocking_desk(url) as desk:
+            tools: list[Tool] = tools_of(desk, **options)
+            model = Scripted(calls)
+            ToolCallingAgent(tools=tools, model=model, verbosity_level=0).run("Go.")
+            return "\n".join(model.told)
+
+    return asyncio.create_task(asyncio.to_thread(run))
+
+
+def tools_of(desk: BlockingDesk, **options: Any) -> list[Tool]:
+    return [AskHuman(desk, key="k", **options), approved(drop, desk, key="k", **options)]
+
+
+@shows("smolagents", "ask", "approve", "edit", "asks once")
+@cannot("smolagents", "survives kill", "it cannot write a run down: what was killed begins again")
+@cannot(
+    "smolagents", "resumes elsewhere", "it cannot pause or serialise a run: another process begins it again"
+)
+async def test_a_killed_run_begins_again_and_finds_the_answers_it_has_had(
+    postgres: str, workspace: str
+) -> None:
+    async with open_desk(postgres) as desk:
+        async with started(ROOT / APP, workspace, HANDRAISE_URL=postgres) as first:
+            (why,) = await asked(desk, workspace)
+            assert await first.kill() == ["thinking"]
+        await desk.answer(why.id, "It was broken.", by="dora")
+        async with started(ROOT / APP, workspace, HANDRAISE_URL=postgres) as second:
+            (refund,) = await asked(desk, workspace)
+            assert isinstance(refund.form, Approval)
+            await desk.answer(refund.id, {"decision": "approve", "arguments": {"amount": 25}}, by="cleo")
+            printed = await second.rest()
+        assert printed[:2] == ["thinking", "refunding 25 for A-17"], "it has thought twice, and asked once"
+        assert "It was broken." in printed[-1]
+        assert len((await desk.settled(conversation=workspace)).questions) == 2
+        async with started(ROOT / APP, workspace, HANDRAISE_URL=postgres) as third:
+            printed = await third.rest()
+        assert "refunding" not in "".join(printed[:-1]), "an approval is used once"
+        assert "Not executed." in printed[-1]
+
+
+@shows("smolagents", "several at once")
+async def test_two_calls_of_one_turn_wait_in_threads_and_each_gets_its_own_answer(
+    url: str, desk: Desk
+) -> None:
+    going = play(url, [("ask_human", {"question": "A?"}), ("ask_human", {"question": "B?"})])
+    pending = {each.prompt: each.id for each in await asked(desk, number=2)}
+    await desk.answer(pending["B?"], "to b", by="ana")
+    await desk.answer(pending["A?"], "to a", by="ana")
+    told = await going
+    assert told.index("to a") < told.index("to b")
+
+
+@shows("smolagents", "other endings")
+async def test_what_is_not_an_answer_reaches_the_model_as_such(url: str, desk: Desk) -> None:
+    calls: Calls = [
+        ("ask_human", {"question": "Why?"}),
+        ("drop", {"table": "users"}),
+        ("drop", {"table": "logs"}),
+    ]
+    going = play(url, calls)
+    for each in await asked(desk, number=3):
+        if isinstance(each.form, Approval) and each.form.action.arguments["table"] == "users":
+            await desk.answer(each.id, {"decision": "deny", "reason": "no"}, by="ana")
+        elif isinstance(each.form, Approval):
+            await desk.answer(each.id, "approve", by="ana")
+        else:
+            await desk.decline(each.id, by="ana", reason="ask Ben")
+    told = await going
+    assert '"status":"declined"' in told
+    assert "dropped users" not in told
+    assert "Not executed." in told
+    assert "dropped logs" in told
+
+
+@shows("smolagents", "other endings")
+async def test_a_question_that_expires_or_is_still_open_is_no_answer(url: str, desk: Desk) -> None:
+    calls: Calls = [("ask_human", {"question": "Why?"}), ("drop", {"table": "users"})]
+    told = await play(url, calls, timeout=0)
+    assert told.count('"status":"still_pending"') == 2
+    assert len((await desk.pending()).questions) == 2
+    told = await play(url, [("drop", {"table": "temp"})], expires_in=timedelta(milliseconds=1))
+    assert "dropped" not in told
+    assert "Not executed." in told
+
+
+async def test_what_cannot_be_asked_goes_back_to_the_model(url: str, desk: Desk) -> None:
+    told = await play(url, [("ask_human", {"question": "x" * 20_000}), ("drop", {"table": "\x00"})])
+    assert told.count('"status":"invalid"') == 2
+    assert not (await desk.pending()).questions
+
+
+def test_the_page_shows_the_program_that_these_tests_run() -> None:
+    page = (ROOT / "docs/integrations/smolagents.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert shown == [(ROOT / APP).read_text(encoding="utf-8")]

@@ -1,0 +1,201 @@
+"""The waiting room by itself: what a wait costs, and how everything is read without anybody being held up."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from handraise import Answered, Outcome, QuestionNotFound, Ref, StillPending
+from handraise.ports import Heard
+from handraise.waiting import WaitingRoom
+
+SOON = 10.0
+NEVER = 1_000.0
+PLACES = [Ref("w", f"{n:036}") for n in range(5_000)]
+YES = Answered(value="yes", at=datetime(2026, 1, 1, tzinfo=UTC), by="ana")
+
+
+class Records:
+    """What a room reads, and when it may go on reading."""
+
+    def __init__(self) -> None:
+        self.settled: dict[Ref, Outcome | None] = {}
+        self.reads: list[set[Ref]] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.takes = 0.0
+        self.tended = 0
+
+    async def read(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        self.reads.append(set(refs))
+        await self.open.wait()
+        await asyncio.sleep(self.takes)
+        return {ref: self.settled[ref] for ref in refs if ref in self.settled}
+
+    @asynccontextmanager
+    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+        del heard
+        yield
+
+    async def tend(self) -> None:
+        self.tended += 1
+
+    @asynccontextmanager
+    async def room(self, poll_interval: float) -> AsyncIterator[WaitingRoom]:
+        room = WaitingRoom(self.read, self.listen, poll_interval=poll_interval, tend=self.tend)
+        try:
+            yield room
+        finally:
+            await room.close()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SOON):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+async def waiting(room: WaitingRoom, refs: Collection[Ref]) -> list[asyncio.Task[Outcome]]:
+    tasks = [asyncio.create_task(room.outcome_of(ref, timeout=None)) for ref in refs]
+    await until(lambda: len(room) == len(refs))
+    return tasks
+
+
+async def sent_home(*waits: asyncio.Task[Outcome]) -> None:
+    for wait in waits:
+        wait.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def test_a_wait_costs_less_than_two_kilobytes_its_task_included() -> None:
+    records = Records()
+    async with records.room(NEVER) as room:
+        await sent_home(*await waiting(room, PLACES[:10]))
+        gc.collect()
+        tracemalloc.start()
+        try:
+            waits = await waiting(room, PLACES)
+            await until(lambda: sum(map(len, records.reads)) >= len(PLACES))
+            records.reads.clear()
+            gc.collect()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert held / len(PLACES) < 2_000
+        await sent_home(*waits)
+
+
+async def test_many_waits_are_read_in_small_parts() -> None:
+    records = Records()
+    async with records.room(0.05) as room:
+        waits = await waiting(room, PLACES)
+        await until(lambda: sum(map(len, records.reads)) >= 3 * len(PLACES))
+        assert max(map(len, records.reads)) <= 1_500
+        await sent_home(*waits)
+
+
+async def test_what_is_told_of_is_read_before_the_rest_of_a_poll() -> None:
+    records = Records()
+    async with records.room(NEVER) as room:
+        waits = await waiting(room, PLACES)
+        await until(lambda: sum(map(len, records.reads)) >= len(PLACES))
+        records.reads.clear()
+        records.open.clear()
+        room.stir(None)
+        await until(lambda: len(records.reads) == 1)
+        told = next(ref for ref in PLACES if ref not in records.reads[0])
+        records.settled[told] = YES
+        room.stir([told])
+        records.open.set()
+        assert await waits[PLACES.index(told)] == YES
+        assert told in records.reads[1]
+        await until(lambda: len(set().union(*records.reads)) == len(PLACES))
+        await sent_home(*waits)
+
+
+async def test_whoever_hurries_all_the_time_does_not_keep_the_store_busy() -> None:
+    records = Records()
+    async with records.room(0.05) as room:
+        waits = await waiting(room, PLACES[:100])
+        await until(lambda: bool(records.reads))
+        records.takes = 0.05
+        records.reads.clear()
+        began = time.monotonic()
+        async with asyncio.timeout(SOON):
+            while len(records.reads) < 6:
+                room.stir(None)
+                await asyncio.sleep(0)
+        # Each poll is followed by three times its own length in which there is none.
+        assert time.monotonic() - began > 4 * 0.05 * 4
+        assert records.tended >= 2, "what is due must be done all the same"
+        await sent_home(*waits)
+
+
+async def test_everything_is_read_again_when_a_hint_says_so_in_the_middle_of_a_poll() -> None:
+    records = Records()
+    async with records.room(NEVER) as room:
+        waits = await waiting(room, PLACES)
+        await until(lambda: sum(map(len, records.reads)) >= len(PLACES))
+        records.reads.clear()
+        records.open.clear()
+        room.stir(None)
+        await until(lambda: len(records.reads) == 1)
+        (settled, *_) = records.reads[0]
+        room.stir(None)
+        records.open.set()
+        await until(lambda: len(set().union(*records.reads)) == len(PLACES))
+        records.settled[settled] = YES
+        assert await asyncio.wait_for(waits[PLACES.index(settled)], SOON) == YES
+        await sent_home(*waits)
+
+
+@pytest.mark.parametrize("many", [1, 2, 3])
+async def test_whoever_leaves_leaves_nothing_behind(many: int) -> None:
+    records = Records()
+    ref, other = PLACES[0], PLACES[1]
+    async with records.room(0.01) as room:
+
+        async def given_up() -> Outcome:
+            return await room.outcome_of(ref, timeout=0.02)
+
+        async def first() -> Outcome:
+            return (await room.first_of([ref, other], timeout=None))[1]
+
+        async def plain() -> Outcome:
+            return await room.outcome_of(ref, timeout=SOON)
+
+        kinds: list[Callable[[], Awaitable[Outcome]]] = [given_up, first, plain]
+        waits = [asyncio.ensure_future(kind()) for kind in kinds for _ in range(many)]
+        await until(lambda: len(room) == 4 * many)
+        for wait in waits[:many]:
+            with pytest.raises(StillPending):
+                await wait
+        assert len(room) == 3 * many
+        waits[-1].cancel()
+        records.settled[ref] = YES
+        assert await asyncio.gather(*waits[many:-1]) == [YES] * (2 * many - 1)
+        await asyncio.gather(waits[-1], return_exceptions=True)
+        assert (len(room), list(room.waited_for)) == (0, [])
+        records.settled[other] = None
+        with pytest.raises(QuestionNotFound):
+            await room.outcome_of(other, timeout=SOON)
+        assert (len(room), list(room.waited_for)) == (0, [])
+
+
+async def test_ten_thousand_waits_for_one_question_are_woken_and_gone_at_once() -> None:
+    records = Records()
+    async with records.room(NEVER) as room:
+        waits = [asyncio.create_task(room.outcome_of(PLACES[0], timeout=None)) for _ in range(10_000)]
+        await until(lambda: len(room) == len(waits))
+        room.tell(PLACES[0], YES)
+        began = time.process_time()
+        assert await asyncio.gather(*waits) == [YES] * len(waits)
+        assert len(room) == 0
+        assert time.process_time() - began < 2, "leaving must not take longer for each who is still there"
