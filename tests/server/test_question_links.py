@@ -15,6 +15,7 @@ from handraise.desk.local import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
 from handraise.testing import ManualClock
+from handraise.testing.contract.backend import fed
 from handraise.wire.credentials import TokenKind, digest_of, read_token
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.inbox.browser import FORM, Page, open_page, send
@@ -194,7 +195,7 @@ class TestLooking:
     ) -> None:
         question = await desk.post("Really?", form=Confirm())
         path = await path_of(client, question.id, ann)
-        before = await desk.feed()
+        before = await fed(desk, 1)
         for agent in SCANNERS:
             for method in ("GET", "HEAD", "OPTIONS"):
                 for place in (path, f"{path}?v=yes&do=decline", f"{path}/frame?v=yes", f"{path}/status"):

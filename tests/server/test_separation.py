@@ -16,6 +16,7 @@ from handraise import Approval
 from handraise.model.identities import Role
 from handraise.server import House
 from handraise.testing import promise
+from handraise.testing.contract.backend import fed
 from tests.server.conftest import bearer, listening
 from tests.serving import Issuer
 
@@ -59,6 +60,7 @@ async def test_an_agent_sees_nothing_of_another_agent(
     for query in ({}, {"asker": "other"}, {"conversation": "c"}, {"key": "k"}, {"key": "open"}):
         listed = await client.get("/v1/questions", params=query, headers=bearer(mine))
         assert listed.json() == {"questions": [], "after": None}
+    await fed(theirs, 3)
     assert (await client.get("/v1/feed", headers=bearer(mine))).json()["events"] == []
     assert len((await client.get("/v1/feed", headers=bearer(other))).json()["events"]) == 3
     conflict = await client.post("/v1/questions", json={"prompt": "?", "key": "k"}, headers=bearer(mine))

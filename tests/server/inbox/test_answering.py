@@ -26,6 +26,7 @@ from handraise import (
 from handraise.desk.local import LocalDesk
 from handraise.server import House
 from handraise.testing import ManualClock
+from handraise.testing.contract.backend import fed
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.inbox.browser import FORM, Page, Sheet, open_page, send
 from tests.serving import Issuer
@@ -123,7 +124,7 @@ async def test_every_kind_is_answered_without_scripts(
 
 async def test_looking_changes_nothing(ann: httpx2.AsyncClient, desk: LocalDesk) -> None:
     question = await desk.post("What now?", form=Confirm())
-    before = await desk.feed()
+    before = await fed(desk, 1)
     for method in ("GET", "HEAD", "OPTIONS"):
         for path in ("/", f"/questions/{question.id}", f"/questions/{question.id}?v=yes&decision=approve"):
             await ann.request(method, path)
