@@ -1,6 +1,7 @@
 """One of the processes that race to execute approved actions, question by question at agreed instants.
 
-Standard input: one line of JSON with the ids and the instant of the first. Each execution is one line in a file.
+Standard input: lines of JSON, each with ids and the instant of the first. Each execution is one line in a file; how many
+were refused is printed after each line, so that nobody begins the next before both are there.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ async def main(address: str, done: str) -> None:
     async with open_desk(address, workspace="consume", connections=2) as desk:
         await desk.find_by_key("warm up")
         print("ready", flush=True)
-        work = json.loads(await asyncio.to_thread(sys.stdin.readline))
         executed = os.open(done, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        refused = 0
-        for n, question_id in enumerate(work["ids"]):
-            await asyncio.sleep(work["start"] + n * APART - time.time())
-            try:
-                action = await desk.consume(question_id)
-            except AlreadyConsumed:
-                refused += 1
-            else:
-                os.write(executed, f"{action.arguments['n']}\n".encode())
-        print(refused, flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            work = json.loads(line)
+            refused = 0
+            for n, question_id in enumerate(work["ids"]):
+                await asyncio.sleep(work["start"] + n * APART - time.time())
+                try:
+                    action = await desk.consume(question_id)
+                except AlreadyConsumed:
+                    refused += 1
+                else:
+                    os.write(executed, f"{action.arguments['n']}\n".encode())
+            print(refused, flush=True)
 
 
 if __name__ == "__main__":
