@@ -56,11 +56,16 @@ class Struck:
         return bool(self.runs) and not (self.missed or self.broken or self.unlisted)
 
 
-def strikes_at(backend: str, *, pairs: bool = False) -> Iterator[Sequence[Strike]]:
-    """Every failpoint and action of a backend; in pairs, a life is struck and the next one of the same verb too."""
+def strikes_at(backend: str, *, pairs: bool = False, once: bool = False) -> Iterator[Sequence[Strike]]:
+    """Every failpoint and action of a backend; in pairs, a life is struck and the next one of the same verb too.
+
+    `once` is every failpoint in one way, and the next one in another.
+    """
+    ways = itertools.cycle((action,) for action in ACTIONS) if once else itertools.repeat(ACTIONS)
     for verb, steps in POINTS[backend].items():
         if not pairs:
-            yield from ([Strike(f"{verb}.{step}", action)] for step in steps for action in ACTIONS)
+            for step, actions in zip(steps, ways):  # noqa: B905 -- there is no end of ways
+                yield from ([Strike(f"{verb}.{step}", action)] for action in actions)
             continue
         # A life that is killed and one that is only cut off, in either order: the store is the same after both.
         orders: tuple[tuple[Action, Action], ...] = (("kill_after", "ambiguous"), ("ambiguous", "kill_after"))
@@ -131,17 +136,22 @@ async def step_through(
     *,
     pairs: bool = False,
     only: str = "",
+    once: bool = False,
     at_once: int = 2,
     found: Struck | None = None,
 ) -> Struck:
     """Strike everywhere; `only` is what the name of a strike must begin with. Each of `at_once` has its own store.
+
+    `once` strikes each failpoint in one way only.
 
     `found` is there to be looked at before the end, too.
     """
     found, began = found or Struck(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="handraise-chaos-") as folder:
         for backend in backends:
-            todo = [each for each in strikes_at(backend, pairs=pairs) if str(each[0]).startswith(only)]
+            todo = [
+                each for each in strikes_at(backend, pairs=pairs, once=once) if str(each[0]).startswith(only)
+            ]
             lanes = [todo[lane::at_once] for lane in range(at_once)]
             await asyncio.gather(
                 *(
