@@ -181,6 +181,7 @@ async def test_every_table_has_a_workspace_for_row_level_security(
         "listeners",
         "archive_hand",
         "shards",
+        "numbering",
         "shard",
     }
 

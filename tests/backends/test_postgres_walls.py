@@ -59,6 +59,7 @@ RIGHTS = {
     "retention": {"SELECT", "INSERT", "UPDATE", "DELETE"},
     "holds": {"SELECT", "INSERT", "DELETE"},
     "shards": {"SELECT"},
+    "numbering": {"SELECT"},
     "shard": {"SELECT"},
     "placements": {"SELECT", "INSERT", "UPDATE"},
     "homes": {"SELECT", "UPDATE"},

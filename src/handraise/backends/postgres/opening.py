@@ -17,7 +17,7 @@ from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.directory import PostgresDirectory
 from handraise.backends.postgres.ledger import PostgresLedger
 from handraise.backends.postgres.outbox import PostgresOutbox
-from handraise.backends.postgres.schema import migrate
+from handraise.backends.postgres.schema import migrate, move_in
 from handraise.backends.postgres.store import PostgresStore
 from handraise.ports import Backend, Clock
 
@@ -70,6 +70,7 @@ async def open_database(
     with driver_errors_translated():
         async with alone(direct, "migrations") as acquired:
             await migrate(acquired)
+            await move_in(acquired)
     opening = open_pool if listen is None else open_pool_behind_pooler
     pool = opening(address, connections - 1)
     try:

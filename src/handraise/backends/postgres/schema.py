@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
 
 import asyncpg
 
@@ -14,6 +17,8 @@ MIGRATIONS = load_migrations("handraise.backends.postgres")
 
 _LOCK = 0x68616E6472616973
 _APPLIED = "select coalesce(max(number), 0) from handraise.migrations"
+_RESTORED = "select cluster <> handraise.cluster() from handraise.numbering"
+_MOVE_IN = "select handraise.move_in()"
 _CREATE = """
 create schema if not exists handraise;
 create table if not exists handraise.migrations (
@@ -25,6 +30,8 @@ _BRIEFLY = "set local lock_timeout = '2s'"
 _TRIES = 30
 _LONG = 3600.0
 
+T = TypeVar("T")
+
 
 async def migrate(acquired: Connection) -> int:
     """Apply what is missing, each migration in its own transaction, and give back how many that were."""
@@ -32,7 +39,7 @@ async def migrate(acquired: Connection) -> int:
     try:
         applied = await applied_number(acquired)
         if applied < newest:
-            return sum([await _apply_patiently(acquired, migration) for migration in MIGRATIONS])
+            return sum([await _patiently(partial(_apply, acquired, migration)) for migration in MIGRATIONS])
     except asyncpg.InsufficientPrivilegeError as error:
         role = await acquired.fetchval("select current_user")
         raise SchemaMismatch(
@@ -48,6 +55,12 @@ async def migrate(acquired: Connection) -> int:
     return 0
 
 
+async def move_in(acquired: Connection) -> None:
+    """Let what was dumped in one cluster and restored in another go on here; usually there is nothing to do."""
+    if await acquired.fetchval(_RESTORED):
+        await _patiently(partial(_move_in, acquired))
+
+
 async def applied_number(acquired: Connection) -> int:
     """The number of the newest migration in the database, 0 for none."""
     if await acquired.fetchval("select to_regclass('handraise.migrations')") is None:
@@ -56,10 +69,10 @@ async def applied_number(acquired: Connection) -> int:
     return number
 
 
-async def _apply_patiently(acquired: Connection, migration: Migration) -> int:
+async def _patiently(change: Callable[[], Awaitable[T]]) -> T:
     for tried in range(1, _TRIES + 1):
         try:
-            return await _apply(acquired, migration)
+            return await change()
         except (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError):
             if tried == _TRIES:
                 raise
@@ -82,3 +95,17 @@ async def _apply(acquired: Connection, migration: Migration) -> int:
             migration.name,
         )
         return 1
+
+
+async def _move_in(acquired: Connection) -> None:
+    try:
+        async with acquired.transaction():
+            await acquired.execute("select pg_advisory_xact_lock($1)", _LOCK, timeout=_LONG)
+            await acquired.execute(_BRIEFLY)
+            await acquired.execute(_MOVE_IN, timeout=_LONG)
+    except asyncpg.InsufficientPrivilegeError as error:
+        role = await acquired.fetchval("select current_user")
+        raise SchemaMismatch(
+            f"The database was restored from another server, and {role!r} may not make it go on here ({error}). "
+            "Open a desk once as the role that owns the schema, or run: handraise migrate"
+        ) from error

@@ -138,7 +138,7 @@ delete from handraise.changes where workspace = :workspace and number = any (:nu
 
 -- name: epoch
 -- The epoch of a shard.
-select epoch from handraise.shard;
+select epoch from handraise.numbering;
 
 -- name: raise_epoch
 -- Get ahead of another shard's events.

@@ -17,12 +17,32 @@ create table handraise.placements (
     check ((going_to is null) = (move is null))
 );
 
--- Which shard this database is. The epoch counts how often its feeds had to get ahead of another shard's.
+-- Which shard this database is.
 create table handraise.shard (
     only_one      boolean     primary key default true check (only_one),
-    number        integer     not null,
-    epoch         integer     not null default 0
+    number        integer     not null
 );
+
+-- By whose transactions events are numbered. The epoch counts how often that had to get ahead of what was there: when a
+-- workspace came from another shard, or when a dump was restored in another cluster.
+create table handraise.numbering (
+    only_one      boolean     primary key default true check (only_one),
+    epoch         integer     not null default 0,
+    cluster       text        collate "C"
+);
+
+-- The name that a cluster has for life; null where it is kept from us.
+create function handraise.cluster() returns text
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (select system_identifier::text from pg_control_system());
+exception when insufficient_privilege then
+    return null;
+end
+$$;
+
+insert into handraise.numbering (cluster) values (handraise.cluster());
 
 -- Workspaces that are moving or have moved; one that never did is at home and not here. One leaves, and what changes
 -- is noted, with its writes held back until `fenced_until`; it is away; it arrives, and is not to be used yet; or it has
@@ -110,16 +130,16 @@ begin atomic
     );
 end;
 
--- The transaction below which every event of every feed is there for good. Shards give their events out behind their
--- epoch, so that a workspace takes its events along as they are, and those to come are behind them.
+-- The transaction below which every event of every feed is there for good. Events are given out behind the epoch, so that
+-- a workspace takes its events along as they are, and those to come are behind them.
 create function handraise.feed_edge() returns xid8
     language sql stable parallel safe
 begin atomic
     select coalesce(
         (
-            select ((s.epoch::bigint << 44) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::text::xid8
-            from handraise.shard as s
-            where s.epoch > 0
+            select ((n.epoch::bigint << 44) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::text::xid8
+            from handraise.numbering as n
+            where n.epoch > 0
         ),
         pg_snapshot_xmin(pg_current_snapshot())
     );
@@ -131,13 +151,25 @@ create function handraise.raise_epoch(at_least integer) returns void
 as $$
 begin
     lock table handraise.events in access exclusive mode;
-    update handraise.shard set epoch = at_least where epoch < at_least;
+    update handraise.numbering set epoch = at_least where epoch < at_least;
     if found then
         execute format(
             'alter table handraise.events alter column transaction
             set default ((%s + pg_current_xact_id()::text::bigint)::text::xid8)',
             at_least::bigint << 44
         );
+    end if;
+end
+$$;
+
+-- Go on in this cluster, whose transactions may have lower numbers than those of the one that was dumped.
+create function handraise.move_in() returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update handraise.numbering set cluster = handraise.cluster() where cluster <> handraise.cluster();
+    if found then
+        perform handraise.raise_epoch(epoch + 1) from handraise.numbering;
     end if;
 end
 $$;
@@ -237,7 +269,7 @@ create trigger line_up after insert on handraise.events
 
 revoke execute
     on function handraise.elsewhere, handraise.nobody_moves, handraise.is_writable, handraise.raise_epoch,
-        handraise.raise_fences
+        handraise.move_in, handraise.raise_fences
     from public;
 
 -- As before, with what is new. A desk may complete a move that has been decided.
@@ -248,7 +280,7 @@ create function handraise.allow_app() returns void
 as $$
 begin
     perform handraise.allow_app_before_shards();
-    grant select on handraise.shards, handraise.shard to handraise_app;
+    grant select on handraise.shards, handraise.shard, handraise.numbering to handraise_app;
     grant select, insert, update on handraise.placements to handraise_app;
     grant select, update on handraise.homes to handraise_app;
     grant insert on handraise.changes to handraise_app;
