@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from handraise import Desk
 from handraise.model.people import _WEAK
 from tests.test_docs import API, DOCS, DOORS, ROOT, prose_of, rows_of
 
@@ -91,6 +93,14 @@ def test_the_api_page_says_of_every_name_what_its_docstring_says() -> None:
             told = sentence(docstring(module, name) or "")
             wrong += [] if told and cells[1].startswith(told) else [f"{cells[0]} should begin with: {told}"]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_api_page_says_of_every_verb_what_its_docstring_says() -> None:
+    text = " ".join(API.read_text(encoding="utf-8").split())
+    for verb, function in inspect.getmembers(Desk, inspect.isfunction):
+        if verb[0] != "_":
+            told = sentence(inspect.getdoc(function) or "")
+            assert re.search(rf"```text {verb}\([^`]*``` {re.escape(told)}", text), f"{verb}: {told}"
 
 
 @pytest.mark.parametrize("name", integrations())
