@@ -6,15 +6,20 @@ import ast
 import inspect
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from handraise import Desk
+from handraise import AnyForm, Desk, Risk, Scope, Status
+from handraise.model.deliveries import DeliveryStatus
+from handraise.model.identities import Role
 from handraise.model.people import _WEAK
+from handraise.tools import ResultStatus
 from tests.test_docs import API, DOCS, DOORS, ROOT, prose_of, rows_of
+
 
 SOURCE = ROOT / "src"
 INTEGRATIONS = SOURCE / "handraise" / "integrations"
@@ -142,6 +147,34 @@ def test_every_extra_is_on_a_page() -> None:
 def test_the_page_of_identities_has_the_evidence_that_is_too_little() -> None:
     listed = {cells[0].strip("`") for cells in rows_of(DOCS / "explanation" / "identities.md")}
     assert set(_WEAK) <= listed
+
+
+SETS: dict[str, Collection[str]] = {
+    "reference/forms.md": [each.model_fields["kind"].default for each in get_args(get_args(AnyForm)[0])],
+    "reference/tool-calls.md": get_args(ResultStatus),
+    "reference/python-api.md": [*get_args(Scope), *get_args(Risk), *Status],
+    "reference/addresses.md": [
+        "memory:",
+        "sqlite:///",
+        "postgresql://",
+        "postgresql+shards://",
+        "https://",
+        "nats://",
+    ],
+    "how-to/reach-people.md": list(DeliveryStatus),
+    "reference/glossary.md": list(Role),
+}
+"""Fixed sets of the code, and the page that has all of each."""
+
+
+@pytest.mark.parametrize("page", SETS)
+def test_a_page_has_the_whole_of_a_set(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert [
+        word
+        for word in SETS[page]
+        if not re.search(rf"(?<!\w){re.escape(word)}" + r"(?![\w-])" * word[-1].isalnum(), text)
+    ] == []
 
 
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
