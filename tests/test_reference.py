@@ -20,7 +20,6 @@ from handraise.model.people import _WEAK
 from handraise.tools import ResultStatus
 from tests.test_docs import API, DOCS, DOORS, ROOT, prose_of, rows_of
 
-
 SOURCE = ROOT / "src"
 INTEGRATIONS = SOURCE / "handraise" / "integrations"
 PAGES = {"claude_agent": "claude"}
