@@ -371,8 +371,10 @@ def python(*line: str) -> str:
 API = DOCS / "reference" / "python-api.md"
 DOORS = [
     "handraise.blocking",
+    "handraise.channels",
     "handraise.client",
     "handraise.conversations",
+    "handraise.ports",
     "handraise.server",
     "handraise.testing",
     "handraise.testing.contract",

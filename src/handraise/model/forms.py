@@ -132,6 +132,7 @@ class Action(_Part):
 _DEEPEST = 64
 
 Scope = Literal["once", "session", "always"]
+"""How far an approval reaches."""
 
 Risk = Literal["low", "medium", "high"]
 """How much harm an action could do, as the agent's author says."""
@@ -211,6 +212,7 @@ class Approval(_Part):
 AnyForm = Annotated[
     Choice | MultiChoice | Open | Confirm | Form | Approval, pydantic.Field(discriminator="kind")
 ]
+"""A form of any of the six kinds."""
 FORM: pydantic.TypeAdapter[AnyForm] = pydantic.TypeAdapter(AnyForm)
 
 

@@ -33,6 +33,7 @@ class NotAnAnswer:
 
 
 Reply: TypeAlias = Understood | NotAnAnswer
+"""What a typed text came to."""
 
 
 def read_reply(question: Draft, text: str) -> Reply:

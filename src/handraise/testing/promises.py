@@ -24,6 +24,7 @@ PROMISES = {
     "P12": "An answer that does not fit leaves the question pending, and its giver is told why.",
     "P13": "The result says how it came about.",
 }
+"""The promises, by id."""
 
 
 def promise(*ids: str) -> Callable[[Test], Test]:

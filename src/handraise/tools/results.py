@@ -35,6 +35,7 @@ ResultStatus = Literal[
     "still_pending",
     "invalid",
 ]
+"""How a tool call ended, in one word."""
 
 UNDELIVERED = "undelivered"
 """How the reason begins with which a tool withdraws what it could not show to anybody."""
