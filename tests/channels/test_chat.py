@@ -15,7 +15,7 @@ from handraise.channels.replies import Replies
 from handraise.conversations import MemoryChannel
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, digest
 from handraise.model.routing import Policy
 from handraise.ports.channel import NotSent
 from handraise.server import House
@@ -29,6 +29,8 @@ ROOM = "ops-room"
 
 
 class TestContract(ChannelContract):
+    shows = True
+
     @pytest.fixture
     def peer(self) -> Wire:
         wire = Wire()
@@ -89,6 +91,7 @@ async def test_from_the_question_to_the_resumed_asker_over_a_restart(empty_addre
         assert isinstance(ended, Answered)
         assert (ended.value, ended.by, ended.channel) == ("Canary", "ann", "chat")
         assert ended.evidence == "client-asserted"
+        assert ((await house.desk.history(question.id))[-1].data or {})["shown"] == digest(text)
         await becomes(house, question, DeliveryStatus.UPDATED)
         assert after.sent_to("thread-9") == [
             "Answered by ann.\n│ Canary\nagent had asked:\n│ Which strategy?"
@@ -172,6 +175,7 @@ async def test_in_a_conversation_that_others_share_only_a_reference_makes_a_repl
     ended = await outcome(house, question)
     assert isinstance(ended, Answered)
     assert (ended.value, ended.by) == ("eu", "bob")
+    assert ((await house.desk.history(question.id))[-1].data or {})["shown"] == digest(text)
 
 
 async def test_the_same_text_twice_is_one_reply_and_never_the_reply_to_another(house: House) -> None:

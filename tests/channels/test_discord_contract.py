@@ -22,6 +22,7 @@ ANN, DEAD, SHUT, NOBODY = (f"3000000000000000{each:02}" for each in range(4))
 
 
 class TestDiscordContract(ChannelContract):
+    shows = True
     unsafe: ClassVar = ("⟦",)
 
     @pytest.fixture

@@ -30,6 +30,8 @@ class Recipient:
 
 
 class TestEmail(ChannelContract):
+    shows = True
+
     @pytest.fixture
     async def office(self) -> AsyncIterator[PostOffice]:
         async with post_office() as office:

@@ -19,6 +19,7 @@ from tests.channels.slack_peer import BOT_TOKEN, SECRET, Fault, SlackPeer, open_
 
 
 class TestSlackContract(ChannelContract):
+    shows = True
     unsafe: ClassVar = ("<!", "<@", "<https://evil", "<script", "<img")
 
     @pytest.fixture

@@ -31,6 +31,7 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class TestTeamsContract(ChannelContract):
+    shows = True
     unsafe: ClassVar = ("{{DATE(", "<at>")
 
     @pytest.fixture

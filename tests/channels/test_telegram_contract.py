@@ -26,6 +26,7 @@ NOBODY: Any = None
 
 
 class TestTelegramContract(ChannelContract):
+    shows = True
     unsafe: ClassVar = ("⟦",)
     """Where Telegram would make a link, a mention or a command of what somebody wrote."""
 

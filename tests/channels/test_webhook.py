@@ -214,7 +214,7 @@ class TestOut:
             await asyncio.Event().wait()
             return Says()
 
-        async with open_outward(LOOPBACK, within=0.2) as outward:
+        async with open_outward(LOOPBACK, within=1.0) as outward:
             channel = Webhook(NOBODY, outward, LOOPBACK)
             for answer in (hang, answering(Says(0))):
                 receiver.answer = answer

@@ -29,7 +29,7 @@ from handraise.channels.wording import (
 )
 from handraise.model.deliveries import Delivery
 from handraise.model.forms import Approval
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, digest
 from handraise.model.people import CLIENT_ASSERTED, GROUP
 from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice, NotSent
@@ -99,10 +99,10 @@ class Chat:
             raise NotSent("the question belongs to no conversation", again=False)
         for conversation, notices in said.items():
             if notices:
-                await self._say(
-                    conversation, _text_of(notices[0]) if len(notices) == 1 else _bundled(notices)
-                )
-        return {"in_full": len(message.notices) == 1}
+                text = _text_of(notices[0]) if len(notices) == 1 else _bundled(notices)
+                await self._say(conversation, text)
+        one = len(message.notices) == 1
+        return {"in_full": one} | ({"shown": digest(_text_of(message.notices[0]))} if one else {})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Say how it ended, unless its agent has: what was said in a chat stays as it is."""

@@ -152,13 +152,29 @@ class Replies:
             # Nobody else learns that there is anything to answer, or was.
             return _UNKNOWN
 
+        shown = await self._shown(question, responder, reply.channel)
+
         async def take() -> Said:
-            return await _say(desk, question, responder, reply)
+            return await _say(desk, question, responder, reply, shown)
 
         if reply.id is None:
             return await take()
         said = await self._once(reply, f"{reply.channel}:{responder.id}", reply.id, take)
         return said if said.kind == "refused" else replace(said, question=said.question or question)
+
+    async def _shown(self, question: Question, responder: Responder, channel: str) -> str | None:
+        """The digest of the last message that told this person of the question there, or a room that they share."""
+        theirs = (*responder.principals, ANYONE)
+        found = [
+            (each.recipient == responder.id, each.sent_at, str(each.receipt["shown"]))
+            for each in await self._outbox.deliveries(question.ref)
+            if each.channel == channel
+            and each.recipient in theirs
+            and each.sent_at is not None
+            and isinstance(each.receipt, dict)
+            and "shown" in each.receipt
+        ]
+        return max(found)[2] if found else None
 
     async def _once(self, reply: Reply, actor: str, key: str, take: Callable[[], Awaitable[Said]]) -> Said:
         """What came of a reply, also where it comes again: one that did not fit is not counted twice."""
@@ -192,9 +208,9 @@ class Replies:
         return said
 
 
-async def _say(desk: Desk, question: Question, responder: Responder, reply: Reply) -> Said:
+async def _say(desk: Desk, question: Question, responder: Responder, reply: Reply, shown: str | None) -> Said:
     try:
-        return await _take(desk, question, responder, reply)
+        return await _take(desk, question, responder, reply, shown)
     except AlreadySettled as settled:
         mine = getattr(settled.outcome, "by", None) == responder.id
         text = "You have answered this already." if mine else too_late(settled.outcome)
@@ -210,8 +226,10 @@ async def _say(desk: Desk, question: Question, responder: Responder, reply: Repl
         return Said("misfit", "That was too much at once. Please try again in a minute.")
 
 
-async def _take(desk: Desk, question: Question, responder: Responder, reply: Reply) -> Said:
-    how = {"channel": reply.channel, "evidence": reply.evidence, "details": reply.details}
+async def _take(
+    desk: Desk, question: Question, responder: Responder, reply: Reply, shown: str | None
+) -> Said:
+    how = {"channel": reply.channel, "evidence": reply.evidence, "details": reply.details, "shown": shown}
     if reply.declines:
         ended = await desk.decline(question.id, by=responder, reason=reply.reason, **how)
         return Said("taken", "You declined to answer.", ended)

@@ -97,6 +97,9 @@ class Channel(Protocol):
     async def send(self, message: Message) -> Json:
         """Send a message and give back what `update` needs to find it; raises `NotSent`.
 
+        Where people answer on this channel and it is one question, that is a dict with `shown` in it: the SHA-256, in
+        hexadecimal, of what was put before them. The record of an answer has it.
+
         The same message may be sent again where it is not known whether it arrived.
         """
         ...

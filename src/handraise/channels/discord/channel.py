@@ -23,7 +23,7 @@ from handraise.channels.discord.modals import Garbled
 from handraise.channels.discord.signing import is_genuine, read_key
 from handraise.channels.replies import Replies
 from handraise.model.errors import HandraiseError, RequestConflict
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, digest
 from handraise.ports.channel import Message, NotSent, Response
 
 _log = logging.getLogger(__name__)
@@ -84,8 +84,9 @@ class Discord:
         one = len(message.notices) == 1
         rendered = asking(message.notices[0]) if one else bundled(message)
         room = await self._room(message.to)
-        made = await self._api.post(room, {**message_of(rendered), **_named(message.id)})
-        return {"channel": room, "message": made} | ({} if one else {"several": True})
+        body = message_of(rendered)
+        made = await self._api.post(room, {**body, **_named(message.id)})
+        return {"channel": room, "message": made} | ({"shown": digest(body)} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a message say how its question ended. What has several questions is followed up by a reply to it."""

@@ -41,7 +41,7 @@ from handraise.channels.wording import heading_of, why_now
 from handraise.model.deliveries import Reason
 from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
 from handraise.model.forms import Approval
-from handraise.model.json_values import Json, canonical_json
+from handraise.model.json_values import Json, canonical_json, digest
 from handraise.model.people import ANYONE, EMAIL_SENDER
 from handraise.model.questions import Question
 from handraise.model.replies import Understood, read_reply
@@ -150,7 +150,8 @@ class Email:
             reply_to=None if back is None else back.address,
             thread=self._thread(notice.question),
         )
-        return {"questions": 1, "id": name}
+        shown: list[Json] = [rendered.subject, rendered.text, rendered.html]
+        return {"questions": 1, "id": name, "shown": digest(shown)}
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Follow a mail up with how its question ended; several that came as one are left as they are."""

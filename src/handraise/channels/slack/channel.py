@@ -27,7 +27,7 @@ from handraise.channels.slack.places import metadata_of
 from handraise.channels.slack.signing import is_genuine
 from handraise.channels.slack.socket_mode import Socket
 from handraise.model.errors import HandraiseError, RequestConflict
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, digest
 from handraise.ports.channel import Message, NotSent, Response
 
 _log = logging.getLogger(__name__)
@@ -111,7 +111,8 @@ class Slack:
         body = {"channel": _where(message.to), "client_msg_id": _id(message.id), **_body(rendered), **_POSTED}
         if one:
             body["metadata"] = metadata_of(message.notices[0].question)
-        return _receipt(await self._api.call("chat.postMessage", body), several=not one)
+        posted = _receipt(await self._api.call("chat.postMessage", body))
+        return posted | ({"shown": digest(_body(rendered))} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a message say how its question ended. What has several questions is followed up in its thread."""
@@ -183,11 +184,11 @@ def _id(what: str) -> str:
     return str(uuid.uuid5(_OURS, what))
 
 
-def _receipt(posted: Mapping[str, Any], *, several: bool) -> Json:
-    found = {"channel": posted.get("channel"), "ts": posted.get("ts")}
+def _receipt(posted: Mapping[str, Any]) -> dict[str, Json]:
+    found: dict[str, Json] = {"channel": posted.get("channel"), "ts": posted.get("ts")}
     if not all(isinstance(each, str) for each in found.values()):
         raise NotSent("Slack did not say where the message is", arrived_perhaps=True)
-    return found | ({"several": True} if several else {})
+    return found
 
 
 def _payload(content_type: str, body: bytes) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from handraise.channels.teams.places import (
 from handraise.channels.teams.threads import Threads
 from handraise.channels.teams.tokens import NotGenuine, Tokens
 from handraise.model.errors import HandraiseError
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, digest
 from handraise.model.visible import visible
 from handraise.ports.channel import Message, NotSent, Response
 
@@ -114,7 +114,7 @@ class Teams:
         where = await self._connector.conversation(self._place(message.to))
         said = await self._connector.say(where, _activity(made, summary_of(message)))
         receipt = {"service_url": where.service, "conversation": where.id, "activity": said}
-        return receipt | ({} if one else {"several": True})
+        return receipt | ({"shown": digest(made)} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a card say how its question ended. What has several questions is followed up."""

@@ -20,7 +20,7 @@ from handraise.channels.telegram.messages import asking, bundled, settled
 from handraise.channels.telegram.places import Places
 from handraise.channels.telegram.polling import WANTED, Poller
 from handraise.model.errors import HandraiseError, RequestConflict
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, digest
 from handraise.ports.channel import Message, NotSent, Response
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Telegram:
         notice = message.notices[0]
         rendered = asking(notice, self._places, room=chat < 0) if one else bundled(message)
         sent = await self._send(chat, rendered.body)
-        return sent if one else sent | {"several": True}
+        return sent | ({"shown": digest(rendered.body)} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a message say how its question ended. What has several questions is followed up."""

@@ -14,6 +14,7 @@ For example:
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -130,6 +131,8 @@ class ChannelContract:
     """What no message may have in its text, whatever an agent wrote."""
     updates: ClassVar[bool] = True
     """Whether a message is changed or followed up when its question has ended."""
+    shows: ClassVar[bool] = False
+    """Whether its receipts have `shown`, the SHA-256 of what was put before the person."""
     recipient: ClassVar[str] = "ann"
 
     @pytest.fixture
@@ -207,6 +210,24 @@ class ChannelContract:
         await channel.send(self.message(channel, to, question))
         [received] = peer.received()
         assert link_to(question) in received.text
+
+    async def test_a_receipt_says_what_was_put_before_the_person(self, channel: Channel, to: Json) -> None:
+        """The SHA-256 of it, so that the record of an answer can have it; not of several at once."""
+        question, other = a_question(), a_question(prompt="Quite another one?")
+        receipts = [
+            await channel.send(self.message(channel, to, *questions))
+            for questions in (
+                (question,),
+                (question,),
+                (other,),
+                (question, dataclasses.replace(other, id="q-2")),
+            )
+        ]
+        shown = [receipt.get("shown") if isinstance(receipt, dict) else None for receipt in receipts]
+        assert shown[3] is None
+        if self.shows:
+            assert shown[0] == shown[1] != shown[2]
+            assert all(re.fullmatch("[0-9a-f]{64}", str(each)) for each in shown[:3])
 
     @pytest.mark.parametrize("kind", HOSTILE_FORMS)
     async def test_nothing_that_an_agent_writes_gets_out_of_its_place(
