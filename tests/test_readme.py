@@ -1,4 +1,4 @@
-"""The first page a stranger sees: short, checkable, and true."""
+"""The first pages a stranger sees, README and CONTRIBUTING: short, checkable, and true."""
 
 from __future__ import annotations
 
@@ -59,3 +59,34 @@ def test_the_numbers_in_the_status_are_true() -> None:
     assert channels
     assert len(channels[1].split(", ")[2:]) == 9
     assert "nine channels" in " ".join(section("Status").split())
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_the_map_has_every_room_and_leads_nowhere_else() -> None:
+    rooms = {each.name for each in (ROOT / "src" / "handraise").iterdir() if each.is_dir()} - {"__pycache__"}
+    assert [name for name in sorted(rooms) if f"`src/handraise/{name}/`" not in CONTRIBUTING] == []
+    for folder in ("tests", "chaos", "benchmarks", "deploy", "examples", "scripts", "docs"):
+        assert re.search(rf"^\| `{folder}/`", CONTRIBUTING, re.MULTILINE), folder
+    named = re.findall(r"`((?:src|tests|docs|scripts|chaos|examples|\.github|\.ci)/[\w./-]+)`", CONTRIBUTING)
+    inside = re.findall(
+        r"`((?:model|ports|desk|backends|server|channels|integrations|testing)/[\w./-]+)`", CONTRIBUTING
+    )
+    paths = [ROOT / name for name in named] + [ROOT / "src" / "handraise" / name for name in inside]
+    made_up = {"yours", "yours.py", "test_yours.py"}
+    assert [str(path) for path in paths if path.name not in made_up and not path.exists()] == []
+
+
+def test_contributing_tells_how_to_add_what_people_add() -> None:
+    for what in ("migration", "kind of form", "channel", "integration", "backend", "route", "public name"):
+        assert re.search(rf"^## How to add an? {what}$", CONTRIBUTING, re.MULTILINE), what
+    assert "\n$ .ci/run quick\n" in CONTRIBUTING
+
+
+def test_the_security_policy_says_which_versions_and_how_to_report() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE)[:2] == [
+        "Supported versions",
+        "Report a vulnerability",
+    ]

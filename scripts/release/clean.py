@@ -160,7 +160,13 @@ def contract(clean: Clean, wheel: Path, folder: Path) -> None:
     """The contract suite that the wheel ships, as somebody with a backend of their own runs it."""
     add(clean.python, wheel, ("testing",))
     (folder / "test_wheel.py").write_text(_CONTRACT, encoding="utf-8")
-    line = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "test_wheel.py"]
+    options = (
+        "asyncio_mode=auto",
+        "asyncio_default_fixture_loop_scope=function",
+        "markers=promise(id): one of ours",
+    )
+    line = ["-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_wheel.py"]
+    line += [word for option in options for word in ("-o", option)]
     said = _printed(clean.python, *line, cwd=folder)
     print(f"  contract on SQLite: {said.strip().splitlines()[-1]}")  # noqa: T201 -- a command prints
 
