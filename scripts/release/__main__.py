@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.release import changelog, clean, licences, surface, wheel
+from scripts.release import changelog, clean, licences, smoke, surface, wheel
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -60,8 +60,8 @@ def check(folder: Path) -> int:
             clean.list_parts(environment, parts)
             say(f"  parts: {parts.name}")
             (desk := Path(place, f"{name}-desk")).mkdir()
-            clean.smoke(environment, built, desk)
-            say(f"  it works: {', '.join(each.__name__ for each in clean.CHECKS[name])}")
+            smoke.try_out(environment, built, desk)
+            say(f"  it works: {', '.join(each.__name__ for each in smoke.CHECKS[name])}")
     say(f"checked in {time.monotonic() - began:.0f} s")
     return told(found)
 

@@ -1,22 +1,16 @@
-"""The wheel in clean environments: what it brings along, how large that is, and whether it works there."""
+"""The wheel in clean environments: what it brings along, how large that is, and a list of its parts."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import signal
 import subprocess
 import sys
-import urllib.request
 import venv
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SOON = 60.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,7 @@ def install(wheel: Path, name: str, folder: Path) -> Clean:
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     add(python, wheel, BOUNDS[name].extras)
-    told: dict[str, list[str]] = json.loads(_printed(python, "-c", _SIZES))
+    told: dict[str, list[str]] = json.loads(printed(python, "-c", _SIZES))
     packages = {each: version for each, (version, _) in told.items()}
     return Clean(name, folder, packages, sum(int(size) for _, size in told.values()) / 1e6)
 
@@ -79,7 +73,7 @@ def add(python: Path, wheel: Path, extras: tuple[str, ...]) -> None:
         "--disable-pip-version-check",
     ]
     wanted = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-    _run([*line, "--no-compile", "--constraint", str(ROOT / "constraints.txt"), wanted])
+    run([*line, "--no-compile", "--constraint", str(ROOT / "constraints.txt"), wanted])
     for told in python.parent.parent.glob("lib/*/site-packages/handraise-*.dist-info/direct_url.json"):
         told.unlink()  # it names a folder of this machine, which has no place in a list of parts
 
@@ -107,141 +101,7 @@ def faults(clean: Clean) -> list[str]:
     return found
 
 
-def smoke(clean: Clean, wheel: Path, folder: Path) -> None:
-    """Whether it works there, in an empty folder: raises where something does not."""
-    for check in CHECKS[clean.name]:
-        check(clean, wheel, folder)
-
-
-def first_question(clean: Clean, _wheel: Path, folder: Path) -> None:
-    """The first example, on memory and on SQLite."""
-    for url in ("memory:", f"sqlite:///{folder / 'first.db'}"):
-        said = _printed(clean.python, str(ROOT / "examples" / "first_question.py"), url, cwd=folder)
-        _expect("answered 'Canary' by ana", said)
-
-
-def says_what_is_missing(clean: Clean, _wheel: Path, folder: Path) -> None:
-    """Every public module can be imported, or names the extra that it needs. So does the command."""
-    told = _printed(clean.python, "-c", _IMPORTS, cwd=folder)
-    _expect(r"handraise\.server: .*pip install \"handraise\[server\]\"", told)
-    bad = [
-        line
-        for line in told.splitlines()
-        if not re.search(r': (fine|.*pip install "handraise\[[\w-]+\]")$', line)
-    ]
-    if bad:
-        raise SystemExit("\n".join(["without its extra, a module does not say which:", *bad]))
-    line = [str(clean.folder / "bin" / "handraise"), "serve"]
-    done = subprocess.run(line, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)  # noqa: S603 -- our own line
-    _expect(r'pip install "handraise\[server\]"', done.stderr)
-
-
-_IMPORTS = """
-import importlib, pkgutil
-import handraise, handraise.backends, handraise.channels, handraise.integrations
-packages = (handraise, handraise.backends, handraise.channels, handraise.integrations)
-for each in (found.name for package in packages for found in pkgutil.iter_modules(package.__path__, package.__name__ + ".")):
-    if each.endswith("__main__"):
-        continue
-    try:
-        importlib.import_module(each)
-        print(f"{each}: fine")
-    except Exception as error:
-        print(f"{each}: {type(error).__name__}: {error}")
-import handraise.testing
-try:
-    import handraise.testing.contract
-except handraise.MissingExtra as error:
-    print(f"handraise.testing.contract: {error}")
-"""
-
-
-def contract(clean: Clean, wheel: Path, folder: Path) -> None:
-    """The contract suite that the wheel ships, as somebody with a backend of their own runs it."""
-    add(clean.python, wheel, ("testing",))
-    (folder / "test_wheel.py").write_text(_CONTRACT, encoding="utf-8")
-    options = (
-        "asyncio_mode=auto",
-        "asyncio_default_fixture_loop_scope=function",
-        "markers=promise(id): one of ours",
-    )
-    line = ["-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_wheel.py"]
-    line += [word for option in options for word in ("-o", option)]
-    said = _printed(clean.python, *line, cwd=folder)
-    print(f"  contract on SQLite: {said.strip().splitlines()[-1]}")  # noqa: T201 -- a command prints
-
-
-_CONTRACT = """
-import pytest
-from handraise.testing.contract import AddressBackend, DeskContract
-
-class TestWheel(DeskContract):
-    @pytest.fixture
-    def backend(self, tmp_path):
-        return AddressBackend(f"sqlite:///{tmp_path / 'questions.db'}")
-"""
-
-
-def serves(clean: Clean, _wheel: Path, folder: Path) -> None:
-    """`handraise serve` answers, shows its page, and stops when it is told to."""
-    with _started(clean, "serve", folder) as said:
-        address = said(r"https?://[\w.:]+")
-        for path, wanted in (
-            ("/healthz", ""),
-            ("/readyz", ""),
-            ("/sign-in", "<html"),
-            ("/v1/openapi.json", '"openapi"'),
-        ):
-            with urllib.request.urlopen(address + path, timeout=SOON) as answer:  # noqa: S310 -- our own server
-                _expect(re.escape(wanted), answer.read().decode())
-
-
-def plays(clean: Clean, _wheel: Path, folder: Path) -> None:
-    """`handraise demo` says where to go, and leaves nothing behind."""
-    with _started(clean, "demo", folder) as said:
-        said(r"token=\S+")
-
-
-CHECKS: dict[str, tuple[Callable[[Clean, Path, Path], None], ...]] = {
-    "core": (first_question, says_what_is_missing, contract),
-    "server": (first_question, serves, plays),
-}
-
-
-@contextmanager
-def _started(clean: Clean, command: str, folder: Path) -> Iterator[Callable[[str], str]]:
-    """A command that runs until it is told to stop; gives what it prints, until something is there."""
-    line = [str(clean.folder / "bin" / "handraise"), command, "--port", "0"]
-    process = subprocess.Popen(  # noqa: S603 -- our own line
-        line,
-        cwd=folder,
-        env=_environment(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    printed = ""
-
-    def said(pattern: str) -> str:
-        nonlocal printed
-        while not (found := re.search(pattern, printed)):
-            if process.stdout is None or not (more := process.stdout.readline()):
-                raise SystemExit(f"handraise {command} ended, and never said {pattern}:\n{printed}")
-            printed += more
-        return found[0]
-
-    try:
-        yield said
-        process.send_signal(signal.SIGINT)
-        _, code = process.communicate(timeout=SOON), process.returncode
-        if code:
-            raise SystemExit(f"handraise {command} ended with {code} when it was told to stop")
-    finally:
-        process.kill()
-        process.wait(timeout=SOON)
-
-
-def _environment(home: Path | None = None) -> dict[str, str]:
+def strange_environment(home: Path | None = None) -> dict[str, str]:
     """The environment of a stranger: nothing of ours is set."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("HANDRAISE_", "PYTHON"))
@@ -253,22 +113,19 @@ def _environment(home: Path | None = None) -> dict[str, str]:
     }
 
 
-def _printed(python: Path, *line: str, cwd: Path | None = None) -> str:
-    return _run([str(python), *line], cwd)
+def printed(python: Path, *line: str, cwd: Path | None = None) -> str:
+    """What a line prints that an interpreter runs."""
+    return run([str(python), *line], cwd)
 
 
-def _run(line: list[str], cwd: Path | None = None) -> str:
+def run(line: list[str], cwd: Path | None = None) -> str:
+    """What a command prints; its failure ends everything."""
     done = subprocess.run(  # noqa: S603 -- our own lines
-        line, cwd=cwd, env=_environment(), capture_output=True, text=True, timeout=600, check=False
+        line, cwd=cwd, env=strange_environment(), capture_output=True, text=True, timeout=600, check=False
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(line)}\n{done.stdout}{done.stderr}")
     return done.stdout
-
-
-def _expect(pattern: str, text: str) -> None:
-    if not re.search(pattern, text):
-        raise SystemExit(f"{pattern} is not in\n{text}")
 
 
 def list_parts(clean: Clean, file: Path) -> None:
@@ -282,7 +139,7 @@ def list_parts(clean: Clean, file: Path) -> None:
         "--short-PURLs",
         "--output-reproducible",
     ]
-    _run([str(command), "environment", *options, "-o", str(file), str(clean.python)])
+    run([str(command), "environment", *options, "-o", str(file), str(clean.python)])
     listed = {each["name"].lower().replace("_", "-") for each in json.loads(file.read_text())["components"]}
     if listed | {"handraise"} != {*clean.packages}:
         raise SystemExit(f"{file} lists {sorted(listed)}, installed are {sorted(clean.packages)}")
