@@ -37,6 +37,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     return Files(config, log)
 
 
+SERVICES = {"postgres", "shards", "nats"}
+"""Fixtures, and names of backends, that something must be running for."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a service, so that `-m "not service"` needs none."""
+    for item in items:
+        chosen = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if SERVICES & {
+            *getattr(item, "fixturenames", ()),
+            *(each for each in chosen if isinstance(each, str)),
+        }:
+            item.add_marker(pytest.mark.service)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of a new database that is dropped at the end. A missing server is a failure."""

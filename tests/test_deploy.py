@@ -32,6 +32,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 import yaml
 
+import handraise
 from chaos.servers import free_port
 from handraise.opening import open_backend
 from handraise.server import ServerSettings
@@ -571,7 +572,7 @@ def test_the_kustomization_has_every_manifest_but_the_example_of_a_secret() -> N
 
 def test_the_kustomization_names_the_image_of_this_release() -> None:
     (image,) = kustomization()["images"]
-    assert (image["name"], image["newTag"]) == ("handraise", PROJECT["version"])
+    assert (image["name"], image["newTag"]) == ("handraise", handraise.__version__)
     assert {pod["containers"][0]["image"] for pod in pods().values()} == {"handraise"}
 
 

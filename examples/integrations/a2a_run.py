@@ -1,4 +1,8 @@
-"""Send a remote A2A agent on an errand. Whatever it needs to know, people are asked; then it goes on."""
+"""Send a remote A2A agent on an errand. Whatever it needs to know, people are asked; then it goes on.
+
+Run it with: python examples/integrations/a2a_run.py http://127.0.0.1:8001 "Refund order A-17."
+It needs: pip install "handraise[a2a]", and a2a_agent.py beside it
+"""
 
 import asyncio
 import sys

@@ -1,4 +1,8 @@
-"""An agent of the Microsoft Agent Framework that asks a person, and refunds what a person has approved."""
+"""An agent of the Microsoft Agent Framework that asks a person, and refunds what a person has approved.
+
+Run it with: python examples/integrations/agent_framework_agent.py refund-A-17
+It needs: pip install "handraise[agent-framework]"
+"""
 
 import asyncio
 import sys

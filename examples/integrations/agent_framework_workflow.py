@@ -1,4 +1,8 @@
-"""A workflow of the Microsoft Agent Framework that asks two people at once."""
+"""A workflow of the Microsoft Agent Framework that asks two people at once.
+
+Run it with: python examples/integrations/agent_framework_workflow.py deploy-42
+It needs: pip install "handraise[agent-framework]"
+"""
 
 import asyncio
 import os

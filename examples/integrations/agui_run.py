@@ -1,4 +1,8 @@
-"""Run an AG-UI agent. Whatever it needs to know, people are asked; then it goes on."""
+"""Run an AG-UI agent. Whatever it needs to know, people are asked; then it goes on.
+
+Run it with: python examples/integrations/agui_run.py http://127.0.0.1:8000/agent refund-A-17
+It needs: pip install "handraise[agui]", and agui_serve.py beside it
+"""
 
 import asyncio
 import sys

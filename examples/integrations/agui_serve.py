@@ -1,4 +1,8 @@
-"""An agent behind an AG-UI route. Its front end answers what it asks; so may anybody at the inbox."""
+"""An agent behind an AG-UI route. Its front end answers what it asks; so may anybody at the inbox.
+
+Run it with: python examples/integrations/agui_serve.py
+It needs: pip install "handraise[agui]" uvicorn
+"""
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator

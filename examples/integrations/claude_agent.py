@@ -1,4 +1,8 @@
-"""An agent that lets people decide, and need not stay for that: `agent.py task [session]`."""
+"""An agent that lets people decide, and need not stay for that: `agent.py task [session]`.
+
+Run it with: python examples/integrations/claude_agent.py "Paint the bikeshed."
+It needs: pip install "handraise[claude]"
+"""
 
 import asyncio
 import sys

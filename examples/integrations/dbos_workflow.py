@@ -1,4 +1,8 @@
-"""A DBOS workflow that asks. Kill it while it waits, start it again, and it goes on with the answer."""
+"""A DBOS workflow that asks. Kill it while it waits, start it again, and it goes on with the answer.
+
+Run it with: python examples/integrations/dbos_workflow.py
+It needs: pip install "handraise[dbos]"
+"""
 
 from dbos import DBOS, SetWorkflowID
 

@@ -1,4 +1,8 @@
-"""An ADK agent that asks a person, and refunds what a person has approved."""
+"""An ADK agent that asks a person, and refunds what a person has approved.
+
+Run it with: python examples/integrations/google_adk.py refund-A-17
+It needs: pip install "handraise[google-adk]"
+"""
 
 import asyncio
 import os

@@ -1,4 +1,8 @@
-"""An agent that asks a person, and whose refunds wait for an approval."""
+"""An agent that asks a person, and whose refunds wait for an approval.
+
+Run it with: python examples/integrations/langchain_agent.py
+It needs: pip install "handraise[langgraph]" langchain langgraph-checkpoint-sqlite
+"""
 
 import asyncio
 

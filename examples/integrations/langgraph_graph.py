@@ -1,4 +1,8 @@
-"""A graph that asks a person, and goes on from its checkpoint after a restart."""
+"""A graph that asks a person, and goes on from its checkpoint after a restart.
+
+Run it with: python examples/integrations/langgraph_graph.py
+It needs: pip install "handraise[langgraph]" langgraph-checkpoint-sqlite
+"""
 
 import asyncio
 from typing import TypedDict

@@ -1,4 +1,8 @@
-"""A LlamaIndex workflow that asks a person, and refunds what a person has approved."""
+"""A LlamaIndex workflow that asks a person, and refunds what a person has approved.
+
+Run it with: python examples/integrations/llama_index_workflow.py refund-A-17
+It needs: pip install "handraise[llama-index]"
+"""
 
 import asyncio
 import sys

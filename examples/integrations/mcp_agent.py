@@ -1,4 +1,8 @@
-"""An agent that asks over MCP. Kill it while it waits, start it again, and it goes on with the answer."""
+"""An agent that asks over MCP. Kill it while it waits, start it again, and it goes on with the answer.
+
+Run it with: python examples/integrations/mcp_agent.py
+It needs: pip install "handraise[server,mcp]"
+"""
 
 import asyncio
 

@@ -1,4 +1,8 @@
-"""A Restate service that asks. Kill it while it waits, start it again, and it goes on with the answer."""
+"""A Restate service that asks. Kill it while it waits, start it again, and it goes on with the answer.
+
+Run it with: python examples/integrations/restate_service.py
+It needs: pip install "handraise[restate]" hypercorn, and restate-server
+"""
 
 import asyncio
 

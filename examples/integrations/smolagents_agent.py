@@ -1,4 +1,8 @@
-"""A smolagents agent that asks a person, and refunds what a person has approved."""
+"""A smolagents agent that asks a person, and refunds what a person has approved.
+
+Run it with: python examples/integrations/smolagents_agent.py refund-A-17
+It needs: pip install "handraise[smolagents]"
+"""
 
 import sys
 from typing import Any

@@ -1,4 +1,8 @@
-"""A Temporal workflow that asks. Kill the worker while it waits, start it again, and it goes on with the answer."""
+"""A Temporal workflow that asks. Kill the worker while it waits, start it again, and it goes on with the answer.
+
+Run it with: python examples/integrations/temporal_workflow.py
+It needs: pip install "handraise[temporal]", and temporal server start-dev
+"""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,8 @@
-"""The agent of `script.py` in LangChain, on LangGraph."""
+"""The agent of `script.py` in LangChain, on LangGraph.
+
+Run it with: python examples/same_question_three_frameworks/with_langgraph.py
+It needs: pip install "handraise[langgraph]" langchain langgraph-checkpoint-sqlite
+"""
 
 import asyncio
 from typing import Any

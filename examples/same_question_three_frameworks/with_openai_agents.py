@@ -1,4 +1,8 @@
-"""The agent of `script.py` in the OpenAI Agents SDK."""
+"""The agent of `script.py` in the OpenAI Agents SDK.
+
+Run it with: python examples/same_question_three_frameworks/with_openai_agents.py
+It needs: pip install "handraise[openai-agents]"
+"""
 
 import asyncio
 from typing import Any

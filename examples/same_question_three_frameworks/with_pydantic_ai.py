@@ -1,4 +1,8 @@
-"""The agent of `script.py` in Pydantic AI."""
+"""The agent of `script.py` in Pydantic AI.
+
+Run it with: python examples/same_question_three_frameworks/with_pydantic_ai.py
+It needs: pip install "handraise[pydantic-ai]"
+"""
 
 import asyncio
 

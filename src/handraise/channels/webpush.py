@@ -18,8 +18,6 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from handraise.channels.outward import IPNetwork, Outward, asked_to_wait, open_outward, place_of, read_url
 from handraise.channels.subscriptions import NAME, subscription_id
 from handraise.model.errors import MissingExtra
@@ -30,6 +28,7 @@ from handraise.ports import Outbox
 from handraise.ports.channel import Message, NotSent
 
 try:
+    import httpx2
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
     from py_vapid import Vapid02  # type: ignore[import-untyped]  # it has none

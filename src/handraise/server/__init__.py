@@ -3,6 +3,13 @@
 `open_house` opens what a server works with, `create_app` makes the ASGI application around it.
 """
 
+from handraise.model.errors import MissingExtra
+
+try:
+    import fastapi as _fastapi  # noqa: F401 -- an extra: say which, once, here
+except ModuleNotFoundError as error:
+    raise MissingExtra("FastAPI", "server") from error
+
 from handraise.server.app import create_app
 from handraise.server.house import House, open_house
 from handraise.server.settings import ServerSettings

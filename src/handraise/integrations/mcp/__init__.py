@@ -10,7 +10,7 @@ try:
 except ModuleNotFoundError as error:
     from handraise import MissingExtra
 
-    if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+    if (error.name or "").partition(".")[0] not in ("anyio", "mcp", "mcp_types", "starlette"):
         raise
     raise MissingExtra("mcp", "mcp") from error
 

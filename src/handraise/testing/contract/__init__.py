@@ -10,6 +10,13 @@ For example:
 Every test opens its own desks in a workspace of its own, so that one store can serve a whole run.
 """
 
+from handraise.model.errors import MissingExtra
+
+try:
+    import pytest  # noqa: F401 -- an extra: say which, once, here
+except ModuleNotFoundError as error:
+    raise MissingExtra("pytest", "testing") from error
+
 from handraise.testing.contract.agreeing import AgreeingContract
 from handraise.testing.contract.answering import AnsweringContract
 from handraise.testing.contract.approving import ApprovingContract

@@ -1,0 +1,82 @@
+"""The workflows are linted, ask for little, and run only what somebody has looked at."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TOOLS = Path(sys.executable).parent
+
+
+def lint(*line: str) -> str:
+    done = subprocess.run(
+        [str(TOOLS / line[0]), *line[1:]], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_zizmor_finds_nothing() -> None:
+    found = lint("zizmor", "--offline", "--no-progress", "--persona", "pedantic", ".github")
+    assert not found, found
+
+
+def test_they_are_what_the_schema_of_workflows_asks_for() -> None:
+    found = lint(
+        "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *(str(each) for each in FILES)
+    )
+    assert not found, found
+    forms = ROOT / ".github" / "ISSUE_TEMPLATE"
+    assert not lint("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
+    for form in forms.glob("[!c]*.yml"):
+        assert {"name", "description", "body"} <= {*read(form)}
+
+
+def read(file: Path) -> dict[Any, Any]:
+    read: dict[Any, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return read
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_action_is_pinned_to_a_commit_and_every_job_says_what_it_may(file: Path) -> None:
+    workflow = read(file)
+    assert workflow["permissions"] == {}
+    for job in workflow["jobs"].values():
+        assert job["permissions"]
+        assert "write-all" not in str(job["permissions"])
+    text = file.read_text(encoding="utf-8")
+    for used in re.findall(r"uses: (.+)", text):
+        assert re.fullmatch(r"(\./\S+|[\w./-]+@[0-9a-f]{40} # v[\d.]+)", used), used
+    assert "secrets." not in text
+    runs = [
+        step["run"] for job in workflow["jobs"].values() for step in job.get("steps", ()) if "run" in step
+    ]
+    assert not [line for line in runs if "${{" in line], "a value goes into a script through the environment"
+
+
+def test_only_publishing_may_publish_and_only_after_tests_and_check() -> None:
+    jobs = read(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
+    publish = jobs["publish"]
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["environment"]["name"] == "pypi"
+    assert {"tests", "build"} <= {*publish["needs"]}
+    assert [name for name, job in jobs.items() if "gh-action-pypi-publish" in str(job)] == ["publish"]
+    lines = [step.get("run", "") for step in jobs["build"]["steps"]]
+    assert [line for line in lines if "scripts.release" in line] == [
+        'python -m scripts.release tag "$GITHUB_REF_NAME"',
+        "python -m scripts.release changes",
+        "python -m scripts.release check dist",
+    ]
+
+
+def test_the_tests_are_the_ones_that_everybody_runs() -> None:
+    (job,) = read(ROOT / ".github" / "workflows" / "tests.yml")["jobs"].values()
+    assert any(".ci/run" in step.get("run", "") for step in job["steps"])
+    assert {*job["services"]} == {"postgres", "nats"}
