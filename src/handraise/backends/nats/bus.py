@@ -70,8 +70,9 @@ async def open_nats(address: str) -> AsyncIterator[NatsBus]:
         await bus.tried()
         yield bus
     finally:
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
+        while not connecting.done():  # more than once, for the driver swallows a cancellation now and then
+            connecting.cancel()
+            await asyncio.wait([connecting], timeout=_RETRY)
 
 
 class NatsBus:
