@@ -23,7 +23,13 @@ class Block:
 
     @property
     def first_line(self) -> str:
-        return self.text.splitlines()[0]
+        return self.text.partition("\n")[0]
+
+    @property
+    def title(self) -> str:
+        """Which terminal it is, where a page has several: `console title="…"`."""
+        named = re.search(r'title="([^"]*)"', " ".join(self.marks))
+        return named[1] if named else ""
 
     @property
     def place(self) -> tuple[str, str]:

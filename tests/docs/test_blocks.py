@@ -16,12 +16,12 @@ ADDRESS = "postgresql://localhost/mydb"
 
 # A block marked `python no-run` is not run where it stands. Each needs its reason here.
 NOT_RUN = {
-    ("docs/tutorial/first-question.md", "# agent.py"): "waits for a person; the walk below runs it",
-    ("docs/tutorial/first-question.md", "# person.py"): "reads its command line; the walk below runs it",
+    ("docs/tutorial/first-question.md", "# agent.py"): "waits for a person; test_consoles.py runs it",
+    ("docs/tutorial/first-question.md", "# person.py"): "reads its command line; test_consoles.py runs it",
     ("docs/how-to/test-your-agent.md", "# tests/test_my_store.py"): "stands for a backend that is not ours",
-    ("docs/how-to/ask-over-http.md", "# agent.py"): "waits for a person; the walk below runs it",
-    ("docs/how-to/ask-over-http.md", "# person.py"): "needs a server; the walk below runs it",
-    ("docs/how-to/ask-over-http.md", "# threads.py"): "needs a server; the walk below runs it",
+    ("docs/how-to/ask-over-http.md", "# agent.py"): "waits for a person; test_consoles.py runs it",
+    ("docs/how-to/ask-over-http.md", "# person.py"): "needs a server; test_consoles.py runs it",
+    ("docs/how-to/ask-over-http.md", "# threads.py"): "needs a server; test_consoles.py runs it",
 }
 
 RUNNABLE = [

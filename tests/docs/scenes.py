@@ -1,0 +1,174 @@
+"""What pages presuppose: a store with people and a question in it, databases, files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from handraise import Choice, Responder, open_desk
+from handraise.model.identities import Role
+from handraise.server import House, ServerSettings, open_house
+from handraise.server.issuing import issue_key, issue_link, issue_session
+from tests.conftest import own_database
+from tests.docs.reading import DOCS, ROOT
+from tests.docs.walking import Stranger
+from tests.test_deploy import run as run_command
+
+HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
+
+
+@contextlib.contextmanager
+def with_people(stranger: Stranger) -> Iterator[None]:
+    """People, a key, sessions and a question, in the default store."""
+    url = f"sqlite:///{stranger.folder / 'data' / 'handraise' / 'handraise.db'}"
+    asyncio.run(_furnish(url, stranger))
+    yield
+
+
+async def _furnish(url: str, stranger: Stranger) -> None:
+    async with open_house(ServerSettings(url=url, port=int(stranger.environment["HANDRAISE_PORT"]))) as house:
+        for name, role in (
+            ("ada", Role.MEMBER),
+            ("ana", Role.MEMBER),
+            ("boss", Role.ADMIN),
+        ):
+            await house.directory.put_person("default", name, name=name, email=None, role=role)
+        await house.directory.put_group("default", "ops", {"ana"})
+        said = [(await issue_key(house, "default", agent="deployer", by="boss")).key]
+        link = await issue_link(house, "default", person="ada", purpose="sign-in")
+        session = await issue_session(house, "default", person="boss", how="test")
+        assert link is not None
+        assert session is not None
+        said += [link.url, session.token, await _ask(house)]
+        stranger.environment["SESSION"] = session.token
+    stranger.said = "\n".join(said)
+
+
+async def _ask(house: House) -> str:
+    """Three questions, of which one is settled."""
+    desk = house.desk.at("default", asker="deployer")
+    settled = await desk.post("Deploy?", choices=["yes", "no"])
+    await desk.answer(settled.id, "yes", by=Responder("ana"))
+    pending = [await desk.post("Which strategy?", choices=["Canary", "Rolling"]) for _ in range(2)]
+    return " ".join(each.id for each in pending)
+
+
+@contextlib.contextmanager
+def with_a_server(stranger: Stranger) -> Iterator[None]:
+    """The same, a server that runs already, and somebody who answers what is new."""
+    (stranger.folder / "deploy.sh").write_text("#!/bin/sh\necho deployed\n", encoding="utf-8")
+    (stranger.folder / "deploy.sh").chmod(0o755)
+    with with_people(stranger), with_somebody(stranger):
+        stranger.give("handraise serve", "", "of somebody else")
+        yield
+
+
+@contextlib.contextmanager
+def with_somebody(stranger: Stranger) -> Iterator[None]:
+    """Somebody who takes the first option of every new question, and says yes to the rest."""
+    url = f"sqlite:///{stranger.folder / 'data' / 'handraise' / 'handraise.db'}"
+    over = threading.Event()
+
+    async def answer() -> None:
+        async with open_desk(url) as desk:
+            old = {each.id for each in (await desk.pending()).questions}
+            while not over.is_set():
+                for question in (await desk.pending(recipient="ada")).questions:
+                    if question.id in old:
+                        continue
+                    match question.form:
+                        case Choice(options=options):
+                            await desk.answer(question.id, options[0].id, by="ada")
+                        case _:
+                            await desk.answer(question.id, True, by="ada")
+                await asyncio.sleep(0.02)
+
+    with ThreadPoolExecutor(1) as pool:
+        ada = pool.submit(asyncio.run, answer())
+        try:
+            yield
+        finally:
+            over.set()
+            ada.result()
+
+
+@contextlib.contextmanager
+def with_a_database(stranger: Stranger) -> Iterator[None]:
+    """A database called mydb, and a role my_agent that is gone at the end."""
+    with own_database() as address:
+        place = urlsplit(address)
+        role = f"my_agent_{uuid.uuid4().hex[:8]}"
+        stranger.replaced |= {
+            "postgresql://localhost/mydb": address,
+            "postgresql://localhost:5432/mydb": address,
+            "mydb": place.path[1:],
+            "my_agent": role,
+        }
+        stranger.environment |= {
+            "PGHOST": place.hostname or "127.0.0.1",
+            "PGPORT": str(place.port or 5432),
+            "PGUSER": place.username or getpass.getuser(),
+        }
+        try:
+            yield
+        finally:
+            run_command(
+                "dropdb", "--force", "--if-exists", f"{place.path[1:]}_restored", env=stranger.environment
+            )
+            run_command("dropuser", "--if-exists", role, env=stranger.environment)
+
+
+@contextlib.contextmanager
+def with_shards(stranger: Stranger) -> Iterator[None]:
+    """Three databases."""
+    with contextlib.ExitStack() as stack:
+        for number in (1, 2, 3):
+            address = stack.enter_context(own_database()).removeprefix("postgresql")
+            stranger.replaced[f"://db{number}/handraise"] = address
+        yield
+
+
+@contextlib.contextmanager
+def with_the_repository(stranger: Stranger) -> Iterator[None]:
+    """The files of this repository, and a PostgreSQL whose roles are gone at the end."""
+    (stranger.folder / "deploy").symlink_to(ROOT / "deploy")
+    mark = uuid.uuid4().hex[:8]
+    names = {name: f"{name}_{mark}" for name in ("handraise_owner", "handraise_server")}
+    database = f"handraise_{mark}"
+    owner, server = names.values()
+    given = f"--set owner={owner} --set server={server} --set database={database}"
+    with with_a_database(stranger):
+        host = stranger.environment["PGHOST"]
+        stranger.replaced |= names | {
+            "roles.sql": f"roles.sql {given}",
+            "--host db.example.com": f"--host {host}",
+            "@db.example.com/handraise": f"@{host}:{stranger.environment['PGPORT']}/{database}",
+        }
+        try:
+            yield
+        finally:
+            run_command("dropdb", "--force", "--if-exists", database, env=stranger.environment)
+            for role in names.values():
+                run_command("dropuser", "--if-exists", role, env=stranger.environment)
+
+
+SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]] = {
+    **dict.fromkeys(HOW_TO.glob("reach-people*.md"), with_people),
+    HOW_TO / "answer-in-the-terminal.md": with_a_server,
+    HOW_TO / "embed-a-question.md": with_a_server,
+    REFERENCE / "cli.md": with_somebody,
+    ROOT / "README.md": with_people,
+    HOW_TO / "run-a-server.md": with_the_repository,
+    HOW_TO / "write-a-channel.md": with_people,
+    HOW_TO / "audit.md": with_people,
+    HOW_TO / "run-on-postgresql.md": with_a_database,
+    HOW_TO / "wake-up-over-nats.md": with_a_database,
+    DOCS / "explanation" / "scale.md": with_shards,
+}
