@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
+import re
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
+from playwright.sync_api import sync_playwright
+
+from chaos.database import POSTGRES
+from chaos.servers import free_port
 from handraise import Choice, Responder, open_desk
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, open_house
 from handraise.server.issuing import issue_key, issue_link, issue_session
+from tests.cli.terminal import ENTER
 from tests.conftest import own_database
 from tests.docs.reading import DOCS, ROOT
 from tests.docs.walking import Stranger
+from tests.server.inbox.chromium import ARGUMENTS
 from tests.test_deploy import run as run_command
 
 HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
@@ -101,28 +109,45 @@ def with_somebody(stranger: Stranger) -> Iterator[None]:
 
 @contextlib.contextmanager
 def with_a_database(stranger: Stranger) -> Iterator[None]:
-    """A database called mydb, and a role my_agent that is gone at the end."""
-    with own_database() as address:
-        place = urlsplit(address)
-        role = f"my_agent_{uuid.uuid4().hex[:8]}"
-        stranger.replaced |= {
-            "postgresql://localhost/mydb": address,
-            "postgresql://localhost:5432/mydb": address,
-            "mydb": place.path[1:],
-            "my_agent": role,
-        }
-        stranger.environment |= {
-            "PGHOST": place.hostname or "127.0.0.1",
-            "PGPORT": str(place.port or 5432),
-            "PGUSER": place.username or getpass.getuser(),
-        }
-        try:
-            yield
-        finally:
-            run_command(
-                "dropdb", "--force", "--if-exists", f"{place.path[1:]}_restored", env=stranger.environment
-            )
-            run_command("dropuser", "--if-exists", role, env=stranger.environment)
+    """A database called mydb."""
+    with without_a_database(stranger):
+        run_command("createdb", stranger.replaced["mydb"], env=stranger.environment)
+        yield
+
+
+@contextlib.contextmanager
+def without_a_database(stranger: Stranger) -> Iterator[None]:
+    """A PostgreSQL in which a page makes databases and roles; all of them are gone at the end."""
+    name = f"handraise_page_{uuid.uuid4().hex[:12]}"
+    _name_the_database(stranger, urlunsplit(urlsplit(POSTGRES)._replace(path=f"/{name}")))
+    try:
+        yield
+    finally:
+        _tidy_up(stranger)
+
+
+def _name_the_database(stranger: Stranger, address: str) -> None:
+    place, role = urlsplit(address), f"somebody_{uuid.uuid4().hex[:8]}"
+    host, port = place.hostname or "127.0.0.1", str(place.port or 5432)
+    stranger.replaced |= {
+        "postgresql://localhost/mydb": address,
+        "postgresql://localhost:5432/mydb": address,
+        "postgresql://localhost/mydb_restored": f"{address}_restored",
+        "my_agent": role,
+        "my_server": role,
+        "@localhost/mydb": f"@{host}:{port}{place.path}",
+        "mydb": place.path[1:],
+    }
+    stranger.environment |= {"PGHOST": host, "PGPORT": port, "PGUSER": place.username or getpass.getuser()}
+
+
+def _tidy_up(stranger: Stranger) -> None:
+    stranger.leave()
+    run_command(
+        "dropdb", "--force", "--if-exists", f"{stranger.replaced['mydb']}_restored", env=stranger.environment
+    )
+    run_command("dropdb", "--force", "--if-exists", stranger.replaced["mydb"], env=stranger.environment)
+    run_command("dropuser", "--if-exists", stranger.replaced["my_agent"], env=stranger.environment)
 
 
 @contextlib.contextmanager
@@ -159,6 +184,39 @@ def with_the_repository(stranger: Stranger) -> Iterator[None]:
                 run_command("dropuser", "--if-exists", role, env=stranger.environment)
 
 
+@contextlib.contextmanager
+def with_a_browser(stranger: Stranger) -> Iterator[None]:
+    """Somebody who does in the browser and in the inbox what the page says."""
+    stranger.acts["the outcome: answered 'Canary' by admin"] = answer_in_the_browser
+    stranger.keys = [("Announce it?", ENTER), ("Yes", "1"), ("Yes", ENTER), ("Nothing is waiting", "")]
+    yield
+
+
+def answer_in_the_browser(stranger: Stranger) -> None:
+    """Sign in with the link that was printed, open the question, and answer it."""
+    link = re.findall(r"http\S+hrl_[\w-]+", stranger.said)[-1]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        tab = browser.new_page()
+        tab.goto(link)
+        tab.get_by_role("button", name="Sign in").click()
+        tab.get_by_text("Which strategy for release 4.2?").first.click()
+        tab.get_by_label("Canary").check()
+        tab.get_by_role("button", name="Send the answer").click()
+        tab.get_by_role("heading", name="You answered").wait_for()
+        browser.close()
+
+
+@contextlib.contextmanager
+def with_a_pager(stranger: Stranger) -> Iterator[None]:
+    """A PostgreSQL, a port for the pager, and somebody who stops the agent when the server is stopped."""
+    stranger.replaced["8770"] = str(free_port())
+    stranger.acts["$ handraise serve"] = lambda it: it.terminal("Agent").interrupt()
+    with without_a_database(stranger):
+        yield
+
+
+TUTORIAL = DOCS / "tutorial"
 SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]] = {
     **dict.fromkeys(HOW_TO.glob("reach-people*.md"), with_people),
     HOW_TO / "answer-in-the-terminal.md": with_a_server,
@@ -171,4 +229,6 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "run-on-postgresql.md": with_a_database,
     HOW_TO / "wake-up-over-nats.md": with_a_database,
     DOCS / "explanation" / "scale.md": with_shards,
+    TUTORIAL / "answer-as-a-person.md": with_a_browser,
+    TUTORIAL / "production.md": with_a_pager,
 }

@@ -77,6 +77,7 @@ def test_every_page_with_text_says_where_that_is_compared_and_no_other() -> None
             )
 
 
+COMMAND = typer.main.get_command(app)
 READERS: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,
@@ -201,7 +202,7 @@ def test_every_command_in_a_sentence_exists() -> None:
 
 def unknown_in(words: list[str]) -> str | None:
     """What our command does not know of a line."""
-    command: Any = typer.main.get_command(app)
+    command: Any = COMMAND
     rest = list(words)
     while rest and hasattr(command, "commands") and not rest[0].startswith("-"):
         if rest[0] not in command.commands:

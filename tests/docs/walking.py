@@ -71,10 +71,14 @@ class Terminal:
 
     def start(self, command: str) -> Running:
         """Run anything else."""
-        if self.running is not None and self.running.process.poll() is None:
-            self.running.stop()
+        self.interrupt()
         self.running = Running.begun(command, self)
         return self.running
+
+    def interrupt(self) -> None:
+        """Ctrl+C: end what runs in it."""
+        if self.running is not None and self.running.process.poll() is None:
+            self.running.stop()
 
 
 @dataclass
@@ -179,11 +183,15 @@ class Stranger:
     told: Callable[[str, float], None] = lambda _command, _seconds: None
     server: Running | None = None
     ids: dict[str, str] = field(default_factory=dict)
+    acts: dict[str, Callable[[Stranger], None]] = field(default_factory=dict)
+    """What is done elsewhere before a block is read, by its first line."""
     keys: Sequence[tuple[str, str]] = ()
     """What is waited for in the inbox of a terminal, and what is pressed then."""
 
     def read(self, block: Block) -> None:
         """Do what a block says."""
+        if block.first_line in self.acts:
+            self.acts[block.first_line](self)
         name = re.fullmatch(r"(?:#|//|--) ([\w./-]+\.\w+)", block.first_line)
         if name and block.language not in {"console", "output"}:
             path = self.terminal(block.title).folder / name[1]
