@@ -19,7 +19,7 @@ from tests.docs.reading import Block, matches
 
 SOON = 30.0
 STAYS = 0.5
-"""Seconds: what has printed all that a page shows, and has not ended by then, is left running."""
+"""Seconds: what has printed all that a page shows, and has not ended so much later, is left running."""
 
 GOES_ON = r"handraise watch\b"
 BUILT_IN = ("export", "cd", "source", "umask", "unset")
@@ -106,16 +106,16 @@ class Running:
         """What it has printed since it was last looked at."""
         return self.output.read_text(encoding="utf-8")[self.seen :]
 
-    def until(self, shown: str) -> str:
+    def until(self, shown: str, soon: float = SOON) -> str:
         """Wait until it has printed this, or has ended; what it printed."""
-        end = time.monotonic() + SOON
-        quiet = None
+        end = time.monotonic() + soon
+        last, since = "", time.monotonic()
         while self.process.poll() is None:
             assert time.monotonic() < end, f"{self.command} goes on and has printed only\n{self.printed}"
-            if shown.strip() and matches(shown, self.printed):
-                quiet = quiet or time.monotonic() + STAYS
-                if time.monotonic() > quiet:
-                    break
+            if self.printed != last:
+                last, since = self.printed, time.monotonic()
+            if last and shown.strip() and matches(shown, last) and time.monotonic() > since + STAYS:
+                break
             time.sleep(0.01)
         printed = self.printed
         self.seen += len(printed)
@@ -181,6 +181,8 @@ class Stranger:
     terminals: dict[str, Terminal] = field(default_factory=dict)
     excused: Callable[[str], bool] = lambda _: False
     told: Callable[[str, float], None] = lambda _command, _seconds: None
+    rewritten: Callable[[str], str] = lambda line: line
+    soon: float = SOON
     server: Running | None = None
     ids: dict[str, str] = field(default_factory=dict)
     acts: dict[str, Callable[[Stranger], None]] = field(default_factory=dict)
@@ -225,7 +227,7 @@ class Stranger:
             terminal.start(line).until_it_stays()
         else:
             running = terminal.start(line)
-            printed = running.until(shown)
+            printed = running.until(shown, self.soon)
             while not self._is_good(shown, printed) and self._is_busy() and time.monotonic() < began + SOON:
                 running = terminal.start(line)  # what runs elsewhere may need a moment
                 printed = running.until(shown)
@@ -245,7 +247,7 @@ class Stranger:
 
     def filled(self, command: str) -> str:
         """A command with real things in it."""
-        line = self._real(command)
+        line = self.rewritten(self._real(command))
         for shown, pattern in SAID.items():
             if shown in line:
                 found = re.findall(pattern, self.said)
