@@ -73,6 +73,7 @@ def with_a_server(stranger: Stranger) -> Iterator[None]:
     """The same, a server that runs already, and somebody who answers what is new."""
     (stranger.folder / "deploy.sh").write_text("#!/bin/sh\necho deployed\n", encoding="utf-8")
     (stranger.folder / "deploy.sh").chmod(0o755)
+    stranger.environment["HANDRAISE_WEBHOOKS"] = "true"
     with with_people(stranger), with_somebody(stranger):
         stranger.give("handraise serve", "", "of somebody else")
         yield
@@ -227,6 +228,9 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "write-a-channel.md": with_people,
     HOW_TO / "audit.md": with_people,
     HOW_TO / "run-on-postgresql.md": with_a_database,
+    HOW_TO / "back-up-and-restore.md": with_a_database,
+    HOW_TO / "upgrade.md": with_a_database,
+    HOW_TO / "rotate-keys.md": with_a_server,
     HOW_TO / "wake-up-over-nats.md": with_a_database,
     DOCS / "explanation" / "scale.md": with_shards,
     TUTORIAL / "answer-as-a-person.md": with_a_browser,

@@ -20,6 +20,7 @@ from handraise.model.routing import Policy
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
 from tests.docs.reading import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of
+from tests.test_deploy import PROJECT, objects
 
 ELSEWHERE = {"python", "output", "console", "sh", "js"}
 """Run by test_blocks.py, or written down and run by test_consoles.py."""
@@ -98,9 +99,25 @@ def test_every_block_of_data_can_be_read(block: Block) -> None:
         case {"hooks": {"PreToolUse": [{"hooks": [{"command": command}]}]}}:
             module = command.split()[2].replace(".", "/")
             assert (ROOT / "src" / f"{module}.py").exists()
+        case {"kind": "Kustomization"}:
+            check_kustomization(parsed)
         case {"tool": {"pytest": {"ini_options": options}}}:
             real = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
             assert options["asyncio_mode"] == real["tool"]["pytest"]["ini_options"]["asyncio_mode"]
+
+
+def check_kustomization(parsed: dict[str, Any]) -> None:
+    """Every patch changes the setting that it means, and the image is that of this release."""
+    assert [each["newTag"] for each in parsed["images"]] == [PROJECT["version"]]
+    assert [path for path in parsed["resources"] if not (ROOT / path).exists()] == []
+    for patch in parsed["patches"]:
+        kind, name = patch["target"]["kind"], patch["target"]["name"]
+        (target,) = (each for each in objects(kind) if each["metadata"]["name"] == name)
+        for change in yaml.safe_load(patch["patch"]):
+            place: Any = target
+            for step in change["path"].strip("/").split("/"):
+                place = place[int(step) if step.isdigit() else step]
+            assert place.partition(":")[0] == change["value"].partition(":")[0], change
 
 
 @pytest.mark.parametrize("block", blocks("py"))

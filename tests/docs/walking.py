@@ -37,7 +37,7 @@ SAID = {
     "4711": r"process (\d+)",
 }
 """What stands in a page for something that was printed before, and how to find that."""
-VARIES = rf"\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?|(?<=process )\d+|{ID}|\b\d+:[0-9a-f]{{4}}(?=…)"
+VARIES = rf"\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?|(?<=process )\d+|{ID}|just now|\d+ \w+ ago|\b\d+:[0-9a-f]{{4}}(?=…)"
 """What a page shows as it was once: instants, processes, ids."""
 
 
@@ -114,7 +114,7 @@ class Running:
             assert time.monotonic() < end, f"{self.command} goes on and has printed only\n{self.printed}"
             if self.printed != last:
                 last, since = self.printed, time.monotonic()
-            if last and shown.strip() and matches(shown, last) and time.monotonic() > since + STAYS:
+            if last and shown.strip() and _is_shown(shown, last) and time.monotonic() > since + STAYS:
                 break
             time.sleep(0.01)
         printed = self.printed
@@ -164,6 +164,11 @@ def _bash(script: str, folder: Path, environment: dict[str, str]) -> subprocess.
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def _is_shown(shown: str, printed: str) -> bool:
+    """Whether a page shows what was printed, wherever that was wrapped between its facts."""
+    return matches(shown.replace("·\n", "· "), printed.replace("·\n", "· "))
 
 
 def _serves(command: str) -> bool:
@@ -277,7 +282,7 @@ class Stranger:
 
     @staticmethod
     def _is_good(shown: str, printed: str) -> bool:
-        return not shown.strip() or matches(shown, printed)
+        return not shown.strip() or _is_shown(shown, printed)
 
     def _is_busy(self) -> bool:
         running = [each.running for each in self.terminals.values()]
@@ -293,7 +298,7 @@ class Stranger:
 
     def _compare(self, line: str, shown: str, printed: str) -> None:
         self.said += printed
-        assert matches(shown, printed), f"{line} prints\n{printed}\nbut the page shows\n{shown}"
+        assert _is_shown(shown, printed), f"{line} prints\n{printed}\nbut the page shows\n{shown}"
 
 
 def sit_down(line: str, terminal: Terminal, keys: Sequence[tuple[str, str]]) -> None:
