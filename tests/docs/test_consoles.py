@@ -79,7 +79,11 @@ EXCUSES = [
         names_what_exists,
     ),
     Excuse(r"psql .*\\password", "asks for a password at a terminal", names_what_exists),
-    Excuse(r"\S*python -m (benchmarks|chaos)\b|pytest -m promise ", "takes minutes; .ci/run has it", names_what_exists),
+    Excuse(
+        r"\S*python -m (benchmarks|chaos)\b|pytest -m promise ",
+        "takes minutes; .ci/run has it",
+        names_what_exists,
+    ),
     Excuse(
         r"python (agent|langgraph_graph|mcp_agent)\.py|python -m handraise\.integrations"
         r"|claude mcp|restate |curl localhost:8080|handraise mcp",
