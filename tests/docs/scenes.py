@@ -117,6 +117,19 @@ def with_a_database(stranger: Stranger) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def with_tables(stranger: Stranger) -> Iterator[None]:
+    """The same after a desk was opened on it, as a Python block of the page does."""
+
+    async def open_once() -> None:
+        async with open_desk(stranger.replaced["postgresql://localhost/mydb"]):
+            pass
+
+    with with_a_database(stranger):
+        asyncio.run(open_once())
+        yield
+
+
+@contextlib.contextmanager
 def without_a_database(stranger: Stranger) -> Iterator[None]:
     """A PostgreSQL in which a page makes databases and roles; all of them are gone at the end."""
     name = f"handraise_page_{uuid.uuid4().hex[:12]}"
@@ -227,7 +240,7 @@ SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]
     HOW_TO / "run-a-server.md": with_the_repository,
     HOW_TO / "write-a-channel.md": with_people,
     HOW_TO / "audit.md": with_people,
-    HOW_TO / "run-on-postgresql.md": with_a_database,
+    HOW_TO / "run-on-postgresql.md": with_tables,
     HOW_TO / "back-up-and-restore.md": with_a_database,
     HOW_TO / "upgrade.md": with_a_database,
     HOW_TO / "rotate-keys.md": with_a_server,
