@@ -47,6 +47,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 KUSTOMIZATION = KUBERNETES / "kustomization.yaml"
 EXAMPLE = KUBERNETES / "secret.example.yaml"
 PAGE = ROOT / "docs" / "how-to" / "run-a-server.md"
+CLUSTER_PAGE = ROOT / "docs" / "how-to" / "run-on-kubernetes.md"
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PORT = ServerSettings.model_fields["port"].default
@@ -57,7 +58,7 @@ SOON = 30.0
 def texts() -> dict[Path, str]:
     """Every file that an operator reads or runs."""
     inside = [path for path in (ROOT / "deploy").rglob("*") if path.is_file()]
-    paths = [DOCKERFILE, ROOT / ".dockerignore", COMPOSE, PAGE, *sorted(inside)]
+    paths = [DOCKERFILE, ROOT / ".dockerignore", COMPOSE, PAGE, CLUSTER_PAGE, *sorted(inside)]
     return {path: path.read_text(encoding="utf-8") for path in paths}
 
 

@@ -108,6 +108,12 @@ def test_nothing_is_written_over(url: str, workspace: str, tmp_path: Path, key: 
     assert file.read_text() == "mine"
 
 
+def test_a_key_in_a_folder_that_is_not_there_says_which(tmp_path: Path) -> None:
+    done = handraise("audit", "key", str(tmp_path / "etc" / "audit.key"))
+    assert done.returncode == 1
+    assert done.stderr == f"There is no folder {tmp_path / 'etc'}. Make it first.\n"
+
+
 def test_the_rule_of_a_workspace_is_set_shown_and_taken_away(url: str, workspace: str) -> None:
     def run(*line: str) -> str:
         done = handraise("retention", *line, "-w", workspace, url=url, keep_settled_days="30")

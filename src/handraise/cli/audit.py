@@ -41,6 +41,8 @@ def key(
 
     if file.exists():
         raise CannotDo(f"{file} exists already, and is left as it is.")
+    if not file.parent.is_dir():
+        raise CannotDo(f"There is no folder {file.parent}. Make it first.")
     name = make_key(file)
     typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and show the file to nobody.")
     typer.echo(f"Its public half is in {file}.pub. Whoever checks an export needs it.")

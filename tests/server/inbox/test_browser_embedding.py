@@ -21,11 +21,11 @@ from handraise.model.forms import AnyForm, Field
 from handraise.model.identities import Role
 from handraise.server import House
 from handraise.server.issuing import issue_question_link
+from tests.docs.reading import DOCS, blocks_of
 from tests.server.conftest import listening
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE, complaints, violations
 from tests.serving import Issuer
-from tests.test_docs import DOCS, blocks_of
 
 HOW_TO = DOCS / "how-to" / "embed-a-question.md"
 

@@ -18,7 +18,8 @@ from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.people import _WEAK
 from handraise.tools import ResultStatus
-from tests.test_docs import API, DOCS, DOORS, ROOT, prose_of, rows_of
+from tests.docs.reading import DOCS, ROOT, prose_of, rows_of
+from tests.docs.test_pages_and_code import API, DOORS
 
 SOURCE = ROOT / "src"
 INTEGRATIONS = SOURCE / "handraise" / "integrations"

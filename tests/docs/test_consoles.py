@@ -1,0 +1,170 @@
+"""Every command of every page is given, in an empty folder, and prints what the page shows."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from chaos.servers import free_port
+from tests.docs.reading import ROOT, TEXTS, blocks_of, name_of
+from tests.docs.scenes import SCENES
+from tests.docs.walking import Stranger, commands_of
+from tests.docs.warm import warm_commands
+from tests.test_deploy import objects
+
+WALKED = [page for page in TEXTS if any(each.language in {"console", "sh"} for each in blocks_of(page))]
+CLOUDS = {
+    "xoxb-…": "xoxb-1",
+    "xapp-…": "xapp-1",
+    "SIGNING_SECRET=…": "SIGNING_SECRET=0123456789abcdef",
+    "DISCORD_BOT_TOKEN=…": "DISCORD_BOT_TOKEN=a.b.c",
+    "PUBLIC_KEY=…": f"PUBLIC_KEY={'0a' * 32}",
+    "TEAMS_APP_SECRET=…": "TEAMS_APP_SECRET=secret",
+    ":AAE…": f":AAE{'0' * 32}",
+    "syt_…": "syt_1",
+    "whsec_…": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
+}
+"""What only somebody's cloud gives out."""
+NOWHERE = "127.0.0.1:9"
+"""Where nobody listens: what would speak to somebody's cloud speaks to this."""
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """Why a command is not given, and what of it can be checked all the same."""
+
+    command: str
+    reason: str
+    check: Callable[[str], None]
+    pages: str = ""
+    """How the names of those pages begin for which it is one."""
+
+
+def has_known_extras(command: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extras in re.findall(r"handraise\[([\w,-]+)\]", command):
+        assert set(extras.split(",")) <= set(project["optional-dependencies"]), command
+
+
+def names_what_exists(command: str) -> None:
+    """Files of ours, modules of ours, and what is in the cluster."""
+    for path in re.findall(r"(?<![\w/.])(?:deploy|tests|\.ci)/[\w./-]*\w", command):
+        assert (ROOT / path).exists(), f"{command}: there is no {path}"
+    for module in re.findall(r"-m ((?:handraise|chaos|benchmarks|scripts)[\w.]*)", command):
+        places = [ROOT / "src", ROOT]
+        names = [module.replace(".", "/") + end for end in (".py", "/__main__.py")]
+        assert any((place / name).exists() for place in places for name in names), f"{command}: no {module}"
+    for kind, name in re.findall(r"\b(job|deployment|secret)(?:/| generic | )([a-z][\w-]+)", command):
+        named = {each["metadata"]["name"] for each in objects(kind.capitalize())}
+        assert name in named, f"{command}: there is no {kind} {name}"
+
+
+EXCUSES = [
+    Excuse(r"\S*pip install |python3 -m venv |source \.venv", "scripts.walk installs", has_known_extras),
+    Excuse(r"git clone |cd handraise$|\.ci/run", "CI has cloned, and runs it", names_what_exists),
+    Excuse(r"(PORTS=\S+ )?docker ", "there is no container engine here", names_what_exists),
+    Excuse(r"kubectl ", "there is no cluster here", names_what_exists),
+    Excuse(
+        r"install -D|editor |cp deploy/systemd|systemctl |journalctl ",
+        "changes this machine; tests/test_deploy.py reads the unit",
+        names_what_exists,
+    ),
+    Excuse(r"psql .*\\password", "asks for a password at a terminal", names_what_exists),
+    Excuse(
+        r"\S*python -m (benchmarks|chaos)\b|pytest -m promise ",
+        "takes minutes; .ci/run has it",
+        names_what_exists,
+    ),
+    Excuse(
+        r"python (agent|langgraph_graph|mcp_agent)\.py|python -m handraise\.integrations"
+        r"|claude mcp|restate |curl localhost:8080|handraise mcp",
+        "tests/integrations run it, where the frameworks are",
+        names_what_exists,
+        "docs/integrations/",
+    ),
+    Excuse(
+        r"#!/bin/sh", "takes a mail; tests/channels/test_email_inbound.py gives it one", names_what_exists
+    ),
+    Excuse(r"strategy=.*--here", "asks at a terminal; tests/cli/test_asking.py has one", names_what_exists),
+]
+
+
+def is_excused(page: Path, command: str) -> bool:
+    for excuse in EXCUSES:
+        if re.match(excuse.command, command) and name_of(page).startswith(excuse.pages):
+            excuse.check(command)
+            return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with warm_commands(tmp_path_factory.mktemp("warm")) as folder:
+        yield folder
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, commands: Path) -> Iterator[Stranger]:
+    port = str(free_port())
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HANDRAISE_", "PG"))}
+    (tmp_path / "said").mkdir()
+    (tmp_path / "here").mkdir()
+    environment = {
+        **clean,
+        "PATH": f"{commands}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "SAID": str(tmp_path / "said"),
+        "XDG_DATA_HOME": str(tmp_path / "here" / "data"),
+        "LOGNAME": "ada",
+        "PGUSER": getpass.getuser(),
+        "HANDRAISE_PORT": port,
+        "HANDRAISE_LOG_FORMAT": "json",
+        "HANDRAISE_SLACK_API_URL": f"http://{NOWHERE}",
+        "HANDRAISE_TELEGRAM_API_URL": f"http://{NOWHERE}",
+        "HANDRAISE_DISCORD_API_URL": f"http://{NOWHERE}",
+    }
+    here = f"http://127.0.0.1:{port}"
+    replaced = {
+        "https://handraise.example.com": here,
+        "https://ask.example.com": here,
+        "8765": port,
+        "/etc/handraise": str(tmp_path / "etc"),
+        **CLOUDS,
+    }
+    whoever = Stranger(tmp_path / "here", environment, replaced)
+    try:
+        yield whoever
+    finally:
+        whoever.leave()
+
+
+@pytest.mark.parametrize("page", WALKED, ids=name_of)
+def test_every_command_of_a_page_does_what_it_shows(page: Path, stranger: Stranger) -> None:
+    scene = SCENES.get(page)
+    stranger.excused = partial(is_excused, page)
+    with scene(stranger) if scene else contextlib.nullcontext():
+        try:
+            for block in blocks_of(page):
+                stranger.read(block)
+        finally:
+            stranger.leave()
+
+
+def test_every_excuse_is_still_needed() -> None:
+    given = [
+        command
+        for page in WALKED
+        for block in blocks_of(page)
+        if block.language in {"console", "sh"}
+        for command, _ in commands_of(block.text if block.language == "console" else f"$ {block.text}")
+    ]
+    assert [each.reason for each in EXCUSES if not any(re.match(each.command, line) for line in given)] == []
