@@ -34,10 +34,9 @@ async def run(server: Server, *statements: str) -> None:
 
 
 def restored(old: Server, new: Server) -> None:
-    dump = [old.binaries / "pg_dump", "--dbname", old.address]
-    text = subprocess.run(dump, check=True, capture_output=True).stdout
-    into = [new.binaries / "psql", "--quiet", "--set", "ON_ERROR_STOP=1", "--dbname", new.address]
-    subprocess.run(into, check=True, input=text, capture_output=True)
+    dump, into = (old.binaries / "pg_dump", old.address), (new.binaries / "psql", new.address)
+    text = subprocess.run([*dump], check=True, capture_output=True).stdout
+    subprocess.run([*into, "--quiet", "--set=ON_ERROR_STOP=1"], check=True, input=text, capture_output=True)
 
 
 @promise("P7")

@@ -15,12 +15,13 @@ import pytest
 import typer.main
 import yaml
 
+import handraise
 from handraise.cli.commands import app
 from handraise.model.routing import Policy
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
 from tests.docs.reading import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of
-from tests.test_deploy import PROJECT, objects
+from tests.test_deploy import objects
 
 ELSEWHERE = {"python", "output", "console", "sh", "js"}
 """Run by test_blocks.py, or written down and run by test_consoles.py."""
@@ -37,6 +38,7 @@ TEXT = {
     "docs/how-to/embed-a-question.md": "tests/server/inbox/test_browser_embedding.py",
     "docs/how-to/reach-people.md": "requests; compared below",
     "docs/how-to/reach-people-by-apprise.md": "tests/channels/test_apprise.py",
+    "docs/explanation/security-model.md": "a drawing",
     "docs/how-to/reach-people-by-discord.md": "tests/channels/test_discord_page.py",
     "docs/how-to/reach-people-by-email.md": "tests/channels/test_email_sending.py",
     "docs/how-to/reach-people-by-ntfy.md": "tests/channels/test_ntfy.py",
@@ -108,7 +110,7 @@ def test_every_block_of_data_can_be_read(block: Block) -> None:
 
 def check_kustomization(parsed: dict[str, Any]) -> None:
     """Every patch changes the setting that it means, and the image is that of this release."""
-    assert [each["newTag"] for each in parsed["images"]] == [PROJECT["version"]]
+    assert [each["newTag"] for each in parsed["images"]] == [handraise.__version__]
     assert [path for path in parsed["resources"] if not (ROOT / path).exists()] == []
     for patch in parsed["patches"]:
         kind, name = patch["target"]["kind"], patch["target"]["name"]
