@@ -46,6 +46,7 @@ TEXT = {
     "docs/how-to/reach-people-by-teams.md": "tests/channels/test_teams_page.py",
     "docs/how-to/reach-people-by-telegram.md": "tests/channels/test_telegram_page.py",
     "docs/how-to/run-a-server.md": "nginx and an environment file; compared below",
+    "docs/reference/proofs.md": "made by chaos/release.py of what proofs printed",
 }
 """Pages with blocks of text, and what they are compared with."""
 
