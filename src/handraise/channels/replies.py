@@ -152,9 +152,8 @@ class Replies:
             # Nobody else learns that there is anything to answer, or was.
             return _UNKNOWN
 
-        shown = await self._shown(question, responder, reply.channel)
-
         async def take() -> Said:
+            shown = await self._shown(question, responder, reply.channel)
             return await _say(desk, question, responder, reply, shown)
 
         if reply.id is None:
