@@ -116,8 +116,8 @@ _RACES = (
         "archive-loses-a-key",
         "a key whose question is archived can be used for another one",
         f"{_POSTGRES}/migrations/0006_archive.sql",
-        "            q.workspace, q.id, q.key\n        from handraise.questions as q",
-        "            q.workspace, q.id, null\n        from handraise.questions as q",
+        "            q.workspace, q.id, q.key\n        from q\n",
+        "            q.workspace, q.id, null\n        from q\n",
         (
             "tests/contract/test_store.py::TestPostgresStore::test_a_question_that_was_put_away_is_found_as_before",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from handraise import (
     open_desk_on,
 )
 from handraise.backends.postgres import open_postgres, schema, store
+from handraise.backends.postgres.connecting import SETTINGS
 from handraise.backends.postgres.schema import MIGRATIONS, migrate
 from handraise.ports import Backend
 from handraise.testing import ManualClock, promise
@@ -276,6 +278,22 @@ async def test_what_somebody_else_holds_is_passed_over(
     assert await places(plain, workspace) == {"archive_2026_03": 2}
 
 
+async def test_tidying_touches_only_what_it_tidies_though_nobody_has_counted_the_rows(fresh: str) -> None:
+    copy = "select * from handraise.copy_settled(now(), 1)"
+    leave = "select handraise.leave_copied($1, $2)"
+    async with open_postgres(fresh) as backend, open_desk_on(backend.store, backend.bus) as desk:
+        for _ in range(2):  # one half is archived, the other beside it
+            await backend.store.tidy(rest=NOW, keep=None, limit=ALL)
+            await asyncio.gather(*(answered(desk, 15) for _ in range(200)))
+        async with connected(fresh, SETTINGS) as connection:
+            (row,) = await connection.fetch(copy)
+            while not row["ids"]:  # the pages of those who have left
+                (row,) = await connection.fetch(copy)
+            assert len(row["ids"]) < 50
+            assert await pages_touched(connection, copy) < 1000
+            assert await pages_touched(connection, leave, row["workspaces"], row["ids"]) < 1000
+
+
 async def test_of_those_who_tidy_at_once_one_does_it(
     backend: Backend, desk: Desk, plain: Connection, clock: ManualClock
 ) -> None:
@@ -469,9 +487,16 @@ async def somebody_waits_for_a_lock(connection: Connection) -> None:
             await asyncio.sleep(0.01)
 
 
+async def pages_touched(connection: Connection, statement: str, *values: object) -> int:
+    text = await connection.fetchval(f"explain (analyze, buffers, format json) {statement}", *values)
+    plan = json.loads(text)[0]["Plan"]
+    touched: int = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    return touched
+
+
 @asynccontextmanager
-async def connected(address: str) -> AsyncIterator[Connection]:
-    connection = await asyncpg.connect(address)
+async def connected(address: str, settings: dict[str, str] | None = None) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(address, server_settings=settings)
     try:
         yield connection
     finally:

@@ -261,6 +261,27 @@ async def test_workspaces_with_due_deeds_are_found_without_reading_all_deeds(fil
     assert pages(plan) <= 1000 * 4
 
 
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize(
+    ("name", "values", "most"),
+    [
+        ("copy_settled", {"rest": timedelta(0), "pages": 8}, 200),
+        (
+            "leave_copied",
+            {"workspaces": ["w1"] * 20, "ids": [f"archived {4 * n + 1}" for n in range(20)]},
+            20 * 20,
+        ),
+        ("remove_archived", {"keep": timedelta(0), "at_most": 100}, 100 * 100),
+    ],
+)
+async def test_tidying_touches_only_what_it_tidies(
+    filled: str, name: str, values: dict[str, Any], most: int, mode: str
+) -> None:
+    touched = pages(await explained(filled, name, values, mode, None))
+    print(f"\n  {name:24} {mode:20} {touched:>6} pages", end="")
+    assert touched <= most
+
+
 async def explained(
     address: str, name: str, values: dict[str, Any], mode: str, walls: Walls | None
 ) -> dict[str, Any]:

@@ -99,8 +99,6 @@ declare
     hand bigint;
     size bigint;
     old record;
-    month timestamptz;
-    copied text[];
     newest text := '';
 begin
     workspaces := '{}';
@@ -115,20 +113,27 @@ begin
         hand := 0;
     end if;
     for old in
-        select q.workspace, array_agg(q.id) as ids, array_agg(distinct date_trunc('month', q.settled_at, 'UTC')) as months
-        from handraise.questions as q
-        where q.ctid >= format('(%s,0)', hand)::tid and q.ctid < format('(%s,0)', hand + pages)::tid
-            and q.settled_at < before and handraise.is_tidied(q.workspace)
-        group by q.workspace
+        -- The pages first, by themselves: an index whose order is that of the groups would lead through all of them.
+        with settled as materialized (
+            select q.workspace, q.id, q.ctid as place, date_trunc('month', q.settled_at, 'UTC') as month
+            from handraise.questions as q
+            where q.ctid >= format('(%s,0)', hand)::tid and q.ctid < format('(%s,0)', hand + pages)::tid
+                and q.settled_at < before
+        )
+        select s.workspace, s.month, array_agg(s.id) as ids, array_agg(s.place) as places
+        from settled as s
+        group by s.workspace, s.month
     loop
-        foreach month in array old.months loop
-            perform handraise.add_archive_month(month);
-        end loop;
+        continue when not handraise.is_tidied(old.workspace);
+        perform handraise.add_archive_month(old.month);
         perform set_config('handraise.workspace', encode(convert_to(old.workspace, 'UTF8'), 'hex'), true);
-        with body as (
-            insert into handraise.archive
-            select q.* from handraise.questions as q where q.workspace = old.workspace and q.id = any (old.ids)
-            on conflict do nothing
+        with q as materialized (
+            select q.*
+            from handraise.questions as q
+            where q.ctid = any (old.places) and q.workspace = old.workspace and q.settled_at < before
+        ),
+        body as (
+            insert into handraise.archive select q.* from q on conflict do nothing
         )
         insert into handraise.archive_index (settled_at, kept_until, workspace, id, key)
         select
@@ -139,8 +144,7 @@ begin
                 where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
             ),
             q.workspace, q.id, q.key
-        from handraise.questions as q
-        where q.workspace = old.workspace and q.id = any (old.ids)
+        from q
         on conflict do nothing;
         workspaces := workspaces || array_fill(old.workspace, array[cardinality(old.ids)]);
         ids := ids || old.ids;
@@ -168,28 +172,35 @@ begin
     for old in
         select c.workspace, array_agg(c.id) as ids
         from unnest(leave_copied.workspaces, leave_copied.ids) as c (workspace, id)
-        where handraise.is_tidied(c.workspace)
         group by c.workspace
     loop
+        continue when not handraise.is_tidied(old.workspace);
         perform set_config('handraise.workspace', encode(convert_to(old.workspace, 'UTF8'), 'hex'), true);
+        -- One at a time, whatever the planner knows of the tables: it must not walk through the archive.
         with free as materialized (
-            select q.id, q.settled_at, q.consumed_at, q.unreached_at
-            from handraise.questions as q
-            where q.workspace = old.workspace and q.id = any (old.ids) and q.settled_at is not null
-                and exists (
-                    select from handraise.archive_index as x where x.workspace = q.workspace and x.id = q.id
-                )
-            for update skip locked
+            select q.*
+            from unnest(old.ids) as c (id)
+            cross join lateral (
+                select from handraise.archive_index as x where x.workspace = old.workspace and x.id = c.id limit 1
+            ) as x
+            cross join lateral (
+                select q.ctid as place, q.id, q.settled_at, q.consumed_at, q.unreached_at
+                from handraise.questions as q
+                where q.workspace = old.workspace and q.id = c.id and q.settled_at is not null
+                limit 1
+                for update skip locked
+            ) as q
         ),
         changed as (
             update handraise.archive as a
             set consumed_at = free.consumed_at, unreached_at = free.unreached_at
             from free
             where a.workspace = old.workspace and a.id = free.id and a.settled_at = free.settled_at
-                and (free.consumed_at is not null or free.unreached_at is not null)
+                and a.id = any (array(
+                    select f.id from free as f where f.consumed_at is not null or f.unreached_at is not null
+                ))
         )
-        delete from handraise.questions as q
-        where q.workspace = old.workspace and q.id = any (array(select free.id from free));
+        delete from handraise.questions as q where q.ctid = any (array(select free.place from free));
         get diagnostics number = row_count;
         moved := moved + number;
     end loop;
