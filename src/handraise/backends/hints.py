@@ -17,10 +17,15 @@ def encoded(topics: Iterable[Ref]) -> Iterable[str]:
     for workspace, question_id in topics:
         by_workspace.setdefault(workspace, []).append(question_id)
     for workspace, ids in by_workspace.items():
-        longest = max(len(json.dumps(each)) + 2 for each in ids)
-        room = max(1, (LONGEST - len(json.dumps(workspace)) - 4) // longest)
-        for start in range(0, len(ids), room):
-            yield json.dumps([workspace, *ids[start : start + room]])
+        yield from _in_parts(workspace, ids)
+
+
+def _in_parts(workspace: str, ids: list[str]) -> Iterable[str]:
+    text = json.dumps([workspace, *ids])
+    if len(text) <= LONGEST or len(ids) == 1:
+        return [text]
+    half = len(ids) // 2
+    return [*_in_parts(workspace, ids[:half]), *_in_parts(workspace, ids[half:])]
 
 
 def decoded(text: str) -> list[Ref] | None:

@@ -9,6 +9,9 @@ import time
 
 from handraise.ports import IdFactory
 
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""Two bits of a digit are always the same, the other two are chance."""
+
 
 def uuid7_ids() -> IdFactory:
     """Version 7 UUIDs. Those of one factory sort in the order in which they were made.
@@ -20,16 +23,13 @@ def uuid7_ids() -> IdFactory:
 
     def new_id() -> str:
         nonlocal last
+        # 48 bits of milliseconds and 12 of a fraction of one, never twice the same.
+        now = (time.time_ns() << 12) // 1_000_000
         with lock:
-            # 48 bits of milliseconds and 12 of a fraction of one, never twice the same.
-            last = max(last + 1, (time.time_ns() << 12) // 1_000_000)
-            ticks = last
-        low = (0b10 << 62) | (int.from_bytes(os.urandom(8)) >> 2)
-        # What `str(uuid.UUID(…))` gives, in half the time.
-        return (
-            f"{ticks >> 28:08x}-{ticks >> 12 & 0xFFFF:04x}-7{ticks & 0xFFF:03x}"
-            f"-{low >> 48:04x}-{low & 0xFFFF_FFFF_FFFF:012x}"
-        )
+            last = ticks = now if now > last else last + 1
+        # What `str(uuid.UUID(…))` gives, in a third of the time.
+        high, low = f"{ticks:015x}", os.urandom(8).hex()
+        return f"{high[:8]}-{high[8:12]}-7{high[12:]}-{_VARIANT[low[0]]}{low[1:4]}-{low[4:]}"
 
     return new_id
 

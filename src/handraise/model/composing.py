@@ -31,7 +31,7 @@ from handraise.model.forms import (
 )
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
 from handraise.model.people import ANYONE, GROUP
-from handraise.model.questions import Draft
+from handraise.model.questions import Draft, drafted
 from handraise.model.timelines import Timeline, steps_of
 from handraise.model.typed import FormSource, form_from
 
@@ -109,14 +109,15 @@ def compose(
     prompt: str, options: QuestionOptions, *, new_id: str, workspace: str, asker: str, limits: Limits
 ) -> Draft:
     """The draft of a question, or `InvalidQuestion` with every problem."""
-    if unknown := options.keys() - _OPTIONS:
-        raise TypeError(f"post() and ask() do not take {', '.join(sorted(unknown))}")
+    if not _OPTIONS.issuperset(options):
+        unknown = ", ".join(sorted(options.keys() - _OPTIONS))
+        raise TypeError(f"post() and ask() do not take {unknown}")
     mistyped = list(_type_problems(options))
     if mistyped:
         raise InvalidQuestion(mistyped)
     form, misfits = _form(options, limits)
     timeline = _timeline(options)
-    draft = Draft(
+    draft = drafted(
         id=new_id,
         workspace=workspace,
         asker=asker,
@@ -208,8 +209,8 @@ def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
         mistaken = isinstance(value, (str, bytes)) or (isinstance(value, bool) and bool not in types)
         if mistaken or not isinstance(value, types):
             yield Problem(name, f"expected {wanted}, got {type(value).__name__}")
-    recipients = options.get("recipients")
-    for place, recipient in enumerate(recipients if isinstance(recipients, (list, tuple, Sequence)) else ()):
+    recipients: object = options.get("recipients", ())
+    for place, recipient in enumerate(recipients if isinstance(recipients, (tuple, list, Sequence)) else ()):
         if not isinstance(recipient, str):
             yield Problem(f"recipients[{place}]", f"expected a text, got {type(recipient).__name__}")
     span = options.get("expires_in")
@@ -226,14 +227,8 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
     yield from _text_problems("prompt", draft.prompt, limits.prompt)
     yield from _text_problems("asker", draft.asker, limits.name)
     yield from _text_problems("workspace", draft.workspace, limits.name)
-    names = {
-        "key": draft.key,
-        "conversation": draft.conversation,
-        "tool_call": draft.tool_call,
-        "trace": draft.trace,
-    }
-    for name, value in names.items():
-        if value is not None:
+    for name in ("key", "conversation", "tool_call", "trace"):
+        if (value := getattr(draft, name)) is not None:
             yield from _text_problems(name, value, limits.name)
     for place, recipient in enumerate(draft.recipients):
         yield from _recipient_problems(f"recipients[{place}]", recipient, limits)
