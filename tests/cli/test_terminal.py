@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 import sys
@@ -216,6 +217,21 @@ def test_an_approval_shows_the_whole_action_and_enter_alone_approves_nothing(
         screen.until("✓ Answered: approve")
         assert screen.end() == 0
     assert answer_of(store, question) == {"decision": "approve", "digest": approval().digest}
+
+
+@pytest.mark.parametrize(("key", "settled"), [("a", "answered"), (CTRL_X, "declined")])
+def test_what_was_on_the_screen_is_part_of_the_record(store: str, key: str, settled: str) -> None:
+    question = post(store, "May I?", form=approval())
+    with at_terminal("answer", question.id, url=store, rows=50, columns=140) as screen:
+        lines = screen.until("a approve").split("\n")
+        menu = next(place for place, line in enumerate(lines) if "Approve, just this once" in line)
+        seen = hashlib.sha256("\n".join(lines[:menu]).encode()).hexdigest()
+        screen.send(key)
+        screen.until("❯ 1  Approve, just this once" if settled == "answered" else "You won't answer")
+        screen.send(ENTER)
+        assert screen.end() == 0
+    (*_, last) = at_desk(store, lambda desk: desk.history(question.id))
+    assert (last.kind, last.data["shown"]) == (settled, seen)
 
 
 def test_no_menu_stands_below_an_action_that_was_not_all_on_the_screen(store: str) -> None:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, assert_never
 
 from handraise.cli.desks import CHANNEL, Seat
-from handraise.cli.drawing import Line, difference_lines, question_lines, wrapped
+from handraise.cli.drawing import Line, difference_lines, digest_of, question_lines, wrapped
 from handraise.cli.endings import CannotDo
 from handraise.cli.menus import Back, Check, Entry, Refuses, Settled, Terminal
 from handraise.cli.wording import answer_words, bounds_words, kind_words, outcome_words, shown, span_words
@@ -80,6 +80,7 @@ class _Answering:
         self._seat = seat
         self._question = question
         self._terminal = terminal
+        self._seen: str | None = None
 
     async def run(self) -> Question:
         await self._show()
@@ -108,6 +109,7 @@ class _Answering:
             self._terminal.put(lines[start : start + page])
             if rest := len(lines[start + page :]):
                 await self._terminal.go_on(f"{rest} more lines · enter shows them · esc back")
+        self._seen = digest_of(lines)
 
     async def _ask(self, draft: Any) -> Json:
         form = self._question.form
@@ -303,7 +305,11 @@ class _Answering:
         )
         reason = await self._terminal.write(hint="enter declines · esc back", check=lambda _: None)
         question = await self._seat.desk.decline(
-            self._question.id, by=self._seat.me, reason=reason.strip() or None, channel=CHANNEL
+            self._question.id,
+            by=self._seat.me,
+            reason=reason.strip() or None,
+            channel=CHANNEL,
+            shown=self._seen,
         )
         self._tell(question, "You declined.")
         return question
@@ -312,7 +318,7 @@ class _Answering:
         while True:
             try:
                 question = await self._seat.desk.answer(
-                    self._question.id, value, by=self._seat.me, channel=CHANNEL
+                    self._question.id, value, by=self._seat.me, channel=CHANNEL, shown=self._seen
                 )
             except StoreUnavailable as error:
                 self._terminal.put(

@@ -6,6 +6,7 @@ is ever cut: a long word is broken, and goes on behind the same bar.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -170,10 +171,19 @@ def put(lines: Iterable[Line], *, output: Output | None = None) -> None:
     """Print lines: with colours at a terminal, as plain text elsewhere."""
     if output is None and (not sys.stdout.isatty() or "NO_COLOR" in os.environ):
         for line in lines:
-            typer.echo("".join(text for _, text in line).rstrip())
+            typer.echo(_plain_text(line))
         return
     parts = [part for line in lines for part in (*line, ("", "\n"))]
     print_formatted_text(FormattedText(parts), style=STYLE, output=output, end="")
+
+
+def digest_of(lines: Iterable[Line]) -> str:
+    """The SHA-256 of lines as they are read, without their colours."""
+    return hashlib.sha256("\n".join(map(_plain_text, lines)).encode()).hexdigest()
+
+
+def _plain_text(line: Line) -> str:
+    return "".join(text for _, text in line).rstrip()
 
 
 def columns() -> int:
