@@ -208,6 +208,28 @@ async def test_an_approval_is_used_once(house: House) -> None:
             await result_of(fork)
 
 
+@shows("dbos", "approve")
+async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consume, calls = BlockingDesk.consume, []
+
+    def consume_and_lose(self: BlockingDesk, question_id: str, **options: Any) -> Any:
+        action = consume(self, question_id, **options)
+        calls.append(question_id)
+        if len(calls) == 1:
+            raise StoreUnavailable("the line went dead behind the commit")
+        return action
+
+    monkeypatch.setattr(BlockingDesk, "consume", consume_and_lose)
+    async with house.waker():
+        started = await started_as("w-1", refunds_blocking)
+        [question] = await asked(house.desk)
+        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        assert await result_of(started) == {"order": "A-17", "amount": 25}
+    assert calls == [question.id, question.id]
+
+
 @shows("dbos", "several at once")
 @pytest.mark.parametrize("workflow", [asks_two, asks_two_async])
 async def test_two_questions_are_answered_in_reverse_order(house: House, workflow: Any) -> None:

@@ -176,6 +176,28 @@ async def test_an_approval_that_was_used_is_not_given_out_again(house: House) ->
         assert (await failure_of(handle)).type == "already_consumed"
 
 
+@shows("temporal", "approve")
+async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consume, calls = LocalDesk.consume, []
+
+    async def consume_and_lose(self: LocalDesk, question_id: str, **options: Any) -> Any:
+        action = await consume(self, question_id, **options)
+        calls.append(question_id)
+        if len(calls) == 1:
+            raise StoreUnavailable("the line went dead behind the commit")
+        return action
+
+    monkeypatch.setattr(LocalDesk, "consume", consume_and_lose)
+    async with house.waker():
+        started = await house.start(app.Refunds.run)
+        [question] = await asked(house.desk)
+        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        assert await result_of(started) == {"order": "A-17", "amount": 25}
+    assert calls == [question.id, question.id]
+
+
 @shows("temporal", "several at once")
 async def test_two_questions_are_answered_in_reverse_order(house: House) -> None:
     async with house.waker():

@@ -155,8 +155,8 @@ class _Desk:
     async def get(self, question_id: str) -> Question:
         return self._desk.get(question_id)
 
-    async def consume(self, question_id: str) -> Action:
-        return self._desk.consume(question_id)
+    async def consume(self, question_id: str, *, request: str) -> Action:
+        return self._desk.consume(question_id, request=request)
 
 
 def _perform(desk: _Desk, verb: Verb, request: dict[str, Json]) -> Json:

@@ -73,7 +73,7 @@ class Asker(Protocol):
         """See `Desk.get`."""
         ...
 
-    def consume(self, question_id: str) -> Awaitable[Action]:
+    def consume(self, question_id: str, *, request: str) -> Awaitable[Action]:
         """See `Desk.consume`."""
         ...
 
@@ -126,10 +126,11 @@ async def perform(desk: Asker, verb: Verb, request: dict[str, Json], *, place: J
         return (
             None if outcome is None else OutcomeRecord.of(outcome).model_dump(mode="json", exclude_none=True)
         )
-    if verb == "consume":
-        return (await desk.consume(request["question_id"])).model_dump(mode="json")
-    body = PostQuestion.model_validate(request)
+    # A step that is tried again, because what it got was lost, asks for the same thing.
     key = f"{to['engine']}:{digest(place)}"
+    if verb == "consume":
+        return (await desk.consume(request["question_id"], request=key)).model_dump(mode="json")
+    body = PostQuestion.model_validate(request)
     options: QuestionOptions = {"key": key, **body.options(), "state": {"wake": to}}
     question = await desk.post(body.prompt, **options)
     if isinstance(question.form, Approval) and question.outcome is None:
