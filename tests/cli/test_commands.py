@@ -7,6 +7,8 @@ import json
 import re
 import socket
 import sqlite3
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,6 +32,17 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'questions.db'}"
+
+
+@pytest.mark.parametrize("command", ["ask", "answer", "inbox", "list", "wait", "watch"])
+def test_whoever_asks_or_answers_does_not_wait_for_a_server_to_be_loaded(command: str) -> None:
+    load = (
+        f"import sys; from handraise.cli.commands import app_for; app_for([{command!r}]); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded & {"fastapi", "starlette", "uvicorn", "structlog", "jinja2"} == set()
+    assert "handraise.server" not in done.stdout.split()
 
 
 def test_a_new_key_is_one_line_of_json_and_opens_the_door(url: str, workspace: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from pydantic_core import PydanticUndefined
 
-from handraise.cli.commands import app
+from handraise.cli.commands import app_with
 from handraise.server import ServerSettings
 from handraise.server.observing import Metrics
 from tests.cli.command import handraise
@@ -48,7 +48,7 @@ def shown(default: Any) -> str:
 
 def test_the_cli_page_has_every_command_with_its_help() -> None:
     parts = []
-    for line in commands(app):
+    for line in commands(app_with()):
         done = handraise(*line, "--help")
         parts.append(f"## {' '.join(('handraise', *line))}\n\n```text\n{done.stdout.strip()}\n```")
     check("cli.md", "\n\n".join(parts))

@@ -16,7 +16,7 @@ import typer.main
 import yaml
 
 import handraise
-from handraise.cli.commands import app
+from handraise.cli.commands import app_with
 from handraise.model.routing import Policy
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
@@ -81,7 +81,7 @@ def test_every_page_with_text_says_where_that_is_compared_and_no_other() -> None
             )
 
 
-COMMAND = typer.main.get_command(app)
+COMMAND = typer.main.get_command(app_with())
 READERS: dict[str, Callable[[str], Any]] = {
     "json": json.loads,
     "yaml": yaml.safe_load,

@@ -21,7 +21,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-WARM = ("handraise.cli.commands", "handraise.client", "handraise.backends.postgres", "uvicorn", "uvloop")
+WARM = (
+    *(f"handraise.cli.{module}" for module in ("inbox", "people", "serving")),
+    "handraise.client",
+    "handraise.backends.postgres",
+    "uvloop",
+)
 """What takes its time to import."""
 
 _CLIENT = """#!{python} -IS

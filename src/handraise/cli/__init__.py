@@ -10,10 +10,12 @@ from handraise.model.errors import MissingExtra
 def main() -> None:
     """Do what the command line says, and exit: 0 where it was done, else see `handraise.cli.endings`."""
     try:
-        from handraise.cli.commands import run  # noqa: PLC0415 -- typer is an extra
+        from handraise.cli.commands import app_for, run  # noqa: PLC0415 -- typer is an extra
+
+        app = app_for(sys.argv[1:])
     except ModuleNotFoundError as error:
         # Only what is not ours can be missing.
         missing = MissingExtra((error.name or "typer").partition(".")[0], "server")
         sys.stderr.write(f"{missing}\n")
         sys.exit(78)
-    run()
+    run(app)

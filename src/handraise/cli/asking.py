@@ -14,9 +14,8 @@ import pydantic
 import typer
 
 from handraise.cli.answering import answer_at_terminal
-from handraise.cli.desks import AsAsker, Seat, as_asker, as_person, person_seat
+from handraise.cli.desks import AsAsker, Seat, Workspace, as_asker, as_person, person_seat
 from handraise.cli.endings import STILL_PENDING, CannotDo, code_of
-from handraise.cli.houses import Workspace
 from handraise.cli.wording import json_line, outcome_words, shown, shown_lines, span_of
 from handraise.model.composing import QuestionOptions
 from handraise.model.errors import StillPending

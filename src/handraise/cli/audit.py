@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from handraise.cli.desks import Workspace
 from handraise.cli.endings import REFUSED, CannotDo
-from handraise.cli.houses import Workspace, in_house
+from handraise.cli.houses import in_house
 from handraise.cli.showing import show_facts
 from handraise.cli.wording import shown
 from handraise.desk.exporting import export_lines

@@ -25,6 +25,12 @@ T = TypeVar("T")
 CHANNEL = "terminal"
 ASKER = "agent"
 
+Workspace = Annotated[
+    str | None,
+    typer.Option(
+        "--workspace", "-w", metavar="NAME", help="The workspace; else HANDRAISE_WORKSPACE, else default."
+    ),
+]
 AsPerson = Annotated[
     str | None,
     typer.Option(

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from handraise.cli.desks import AsPerson, Seat, as_person
-from handraise.cli.houses import Workspace
+from handraise.cli.desks import AsPerson, Seat, Workspace, as_person
 from handraise.cli.showing import show_table, when
 from handraise.cli.wording import shown
 from handraise.model.grants import Grant

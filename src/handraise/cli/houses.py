@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
-
-import typer
+from typing import Any, TypeVar
 
 from handraise.cli.endings import CannotDo
 from handraise.server import House, ServerSettings
 from handraise.server.house import enter_house
 
 T = TypeVar("T")
-
-Workspace = Annotated[
-    str | None,
-    typer.Option(
-        "--workspace", "-w", metavar="NAME", help="The workspace; else HANDRAISE_WORKSPACE, else default."
-    ),
-]
 
 
 def settings_with(**given: Any) -> ServerSettings:

@@ -16,10 +16,9 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.utils import get_cwidth
 
 from handraise.cli.answering import answer_at_terminal
-from handraise.cli.desks import AsPerson, Seat, as_person
+from handraise.cli.desks import AsPerson, Seat, Workspace, as_person
 from handraise.cli.drawing import STYLE, Line
 from handraise.cli.endings import CannotDo
-from handraise.cli.houses import Workspace
 from handraise.cli.menus import HERE, Terminal
 from handraise.cli.questions import pending_for
 from handraise.cli.wording import age_words, end_words, kind_words, outcome_words, shown, shown_lines

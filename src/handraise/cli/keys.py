@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from handraise.cli.desks import Workspace
 from handraise.cli.endings import CannotDo
-from handraise.cli.houses import Workspace, in_house
+from handraise.cli.houses import in_house
 from handraise.cli.showing import show_table, when
 from handraise.model.identities import AgentKey
 from handraise.model.json_values import text_problem

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from handraise.cli.desks import AsAsker, asker_seat, person_seat
+from handraise.cli.desks import AsAsker, Workspace, asker_seat, person_seat
 from handraise.cli.endings import CannotDo
-from handraise.cli.houses import Workspace
 from handraise.cli.wording import span_of
 
 _LONG_ENOUGH = 32

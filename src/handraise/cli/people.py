@@ -8,8 +8,9 @@ from typing import Annotated
 import pydantic
 import typer
 
+from handraise.cli.desks import Workspace
 from handraise.cli.endings import CannotDo
-from handraise.cli.houses import Workspace, in_house
+from handraise.cli.houses import in_house
 from handraise.cli.showing import show_table, when
 from handraise.model.errors import NotEntitled
 from handraise.model.identities import Person, Role

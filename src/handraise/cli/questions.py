@@ -10,10 +10,9 @@ import typer
 
 from handraise.cli.answering import answer_at_terminal
 from handraise.cli.asking import AsJson, json_or_text
-from handraise.cli.desks import CHANNEL, AsAsker, AsPerson, Seat, as_asker, as_person
+from handraise.cli.desks import CHANNEL, AsAsker, AsPerson, Seat, Workspace, as_asker, as_person
 from handraise.cli.drawing import Line, columns, form_lines, put, question_lines, wrapped
 from handraise.cli.endings import STILL_PENDING, CannotDo, code_of
-from handraise.cli.houses import Workspace
 from handraise.cli.wording import (
     age_words,
     end_words,
