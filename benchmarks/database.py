@@ -61,20 +61,20 @@ async def multiply(address: str, ask: Sent, count: int) -> None:
     Every row of a question in any table is copied with another id; what has a default gets a new value.
     """
     seeds = await fill(address, ask, min(count, _SEEDS), prefix="0198")
-    async with _filling(address) as connection:
+    async with filling(address) as connection:
         tables = await connection.fetch(_TABLES)
         indexes = await connection.fetch(_INDEXES)
         for index in indexes:
             await connection.execute(f"drop index {index['name']}")
     await asyncio.gather(*(_multiply_in(address, dict(table), count - len(seeds)) for table in tables))
-    async with _filling(address) as connection:
+    async with filling(address) as connection:
         for index in indexes:
             await connection.execute(index["definition"])
 
 
 async def _multiply_in(address: str, table: dict[str, str], count: int) -> None:
     name, key, others = table["name"], table["key"], table["others"]
-    async with _filling(address) as connection:
+    async with filling(address) as connection:
         for start in range(0, count // _SEEDS, _TIMES):
             times = min(_TIMES, count // _SEEDS - start)
             await connection.execute(
@@ -85,7 +85,7 @@ async def _multiply_in(address: str, table: dict[str, str], count: int) -> None:
 
 
 @asynccontextmanager
-async def _filling(address: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+async def filling(address: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection that is in a hurry."""
     memory = {"work_mem": "256MB", "maintenance_work_mem": "512MB", "synchronous_commit": "off"}
     connection = await asyncpg.connect(address, server_settings=memory)

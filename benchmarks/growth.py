@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, TypeAlias
 
 from benchmarks import bare
 from benchmarks.database import fill, multiply, vacuum
@@ -26,6 +26,19 @@ SIZES = (10_000, 1_000_000, 10_000_000)
 RATIOS = {f"ratio_of_growth_{verb}": (f"{verb}_most_p50_ms", f"{verb}_10k_p50_ms") for verb in VERBS}
 
 
+Calls: TypeAlias = Mapping[str, Callable[[], Awaitable[object]]]
+
+
+class Grown(Protocol):
+    """A database of one size."""
+
+    name: str
+
+    async def calls(self) -> Calls:
+        """Each verb, to be called once."""
+        ...
+
+
 @dataclass
 class Filled:
     """A database of one size, a desk at it, and some of what is pending there."""
@@ -34,8 +47,8 @@ class Filled:
     desk: Desk
     waiting: list[str]
 
-    def calls(self) -> dict[str, Callable[[], Awaitable[Any]]]:
-        """Each verb, once."""
+    async def calls(self) -> Calls:
+        """See `Grown`."""
         question_id = self.waiting.pop(random.randrange(len(self.waiting)))
         return {
             "ask": lambda: bare.ask(self.desk),
@@ -74,21 +87,27 @@ def name_of(size: int) -> str:
 
 
 async def measure(run: Run) -> None:
-    """Fill all of them, then call each in turn."""
+    """All of it in each round."""
+    await measure_growth(run, filled)
+
+
+async def measure_growth(run: Run, fill_one: Callable[[Run, AsyncExitStack, int], Awaitable[Grown]]) -> None:
+    """Fill a database of each size, then call every verb of each in turn."""
     async with AsyncExitStack() as stack:
         most = run.options["largest"]
         sizes = [*(size for size in SIZES if size < most), most]
-        databases = [await filled(run, stack, size) for size in sizes]
+        databases = [await fill_one(run, stack, size) for size in sizes]
         for number in run.each_round():
             times: dict[str, list[float]] = {}
             for _ in range(run.options["count"]):
                 for each in databases[:: -1 if number % 2 else 1]:
-                    for verb, call in each.calls().items():
+                    for verb, call in (await each.calls()).items():
                         times.setdefault(f"{verb}_{each.name}_p50_ms", []).append(await timed(call))
             for name in sorted(times):
                 run.note(name, quantile(times[name][5:], 50) * 1000)
-        for verb in VERBS:
-            run.series[f"{verb}_most_p50_ms"] = run.series[f"{verb}_{name_of(most)}_p50_ms"]
+        largest = f"_{name_of(most)}_p50_ms"
+        for name in [name for name in run.series if name.endswith(largest)]:
+            run.series[f"{name.removesuffix(largest)}_most_p50_ms"] = run.series[name]
 
 
 if __name__ == "__main__":

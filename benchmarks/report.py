@@ -20,7 +20,10 @@ from benchmarks.running import RESULTS
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PLOT = DOCS / "reference" / "benchmarks.md", DOCS / "images" / "benchmarks.svg"
-ORDER = ("pairs", "asks", "wakeups", "waits", "inbox", "sweep", "http", "sqlite", "growth", "peers", "buses")
+ORDER = (
+    *("pairs", "asks", "wakeups", "waits", "inbox", "sweep", "http", "sqlite", "growth", "archive"),
+    *("peers", "buses"),
+)
 
 ABOUT = """# Benchmarks
 
