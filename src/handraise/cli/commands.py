@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "migrate": ("stores", "migrate"),
     "doctor": ("stores", "doctor"),
 }
-"""By the name of a command or a group of them, its module and what it is called there; in the order in which help has them."""
+"""By the name of a command or a group of them, its module and what it is called there."""
 
 
 def app_with(names: Iterable[str] = COMMANDS) -> typer.Typer:
