@@ -31,7 +31,7 @@ NOT_FUZZED = {
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(600 + REQUESTS // 5)
 def test_no_request_makes_the_server_fail_or_say_what_is_not_documented(tmp_path: Path) -> None:
     free_clock(tmp_path / "clock")
     limits = {"rate_limit": "1000000/second", "sign_in_limit": "1000000/second", "longest_wait": "0.2"}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
+import time
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -173,6 +176,32 @@ async def post_and_answer(agent: Client, person: Client, busy: Busy) -> None:
         if answered is None:
             return
         assert (answered.status_code, answered.json()["status"]) == (200, "answered")
+
+
+def test_whoever_is_at_the_door_when_it_closes_is_still_let_in(tmp_path: Path) -> None:
+    with serving(f"sqlite:///{tmp_path / 'q.db'}", tmp_path) as server:
+        host, port = server.address.removeprefix("http://").split(":")
+        ends: Counter[bytes] = Counter()
+
+        def come_again() -> None:
+            """Connect and ask, over and over, until nobody opens any more."""
+            with suppress(ConnectionRefusedError):
+                while True:
+                    with socket.create_connection((host, int(port)), timeout=SOON) as line:
+                        line.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+                        try:
+                            ends[line.recv(12)] += 1
+                        except ConnectionResetError:
+                            ends[b"cut"] += 1
+
+        with ThreadPoolExecutor(24) as crowd:
+            for _ in range(24):
+                crowd.submit(come_again)
+            while ends.total() < 100:
+                time.sleep(0.01)
+            server.send(signal.SIGTERM)
+            assert server.wait() == 0
+        assert set(ends) == {b"HTTP/1.1 200"}, ends
 
 
 async def test_while_it_drains_it_serves_on_and_says_that_it_is_not_ready(tmp_path: Path) -> None:

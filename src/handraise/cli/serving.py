@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import Callable
@@ -40,6 +41,10 @@ def serve(
     """
     settings = settings_with(host=host, port=port)
     configure_logs(settings)
+    # With thousands of streams, millions of objects live long. To look at them for cycles as often as Python does
+    # by itself took two fifths of the server's time, and a second at a time.
+    gc.freeze()
+    gc.set_threshold(20_000, 5, 50)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(running.serve(settings, _show))
 

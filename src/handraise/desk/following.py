@@ -63,9 +63,7 @@ class Feeds:
                     now = await self._begun(tail)
                     place = now if place is None else place
                     news = tail.news
-                    events = tail.behind(place)
-                    if events is None:
-                        events = await self._read_behind(tail, place)
+                    events = await self._behind(tail, place)
                 except StoreUnavailable as error:
                     _log.warning("the store cannot be reached (%s); a follower waits for it", error)
                     await asyncio.sleep(self._poll_interval)
@@ -80,6 +78,10 @@ class Feeds:
             tail.followers -= 1
             if not tail.followers:
                 self._tails.pop(workspace, None)
+
+    async def behind(self, workspace: str, place: str) -> Sequence[Event]:
+        """What is behind a place now, up to a page of it; the very same page for all who are there."""
+        return await self._behind(self._tails.get(workspace) or _Tail(workspace), place)
 
     def stir(self, topics: Collection[Ref] | None) -> None:
         """Read these workspaces' feeds again soon, where anybody follows them; None is all of them."""
@@ -168,11 +170,14 @@ class Feeds:
             if len(events) < _PAGE:
                 break
 
-    async def _read_behind(self, tail: _Tail, place: str) -> Sequence[Event]:
-        """What the store has behind a place; of those who are there together, one reads it.
+    async def _behind(self, tail: _Tail, place: str) -> Sequence[Event]:
+        """What is behind a place; of those who are further behind than the tail together, one reads the store.
 
         All of them wait for the same news afterwards, and the reading began when that was still to come.
         """
+        events = tail.behind(place)
+        if events is not None:
+            return events
         reads = tail.reads
         if place not in reads:
             reads[place] = asyncio.ensure_future(

@@ -64,7 +64,12 @@ def may_respond(question: Question, responder: Responder) -> bool:
     """Whether this person may answer or decline this question."""
     if responder.id == question.asker:
         return False
-    return not question.audience or not set(question.audience).isdisjoint(responder.principals)
+    audience = question.audience
+    return (
+        not audience
+        or responder.id in audience
+        or any(GROUP + group in audience for group in responder.groups)
+    )
 
 
 def check_may_respond(question: Question, responder: Responder) -> None:

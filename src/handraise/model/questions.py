@@ -119,8 +119,8 @@ class Question(Draft):
     @property
     def audience(self) -> tuple[str, ...]:
         """Who may answer now: the recipients and those escalated to. Empty means anyone in the workspace."""
-        if not self.recipients:
-            return ()
+        if not self.recipients or not self.steps_taken:
+            return self.recipients
         escalated = (name for step in self.steps[: self.steps_taken] for name in step.to)
         return tuple(dict.fromkeys((*self.recipients, *escalated)))
 

@@ -23,15 +23,16 @@ from handraise.server import (
 )
 from handraise.server.callers import BEARER, Doorkeeper
 from handraise.server.documenting import document_problems, operation_id
-from handraise.server.events import Sights
 from handraise.server.failing import DOCUMENTED, handle_errors
 from handraise.server.guards import STATIC, Guards, Rates
 from handraise.server.health import Readiness
 from handraise.server.house import House
 from handraise.server.inbox import answering, insights, installing, myself, queue, settled
 from handraise.server.last_used import LastUsed
+from handraise.server.live import Streams
 from handraise.server.observing import ObservedRequests
 from handraise.server.pages import STATIC_FILES
+from handraise.server.sights import Sights
 
 API: tuple[APIRouter, ...] = (
     questions.router,
@@ -50,7 +51,8 @@ def create_app(house: House) -> FastAPI:
     """The application that serves this house."""
     app = _routes()
     app.state.house = house
-    app.state.sights = Sights(house)
+    app.state.sights = sights = Sights(house)
+    app.state.streams = Streams(house, sights)
     app.state.rates = Rates(house.settings)
     app.state.doorkeeper = Doorkeeper(house.directory)
     app.state.last_used = LastUsed(house)

@@ -6,7 +6,7 @@ answer or administer ask for a person.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
@@ -51,6 +51,11 @@ class AgentCaller:
         """With what this agent came; the id of it and no secret."""
         return self.key_id
 
+    @property
+    def sight(self) -> Hashable:
+        """The same for all callers of the workspace who see the same."""
+        return self.name
+
     def may_see(self, question: Question) -> bool:
         """Whether a question is this agent's own."""
         return question.asker == self.agent
@@ -83,6 +88,11 @@ class PersonCaller:
     def is_admin(self) -> bool:
         """Whether this person administers the workspace."""
         return self.person.role is Role.ADMIN
+
+    @property
+    def sight(self) -> Hashable:
+        """The same for all callers of the workspace who see the same."""
+        return Role.ADMIN if self.is_admin else self.person.responder
 
     def may_see(self, question: Question) -> bool:
         """Whether a question is this person's to answer, or was; an administrator sees all of them."""

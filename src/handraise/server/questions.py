@@ -372,9 +372,11 @@ async def _settled(
     except StillPending:
         return []
     finally:
-        for task in (waiting, stopping):
-            task.cancel()
+        waiting.cancel()
+        stopping.cancel()
         await asyncio.gather(waiting, stopping, return_exceptions=True)
+        # A task that failed keeps this frame: if the frame kept the task, only the collector would free them.
+        del waiting, stopping
     if not await still_there(request):
         raise NotSignedIn("This key or session has ended meanwhile.")
     now = await asyncio.gather(*(desk.get(each) for each in ids))

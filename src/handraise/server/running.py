@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 _BACKLOG = 2_048
 _KEEP_ALIVE = 75  # longer than the proxies in front, so that they end idle connections, not we
-_LINGER = 0.3
+_LINGER = 1.0
 _LOOK_AGAIN = 0.02
 _CLOSED = -1
 _TURNS = 1_000
@@ -145,16 +145,34 @@ class _Server(uvicorn.Server):
 
         In this order: who is sent away comes back at once, and must not come back to this process.
         """
+        doors = [(door, door.dup()) for door in sockets or ()]
         for server in self.servers:
             server.close()
-        for door in sockets or ():
+        for door, same in doors:
             await _close(door)
+            await self._let_in_the_last(same)
         self._house.stopping.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._house.settings.stop_seconds):
                 await self._finish()
         await self._cut()
         await self.lifespan.shutdown()
+
+    async def _let_in_the_last(self, door: socket.socket) -> None:
+        """Take whoever stands at a door that nobody looks after any more, and close it with nothing in between."""
+        came: list[socket.socket] = []
+        with door, contextlib.suppress(BlockingIOError):
+            door.setblocking(False)
+            while True:
+                came.append(door.accept()[0])
+        for line in came:
+            await asyncio.get_running_loop().connect_accepted_socket(self._connection, line)
+
+    def _connection(self) -> asyncio.Protocol:
+        """A new connection, as uvicorn makes it."""
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -210,7 +228,7 @@ class _Server(uvicorn.Server):
 
 
 async def _close(door: socket.socket) -> None:
-    """Close a door for good. With uvloop that takes some turns, and whoever came meanwhile would be cut."""
+    """Close a door; with uvloop that takes some turns."""
     door.close()
     for _ in range(_TURNS):
         if door.fileno() == _CLOSED:

@@ -15,9 +15,9 @@ from handraise.model.events import EventKind
 from handraise.model.json_values import canonical_json
 from handraise.model.questions import Question
 from handraise.server.callers import Caller, TheHouse, ThePerson
-from handraise.server.events import Sights, TheSights, event_stream
+from handraise.server.events import event_stream
 from handraise.server.house import House
-from handraise.server.live import live_pages
+from handraise.server.live import Streams, TheStreams
 from handraise.server.once import OnceRoute
 from handraise.server.questions import ONCE, desk_of, visible
 from handraise.server.replies import Wait, reply, seconds
@@ -59,7 +59,7 @@ async def get_client_messages(house: TheHouse, caller: ThePerson, conversation: 
 async def submit(
     house: TheHouse,
     caller: ThePerson,
-    sights: TheSights,
+    streams: TheStreams,
     conversation: Conversation,
     body: ToolResultSubmission,
     *,
@@ -85,7 +85,7 @@ async def submit(
     result = ToolResultRecord(message=message)
     if _STREAM not in accept:
         return reply(result)
-    return event_stream(_stream(house, caller, sights, conversation, result, after=start, patience=patience))
+    return event_stream(_stream(house, caller, streams, conversation, result, after=start, patience=patience))
 
 
 async def _pending(house: House, caller: Caller, conversation: str) -> AsyncIterator[Question]:
@@ -103,7 +103,7 @@ async def _pending(house: House, caller: Caller, conversation: str) -> AsyncIter
 async def _stream(
     house: House,
     caller: Caller,
-    sights: Sights,
+    streams: Streams,
     conversation: str,
     result: ToolResultRecord,
     *,
@@ -113,11 +113,11 @@ async def _stream(
     """The result, then every question that comes up or ends, each with the message to draw it from."""
     yield format_sse_event(event="result", data_str=result.model_dump_json())
     desk, drawn = desk_of(house, caller), set[str]()
-    async with aclosing(live_pages(house, desk, after=after, patience=patience)) as pages:
-        async for page in pages:
-            if not page:
+    async with aclosing(streams.follow(caller, after=after, patience=patience)) as following:
+        async for seen in following:
+            if not seen.events:
                 yield format_sse_event(comment="still here")
-            for event in await sights.seen_by(caller, page):
+            for event in seen.events:
                 name = _NAMES.get(event.kind)
                 if name is None:
                     continue
