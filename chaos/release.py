@@ -78,7 +78,7 @@ PROOFS = (
         "faults",
         "300 crashes of PostgreSQL, 30 synchronous fail-overs, 2,000 cuts at COMMIT, and the others",
         "python -m chaos faults --full",
-        r":",
+        r"; (good|\d+ PROBLEMS)",
     ),
     Proof(
         "histories",
