@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import socket
 from contextlib import aclosing
 from types import FrameType
 from typing import Any
@@ -14,13 +15,14 @@ import pytest
 from fastapi import FastAPI
 
 from handraise import Event, Question, Responder
+from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import Role
 from handraise.server import House
 from handraise.server.callers import AgentCaller, Caller, Doorkeeper
 from handraise.server.live import Streams
 from handraise.server.sights import Seen
 from handraise.wire.credentials import read_token
-from tests.server.conftest import bearer
+from tests.server.conftest import bearer, listening
 from tests.serving import Issuer
 
 WITHIN = 60.0
@@ -220,3 +222,26 @@ async def test_a_long_poll_that_ends_without_an_answer_leaves_nothing_for_the_co
             gc.set_debug(0)
             gc.garbage.clear()
     assert "_settled" not in left
+
+
+async def test_a_store_that_is_away_at_a_heartbeat_ends_a_stream_without_a_fault(
+    house: House, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = await Issuer(house.directory).agent("w", "agent 0")
+    door = socket.create_server(("127.0.0.1", 0))
+    address = f"http://127.0.0.1:{door.getsockname()[1]}"
+
+    async def is_away(*_: object) -> None:
+        raise StoreUnavailable("it is away")
+
+    async with (
+        asyncio.timeout(WITHIN),
+        listening(app, door),
+        httpx2.AsyncClient(base_url=address) as client,
+        client.stream("GET", "/v1/events", headers=bearer(token)) as response,
+    ):
+        texts = response.aiter_text()
+        assert "event: ready" in await anext(texts)
+        monkeypatch.setattr(Doorkeeper, "find", is_away)
+        async for text in texts:
+            assert text.startswith(": still here")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.sse import format_sse_event
 from starlette.responses import Response, StreamingResponse
 
-from handraise.model.errors import InvalidRequest, Problem
+from handraise.model.errors import InvalidRequest, Problem, StoreUnavailable
 from handraise.model.events import Event
 from handraise.server.callers import AnyCaller, Caller, TheHouse, still_there
 from handraise.server.house import House
@@ -89,15 +89,17 @@ async def read_feed(
 async def _stream(request: Request, caller: Caller, streams: Streams, start: str) -> AsyncIterator[bytes]:
     """The messages of one stream. It ends with the server, or with the right to hear it."""
     yield format_sse_event(event="ready", data_str="{}", id=start or BEGINNING)
-    async with aclosing(streams.follow(caller, after=start)) as following:
-        async for seen in following:
-            if seen.events:
-                yield seen.text
-            elif await still_there(request):
-                # An id without data moves the client's place past what concerned others.
-                yield format_sse_event(comment="still here", id=seen.place or BEGINNING)
-            else:
-                return
+    # A store that is away ends the stream: its client comes back, here or elsewhere, with its place.
+    with suppress(StoreUnavailable):
+        async with aclosing(streams.follow(caller, after=start)) as following:
+            async for seen in following:
+                if seen.events:
+                    yield seen.text
+                elif await still_there(request):
+                    # An id without data moves the client's place past what concerned others.
+                    yield format_sse_event(comment="still here", id=seen.place or BEGINNING)
+                else:
+                    return
 
 
 def _cursor(given: str | None) -> str | None:
