@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ import pytest
 from handraise import Ref
 from handraise.opening import open_backend
 from tests.cli.command import SOON, Serving, serving
+from tests.conftest import own_database
 from tests.serving import Issuer
 
 POSTERS, WAITERS, FOLLOWERS, BUSY = 12, 40, 25, 5
@@ -78,8 +79,17 @@ async def client(server: Serving, token: str) -> AsyncIterator[Client]:
         yield Client(http, token)
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store in which no other test has left anything that the server would warn of."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'questions.db'}"
+    else:
+        with own_database() as found:
+            yield found
+
+
 @pytest.mark.promise("P1", "P3")
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
 async def test_a_stop_under_load_cuts_no_request_and_loses_no_wait(
     address: str, tmp_path: Path, workspace: str
 ) -> None:
