@@ -115,6 +115,7 @@ async def test_every_stream_gets_what_concerns_it_once_and_in_order_at_whatever_
         assert reader.seen == wanted[id(reader)], reader.caller
 
 
+@pytest.mark.parametrize("settings", [{"heartbeat": 30.0}])
 async def test_what_is_new_is_looked_at_once_for_all_who_see_the_same_and_wakes_no_one_else(
     house: House, streams: Streams, callers: list[Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +146,7 @@ async def test_what_is_new_is_looked_at_once_for_all_who_see_the_same_and_wakes_
     for task in listening:
         task.cancel()
     await asyncio.gather(*listening, return_exceptions=True)
-    # Once for each of the two, and not for each of a hundred; a heartbeat in between may make a few catch up.
+    # Once for each of the two, and not for each of a hundred; who was late at first caught up by itself.
     assert len(looked) < 200, len(looked)
 
 
@@ -167,8 +168,8 @@ async def test_streams_end_with_their_patience_and_with_the_server(
 ) -> None:
     start = await house.store.feed_end("w")
     async with asyncio.timeout(WITHIN):
-        brief = [seen async for seen in streams.follow(callers[0], after=start, patience=0.12)]
-        assert 2 <= len(brief) <= 4
+        brief = [seen async for seen in streams.follow(callers[0], after=start, patience=0.5)]
+        assert 2 <= len(brief) <= 11
         following = streams.follow(callers[0], after=start)
         await anext(following)
         house.stopping.set()

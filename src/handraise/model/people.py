@@ -65,11 +65,7 @@ def may_respond(question: Question, responder: Responder) -> bool:
     if responder.id == question.asker:
         return False
     audience = question.audience
-    return (
-        not audience
-        or responder.id in audience
-        or any(GROUP + group in audience for group in responder.groups)
-    )
+    return not audience or any(name in audience for name in responder.principals)
 
 
 def check_may_respond(question: Question, responder: Responder) -> None:

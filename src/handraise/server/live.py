@@ -1,8 +1,8 @@
 """Events as they happen, for answers that go on: thousands of them in a process.
 
 A crier follows a workspace for all of its streams. It looks at what is new once for all callers who see the same,
-and wakes only the streams that it concerns: for all others it costs nothing. A stream that is behind, because it came
-with an old place or was not read from, catches up by itself.
+and wakes only the streams that it concerns: of all others only the place moves on. A stream that is behind, because it
+came with an old place or was not read from, catches up by itself.
 """
 
 from __future__ import annotations
