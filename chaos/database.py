@@ -39,10 +39,11 @@ async def own_database(server: str = POSTGRES) -> AsyncIterator[str]:
         await drop_database(address, server)
 
 
-async def create_database(server: str = POSTGRES) -> str:
-    """The address of a new database without tables."""
+async def create_database(server: str = POSTGRES, like: str | None = None) -> str:
+    """The address of a new database: without tables, or a copy of this one, which nobody uses."""
     name = f"handraise_test_{uuid.uuid4().hex[:12]}"
-    await fetch_value(server, f'create database "{name}"')
+    template = "" if like is None else f' template "{urlsplit(like).path[1:]}"'
+    await fetch_value(server, f'create database "{name}"{template}')
     return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
 
 

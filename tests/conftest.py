@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +19,7 @@ import pytest
 
 from chaos.database import POSTGRES, create_database, drop_database
 from handraise.backends.shards import enlist
+from handraise.opening import open_backend
 from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
 
 NATS = os.environ.get("HANDRAISE_TEST_NATS", "nats://127.0.0.1:4222")
@@ -84,7 +87,7 @@ def nats() -> str:
 def empty_address(address: str) -> Iterator[str]:
     """Like `address`, but no test has used the database before."""
     if address.startswith("postgresql:"):
-        with own_database() as own:
+        with own_database(empty=True) as own:
             yield own
     else:
         yield address
@@ -116,10 +119,10 @@ def workspace() -> str:
 
 
 @contextmanager
-def own_database() -> Iterator[str]:
-    """The address of a new database that is dropped at the end."""
+def own_database(*, empty: bool = False) -> Iterator[str]:
+    """The address of a new database that is dropped at the end; only one that is `empty` has yet to be migrated."""
     try:
-        address = asyncio.run(create_database())
+        address = asyncio.run(create_database(like=None if empty else _migrated()))
     except (OSError, asyncpg.PostgresError) as error:
         pytest.fail(
             f"These tests need PostgreSQL at {POSTGRES} ({error}). Start it, or set HANDRAISE_TEST_POSTGRES.",
@@ -129,6 +132,20 @@ def own_database() -> Iterator[str]:
         yield address
     finally:
         asyncio.run(drop_database(address))
+
+
+@cache
+def _migrated() -> str:
+    """A database to copy, which takes a tenth of the time of making all tables again; it goes with this process."""
+    address = asyncio.run(create_database())
+    atexit.register(lambda: asyncio.run(drop_database(address)))
+    asyncio.run(_migrate(address))
+    return address
+
+
+async def _migrate(address: str) -> None:
+    async with open_backend(address):
+        pass
 
 
 @contextmanager

@@ -63,6 +63,13 @@ def two() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture
+def empty() -> Iterator[tuple[str, str]]:
+    """Two databases in which somebody has yet to make the tables."""
+    with own_database(empty=True) as one, own_database(empty=True) as two:
+        yield one, two
+
+
 async def test_ten_lines_are_enough(one: str, two: str) -> None:
     for each in (one, two):
         await enlist(one, each)
@@ -101,7 +108,8 @@ async def test_a_database_in_use_becomes_a_shard_with_what_it_has(one: str, two:
         assert (await desk.get(question.id)).prompt == "Ship it?"
 
 
-async def test_an_owner_who_is_no_superuser_adds_and_moves(one: str, two: str, workspace: str) -> None:
+async def test_an_owner_who_is_no_superuser_adds_and_moves(empty: tuple[str, str], workspace: str) -> None:
+    one, two = empty
     owner = f"handraise_test_owner_{workspace[-8:]}"
     async with connected(one) as plain:
         await plain.execute(f"create role {owner} login; grant handraise_app to {owner}")

@@ -169,7 +169,7 @@ def with_shards(stranger: Stranger) -> Iterator[None]:
     """Three databases."""
     with contextlib.ExitStack() as stack:
         for number in (1, 2, 3):
-            address = stack.enter_context(own_database()).removeprefix("postgresql")
+            address = stack.enter_context(own_database(empty=True)).removeprefix("postgresql")
             stranger.replaced[f"://db{number}/handraise"] = address
         yield
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -109,6 +110,12 @@ async def client(house: House) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(house: House) -> Place:
+    """For the tests after which everything is as it was before: one is enough for all of them."""
+    return await furnish(house, f"test-{uuid.uuid4().hex}")
+
+
 @pytest_asyncio.fixture(loop_scope="module")
 async def mine(house: House, workspace: str) -> Place:
     return await furnish(house, f"{workspace}-a")
@@ -157,10 +164,10 @@ async def furnish(house: House, workspace: str) -> Place:
     "operation", [each for each in OPERATIONS if str(each) not in AGENTS_MAY | ANYBODY_MAY], ids=str
 )
 async def test_no_credential_of_an_agent_answers_or_administers(
-    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation
+    client: httpx2.AsyncClient, database: Database, shared: Place, operation: Operation
 ) -> None:
     before = await digest(database)
-    response = await send(client, operation, mine.ids, mine.agent)
+    response = await send(client, operation, shared.ids, shared.agent)
     assert response.status_code == 403, response.text
     assert response.json()["code"] == "not_entitled"
     assert await digest(database) == before
@@ -169,11 +176,11 @@ async def test_no_credential_of_an_agent_answers_or_administers(
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if str(each) not in ANYBODY_MAY], ids=str)
 @pytest.mark.parametrize("token", [None, "hra_mq_" + "A" * 43, "nonsense", "hrl"])
 async def test_nobody_gets_in_without_a_credential_that_is_known(
-    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation, token: str | None
+    client: httpx2.AsyncClient, database: Database, shared: Place, operation: Operation, token: str | None
 ) -> None:
     before = await digest(database)
-    presented = mine.agent.replace("hra_", "hrl_") if token == "hrl" else token  # noqa: S105 -- a kind of token
-    response = await send(client, operation, mine.ids, presented)
+    presented = shared.agent.replace("hra_", "hrl_") if token == "hrl" else token  # noqa: S105 -- a kind of token
+    response = await send(client, operation, shared.ids, presented)
     assert response.status_code == 401, response.text
     assert response.headers["www-authenticate"] == "Bearer"
     assert await digest(database) == before
@@ -182,31 +189,31 @@ async def test_nobody_gets_in_without_a_credential_that_is_known(
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if str(each) not in ANYBODY_MAY], ids=str)
 @pytest.mark.parametrize("how", ["bearer", "cookie"])
 async def test_a_question_link_opens_no_operation(
-    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation, how: str
+    client: httpx2.AsyncClient, database: Database, shared: Place, operation: Operation, how: str
 ) -> None:
-    assert (await client.get(f"/q/{mine.question_link}")).status_code == 200
+    assert (await client.get(f"/q/{shared.question_link}")).status_code == 200
     before = await digest(database)
     if how == "bearer":
-        response = await send(client, operation, mine.ids, mine.question_link)
+        response = await send(client, operation, shared.ids, shared.question_link)
     else:
-        browser = {"cookie": f"handraise={mine.question_link}", "sec-fetch-site": "same-origin"}
-        response = await send(client, operation, mine.ids, None, headers=browser)
+        browser = {"cookie": f"handraise={shared.question_link}", "sec-fetch-site": "same-origin"}
+        response = await send(client, operation, shared.ids, None, headers=browser)
     assert response.status_code == 401, response.text
     assert await digest(database) == before
 
 
 async def test_a_question_link_opens_no_page_but_its_own(
-    client: httpx2.AsyncClient, house: House, database: Database, mine: Place
+    client: httpx2.AsyncClient, house: House, database: Database, shared: Place
 ) -> None:
     """With one as a credential, every page is what it is for somebody whose credential is no good."""
     before, seen = await digest(database), set()
-    unknown = mine.question_link[:-43] + "A" * 43
+    unknown = shared.question_link[:-43] + "A" * 43
     for route in pages(house):
-        path = route.path.format_map(defaultdict(lambda: "x", mine.ids, token=unknown))
+        path = route.path.format_map(defaultdict(lambda: "x", shared.ids, token=unknown))
         for method in route.methods or ():
             for name, value in (("cookie", "handraise={}"), ("authorization", "Bearer {}")):
                 said = []
-                for token in (mine.question_link, unknown):
+                for token in (shared.question_link, unknown):
                     client.cookies.clear()
                     sent = {name: value.format(token), **SAME_ORIGIN}
                     response = await client.request(method, path, headers=sent)
@@ -214,15 +221,15 @@ async def test_a_question_link_opens_no_page_but_its_own(
                     said.append((response.status_code, response.content, headers(response)))
                 assert said[0] == said[1], path
             seen.add(path)
-    assert {"/", f"/questions/{mine.ids['question_id']}", "/sign-out"} < seen
+    assert {"/", f"/questions/{shared.ids['question_id']}", "/sign-out"} < seen
     assert await digest(database) == before
 
 
 @pytest.mark.parametrize("kind", ["agent", "member", "admin"])
 async def test_no_other_credential_is_a_question_link(
-    client: httpx2.AsyncClient, mine: Place, kind: str
+    client: httpx2.AsyncClient, shared: Place, kind: str
 ) -> None:
-    for token in (getattr(mine, kind), "hrq" + getattr(mine, kind)[3:]):
+    for token in (getattr(shared, kind), "hrq" + getattr(shared, kind)[3:]):
         for path in (f"/q/{token}", f"/q/{token}/frame", f"/q/{token}/status"):
             assert (await client.get(path, headers={"cookie": f"handraise={token}"})).status_code == 410
             if not path.endswith("status"):
@@ -241,12 +248,12 @@ async def test_no_other_credential_is_a_question_link(
     ids=str,
 )
 async def test_a_member_administers_nothing(
-    client: httpx2.AsyncClient, database: Database, mine: Place, operation: Operation
+    client: httpx2.AsyncClient, database: Database, shared: Place, operation: Operation
 ) -> None:
     if operation.path == "/v1/grants/{grant_id}/revoke":
         return  # whoever gave a grant may take it back
     before = await digest(database)
-    response = await send(client, operation, mine.ids, mine.member)
+    response = await send(client, operation, shared.ids, shared.member)
     assert response.status_code == 403, response.text
     assert await digest(database) == before
 
@@ -296,12 +303,12 @@ async def test_whatever_an_administrator_does_stays_in_the_workspace(
 @pytest.mark.parametrize("method", SAFE)
 @pytest.mark.parametrize("path", sorted({each.path for each in OPERATIONS}))
 async def test_safe_methods_change_nothing(
-    client: httpx2.AsyncClient, database: Database, mine: Place, path: str, method: str
+    client: httpx2.AsyncClient, database: Database, shared: Place, path: str, method: str
 ) -> None:
     before = await digest(database)
-    for token in (None, mine.agent, mine.member, mine.admin):
+    for token in (None, shared.agent, shared.member, shared.admin):
         operation = Operation(method, path, None, form=False)
-        response = await send(client, operation, mine.ids, token, query={"id": mine.ids["question_id"]})
+        response = await send(client, operation, shared.ids, token, query={"id": shared.ids["question_id"]})
         assert response.status_code < 500
     assert await digest(database) == before
 

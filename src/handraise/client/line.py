@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import ssl
 import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -35,6 +37,12 @@ _SILENCE = 45.0
 """A stream that says nothing for longer is broken: a server gives a sign of life every 15 seconds."""
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Whose certificates are trusted: what the system says, read once and not for every desk."""
+    return httpx2.create_ssl_context()
+
+
 class Line:
     """Requests to one or several servers on the same store: where one does not answer, the next is asked.
 
@@ -49,6 +57,7 @@ class Line:
             timeout=httpx2.Timeout(30.0, connect=10.0, pool=None),
             limits=httpx2.Limits(max_connections=100, max_keepalive_connections=20),
             follow_redirects=False,
+            verify=_trusted(),
         )
 
     async def close(self) -> None:
