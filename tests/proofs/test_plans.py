@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from handraise import Open, Question, Ref, Responder, open_desk
+from handraise import Open, Question, Ref, Responder
 from handraise.backends.postgres.connecting import SETTINGS
 from handraise.backends.postgres.database import Walls
 from handraise.backends.rows import draft_values, move_values, page_query, settled_query
@@ -21,8 +21,9 @@ from handraise.backends.statements import load_statements
 from handraise.model.composing import Limits, compose
 from handraise.model.lifecycle import answering
 from handraise.ports import LOOKED_THROUGH, Filter
+from tests.conftest import own_database
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.proof, pytest.mark.beside, pytest.mark.timeout(600)]
 
 STATEMENTS = load_statements("handraise.backends.postgres") | load_statements(
     "handraise.backends.postgres", "outbox.sql"
@@ -107,15 +108,14 @@ THE_END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
 
 @pytest.fixture(scope="module", name="filled")
-def filled_database(postgres: str) -> str:
-    """The session's database at full size; the other proofs do not mind what is in it."""
-    asyncio.run(fill(postgres))
-    return postgres
+def filled_database() -> Iterator[str]:
+    """A database at full size, in which nothing else is."""
+    with own_database() as address:
+        asyncio.run(fill(address))
+        yield address
 
 
 async def fill(address: str) -> None:
-    async with open_desk(address):
-        pass
     connection = await asyncpg.connect(address, command_timeout=500)
     try:
         await connection.execute(FILL, PENDING, SETTLED)
@@ -127,7 +127,11 @@ async def fill(address: str) -> None:
             add = "select handraise.add_archive_month(timestamptz '2025-01-01 00:00+00' + $1::int * interval '1 month')"
             await connection.execute(add, month)
         await connection.execute(FILL_ARCHIVE, ARCHIVED, MONTHS)
-        await connection.execute("update handraise.archive_hand set mark = 'archived~'")
+        # The next to be archived are the first of those that are settled.
+        await connection.execute(
+            "update handraise.archive_hand set mark = 'archived~',"
+            " page = (select min((ctid::text::point)[0]) from handraise.questions where settled_at is not null)"
+        )
         tables = ("questions", "inbox", "events", "archive", "archive_index")
         await connection.execute(f"vacuum (analyze) {', '.join(f'handraise.{table}' for table in tables)}")
         await connection.execute("vacuum handraise.archive_index")
@@ -265,7 +269,7 @@ async def test_workspaces_with_due_deeds_are_found_without_reading_all_deeds(fil
 @pytest.mark.parametrize(
     ("name", "values", "most"),
     [
-        ("copy_settled", {"rest": timedelta(0), "pages": 8}, 200),
+        ("copy_settled", {"rest": timedelta(0), "pages": 8}, 8 * 20 * 50),
         (
             "leave_copied",
             {"workspaces": ["w1"] * 20, "ids": [f"archived {4 * n + 1}" for n in range(20)]},
