@@ -29,9 +29,9 @@ from handraise.model.json_values import Json
 from handraise.ports.channel import Message, Notice, NotSent
 from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, link_to, settled
+from tests.certificates import certificate, presenting
 from tests.channels.apprise_peer import SECRET, Hook, open_hook
 from tests.channels.receiver import Got, Says, receiving
-from tests.channels.test_webhook import certificate
 from tests.serving import Issuer
 
 # Apprise imports a module that Python is about to leave out.
@@ -238,16 +238,16 @@ async def test_a_redirect_is_not_followed_into_this_machine(apprise: Apprise, ho
 async def test_certificates_are_checked_whatever_the_address_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server, _ = certificate(tmp_path, "localhost")
+    known, key = certificate(tmp_path, "localhost")
     async with (
-        receiving(tls=server) as receiver,
+        receiving(tls=presenting(known, key)) as receiver,
         open_apprise(schemes=["jsons"], allowed=LOOPBACK) as channel,
     ):
         url = f"jsons://localhost:{receiver.port}/?verify=no"
         with pytest.raises(NotSent, match="could not deliver"):
             await channel.send(message(url))
         assert receiver.got == []
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "both.pem"))
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(known))
         await channel.send(message(url))
         assert len(receiver.got) == 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-import ipaddress
 import re
 import ssl
 import threading
@@ -16,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from handraise import Approval, Choice, Confirm, Open, Option, Question
 from handraise.channels.email.channel import Email, open_email
@@ -39,6 +35,7 @@ from handraise.testing.contract.channel import (
     a_question,
     settled,
 )
+from tests.certificates import certificate
 from tests.channels.mail_servers import PASSWORD, USER, WITHIN, PostOffice, Seen, post_office
 
 NOBODY = Replies(None, None, None)  # type: ignore[arg-type]  # for tests in which nothing comes in
@@ -142,35 +139,8 @@ async def test_a_server_that_never_greets_is_given_up(monkeypatch: pytest.Monkey
     assert (failed.value.again, failed.value.arrived_perhaps) == (True, False)
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate that vouches for itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = dt.datetime.now(dt.UTC)
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return folder / "cert.pem", folder / "key.pem"
-
-
 async def test_a_password_goes_only_to_whom_the_certificate_names(tmp_path: Path) -> None:
-    cert, key = certificate(tmp_path)
+    cert, key = certificate(tmp_path, "127.0.0.1")
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ours.load_cert_chain(cert, key)
     trusting = ssl.create_default_context(cafile=str(cert))

@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from standardwebhooks import Webhook as Reference
 
 from handraise import Answered, Choice
@@ -26,6 +23,7 @@ from handraise.channels.webhook import Webhook, open_webhook
 from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, Message, Notice, NotSent
 from handraise.testing.contract.channel import AT, ChannelContract, Peer, Received, a_question, link_to
+from tests.certificates import certificate, presenting
 from tests.channels.receiver import Got, Receiver, Says, receiving
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -399,7 +397,8 @@ class TestNeverCalled:
         assert len(receiver.got) == 1
 
     async def test_a_host_whose_certificate_is_not_trusted_or_is_anothers(self, tmp_path: Path) -> None:
-        tls, trusting = certificate(tmp_path, "right.example")
+        known, key = certificate(tmp_path, "right.example")
+        tls, trusting = presenting(known, key), ssl.create_default_context(cafile=known)
 
         async def resolve(host: str, port: int) -> Sequence[str]:
             del host, port
@@ -419,29 +418,3 @@ class TestNeverCalled:
                             message({"url": f"https://{host}:{receiver.port}/", "secret": secret()})
                         )
                 assert len(receiver.got) == sent
-
-
-def certificate(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's side with a certificate of this name, and a client's that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    text = made.public_bytes(pem)
-    text += key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "both.pem").write_bytes(text)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(folder / "both.pem")
-    return server, ssl.create_default_context(cadata=made.public_bytes(pem).decode())

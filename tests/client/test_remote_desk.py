@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -28,6 +32,7 @@ from handraise.client import RemoteDesk, hints, line
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing import promise
+from tests.certificates import certificate
 from tests.serving import Issuer
 
 SOON = 10.0
@@ -35,9 +40,11 @@ Between = Callable[[ASGIApp], ASGIApp]
 
 
 @asynccontextmanager
-async def served(app: ASGIApp, *, port: int = 0) -> AsyncIterator[str]:
+async def served(app: ASGIApp, *, port: int = 0, **options: Any) -> AsyncIterator[str]:
     """A real server for this application; gives its address."""
-    config = uvicorn.Config(app, port=port, log_config=None, timeout_graceful_shutdown=1, lifespan="off")
+    config = uvicorn.Config(
+        app, port=port, log_config=None, timeout_graceful_shutdown=1, lifespan="off", **options
+    )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
     try:
@@ -183,6 +190,41 @@ async def test_a_server_that_stays_away_is_said_to(issuer: Issuer, monkeypatch: 
         async with open_desk(f"http://127.0.0.1:{taken.getsockname()[1]}", credentials=issuer) as desk:
             with pytest.raises(StoreUnavailable, match="cannot be reached"):
                 await desk.post("Which?")
+
+
+async def test_a_server_whose_certificate_is_not_trusted_or_is_anothers_hears_nothing(
+    house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(line, "_PATIENCE", 0.2)
+    monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- as in a new process
+    known, key = certificate(tmp_path, "localhost")
+    async with served(create_app(house), ssl_certfile=known, ssl_keyfile=key) as address:
+        port = address.rpartition(":")[2]
+        async with open_desk(f"https://localhost:{port}", credentials=issuer) as desk:
+            with pytest.raises(StoreUnavailable):
+                await desk.post("Which?")
+        monkeypatch.setenv("SSL_CERT_FILE", str(known))
+        monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- same
+        for host in ("localhost", "127.0.0.1"):
+            async with open_desk(f"https://{host}:{port}", credentials=issuer) as desk:
+                with nullcontext() if host == "localhost" else pytest.raises(StoreUnavailable):
+                    await desk.post("Which?")
+    assert len((await house.desk.at("default").pending()).questions) == 1
+
+
+async def test_the_systems_certificates_are_read_once_for_all_desks(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[None] = []
+    load = ssl.SSLContext.load_verify_locations
+    monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- as in a new process
+    monkeypatch.setattr(
+        ssl.SSLContext, "load_verify_locations", lambda *given, **more: read.append(load(*given, **more))
+    )
+    for _ in range(3):
+        async with open_desk("https://desk.example.org", credentials=issuer):
+            pass
+    assert len(read) == 1
 
 
 async def test_too_many_requests_come_back_when_they_are_told_to(
