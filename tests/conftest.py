@@ -18,8 +18,8 @@ import asyncpg
 import pytest
 
 from chaos.database import POSTGRES, create_database, drop_database
+from handraise.backends.postgres.schema import migrate
 from handraise.backends.shards import enlist
-from handraise.opening import open_backend
 from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
 
 NATS = os.environ.get("HANDRAISE_TEST_NATS", "nats://127.0.0.1:4222")
@@ -144,8 +144,12 @@ def _migrated() -> str:
 
 
 async def _migrate(address: str) -> None:
-    async with open_backend(address):
-        pass
+    """Only that, so that what is wrong with opening a store fails a test and not what it needs."""
+    connection = await asyncpg.connect(address)
+    try:
+        await migrate(connection)
+    finally:
+        await connection.close()
 
 
 @contextmanager
