@@ -99,7 +99,7 @@ PROOFS = (
         "requests",
         "100,000 fuzzed HTTP requests, none answered by 5xx",
         "pytest -m proof -s tests/chaos/test_requests.py",
-        r"requests|passed|failed",
+        r"\d requests|passed|failed",
         {"HANDRAISE_PROOF_REQUESTS": "100000"},
     ),
     Proof(
