@@ -35,7 +35,7 @@ from handraise.testing.contract.channel import (
     a_question,
     settled,
 )
-from tests.certificates import certificate
+from tests.certificates import certificate, presenting
 from tests.channels.mail_servers import PASSWORD, USER, WITHIN, PostOffice, Seen, post_office
 
 NOBODY = Replies(None, None, None)  # type: ignore[arg-type]  # for tests in which nothing comes in
@@ -141,9 +141,8 @@ async def test_a_server_that_never_greets_is_given_up(monkeypatch: pytest.Monkey
 
 async def test_a_password_goes_only_to_whom_the_certificate_names(tmp_path: Path) -> None:
     cert, key = certificate(tmp_path, "127.0.0.1")
-    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ours.load_cert_chain(cert, key)
-    trusting = ssl.create_default_context(cafile=str(cert))
+    ours = presenting(cert, key)
+    trusting = ssl.create_default_context(cafile=cert)
     async with post_office(tls=ours) as office:
         smtp = MailServer(
             host="127.0.0.1", port=office.port, security="starttls", user=USER, password=PASSWORD

@@ -213,10 +213,11 @@ async def test_a_server_whose_certificate_is_not_trusted_or_is_anothers_hears_no
 
 
 async def test_the_systems_certificates_are_read_once_for_all_desks(
-    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     read: list[None] = []
     load = ssl.SSLContext.load_verify_locations
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate(tmp_path, "desk.example.org")[0]))
     monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- as in a new process
     monkeypatch.setattr(
         ssl.SSLContext, "load_verify_locations", lambda *given, **more: read.append(load(*given, **more))
