@@ -13,7 +13,6 @@ from tests.docs.reading import ROOT
 
 
 @pytest.mark.proof
-@pytest.mark.beside
 @pytest.mark.timeout(900)
 def test_the_tutorial_can_be_walked_from_its_first_step_to_its_last_with_the_built_wheel() -> None:
     done = subprocess.run(

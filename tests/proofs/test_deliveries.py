@@ -45,7 +45,7 @@ from handraise.testing import promise
 from tests.channels.receiver import Got, Receiver, Says, receiving
 from tests.conftest import own_database
 
-pytestmark = [pytest.mark.proof, pytest.mark.beside, pytest.mark.timeout(3_600)]
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(3_600)]
 
 KILLS = int(os.environ.get("HANDRAISE_PROOF_KILLS", "20"))
 DELIVERIES = int(os.environ.get("HANDRAISE_PROOF_DELIVERIES", "500"))

@@ -15,7 +15,7 @@ from handraise.backends.postgres.database import Walls
 from tests.conftest import own_database
 from tests.proofs.test_plans import explained, nodes, pages
 
-pytestmark = [pytest.mark.proof, pytest.mark.beside, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 
 LANES, PER_LANE = 50, 8
 FILL = """

@@ -83,7 +83,6 @@ async def running(command: Path, folder: Path) -> AsyncIterator[Demo]:
 
 
 @pytest.mark.proof
-@pytest.mark.beside
 @pytest.mark.timeout(900)
 async def test_a_question_is_answered_in_the_browser_and_the_agent_goes_on_within_a_minute(
     command: Path, chromium: Browser, tmp_path: Path

@@ -23,7 +23,7 @@ from handraise.model.lifecycle import answering
 from handraise.ports import LOOKED_THROUGH, Filter
 from tests.conftest import own_database
 
-pytestmark = [pytest.mark.proof, pytest.mark.beside, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 
 STATEMENTS = load_statements("handraise.backends.postgres") | load_statements(
     "handraise.backends.postgres", "outbox.sql"

@@ -30,7 +30,7 @@ from tests.channels.slack_house import PEOPLE, Team, open_team
 from tests.channels.slack_peer import Posted
 from tests.conftest import own_database
 
-pytestmark = [pytest.mark.proof, pytest.mark.beside, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(1_800)]
 
 T = TypeVar("T")
 ROUNDS = int(os.environ.get("HANDRAISE_PROOF_ROUNDS", "10"))
