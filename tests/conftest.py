@@ -122,7 +122,7 @@ def workspace() -> str:
 def own_database(*, empty: bool = False) -> Iterator[str]:
     """The address of a new database that is dropped at the end; only one that is `empty` has yet to be migrated."""
     try:
-        address = asyncio.run(create_database(like=None if empty else _migrated()))
+        address = asyncio.run(create_database(like=None if empty else _template()))
     except (OSError, asyncpg.PostgresError) as error:
         pytest.fail(
             f"These tests need PostgreSQL at {POSTGRES} ({error}). Start it, or set HANDRAISE_TEST_POSTGRES.",
@@ -135,19 +135,19 @@ def own_database(*, empty: bool = False) -> Iterator[str]:
 
 
 @cache
-def _migrated() -> str:
+def _template() -> str:
     """A database to copy, which is several times quicker than making all tables again; it goes with this process."""
     address = asyncio.run(create_database())
     atexit.register(lambda: asyncio.run(drop_database(address)))
-    asyncio.run(_migrate(address))
+    asyncio.run(migrated(address))
     return address
 
 
-async def _migrate(address: str) -> None:
-    """Only that, so that what is wrong with opening a store fails a test and not what it needs."""
+async def migrated(address: str) -> int:
+    """How many migrations were missing. No store is opened: what is wrong with that fails a test, not what it needs."""
     connection = await asyncpg.connect(address)
     try:
-        await migrate(connection)
+        return await migrate(connection)
     finally:
         await connection.close()
 

@@ -27,6 +27,7 @@ from handraise.backends.statements import Migration
 from handraise.desk import local
 from handraise.model.questions import Ref
 from handraise.testing import ManualClock, promise
+from tests.conftest import migrated
 
 SOON = 10.0
 
@@ -115,14 +116,6 @@ async def test_a_migration_gives_way_to_whoever_keeps_a_table(
         assert await migrating == 1
     await plain.execute("alter table handraise.questions drop column later")
     await plain.execute("delete from handraise.migrations where number = $1", later.number)
-
-
-async def migrated(address: str) -> int:
-    connection = await asyncpg.connect(address)
-    try:
-        return await schema.migrate(connection)
-    finally:
-        await connection.close()
 
 
 @pytest.mark.parametrize("address", ["postgres"], indirect=True)

@@ -192,11 +192,16 @@ async def test_a_server_that_stays_away_is_said_to(issuer: Issuer, monkeypatch: 
                 await desk.post("Which?")
 
 
+def forget_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose are trusted is read anew, as in a new process, until the test ends."""
+    monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- what reads them
+
+
 async def test_a_server_whose_certificate_is_not_trusted_or_is_anothers_hears_nothing(
     house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(line, "_PATIENCE", 0.2)
-    monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- as in a new process
+    forget_certificates(monkeypatch)
     known, key = certificate(tmp_path, "localhost")
     async with served(create_app(house), ssl_certfile=known, ssl_keyfile=key) as address:
         port = address.rpartition(":")[2]
@@ -204,7 +209,7 @@ async def test_a_server_whose_certificate_is_not_trusted_or_is_anothers_hears_no
             with pytest.raises(StoreUnavailable):
                 await desk.post("Which?")
         monkeypatch.setenv("SSL_CERT_FILE", str(known))
-        monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- same
+        forget_certificates(monkeypatch)
         for host in ("localhost", "127.0.0.1"):
             async with open_desk(f"https://{host}:{port}", credentials=issuer) as desk:
                 with nullcontext() if host == "localhost" else pytest.raises(StoreUnavailable):
@@ -218,7 +223,7 @@ async def test_the_systems_certificates_are_read_once_for_all_desks(
     read: list[None] = []
     load = ssl.SSLContext.load_verify_locations
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate(tmp_path, "desk.example.org")[0]))
-    monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- as in a new process
+    forget_certificates(monkeypatch)
     monkeypatch.setattr(
         ssl.SSLContext, "load_verify_locations", lambda *given, **more: read.append(load(*given, **more))
     )

@@ -8,33 +8,25 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from chaos.database import create_database, drop_database, fetch_value
+from chaos.database import fetch_value
 from handraise.backends.postgres import open_postgres
 from handraise.ports import Directory, Store
 from handraise.testing import ManualClock
 from handraise.testing.contract import AddressBackend, Backend, DeskContract
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.store import StoreContract
+from tests.conftest import own_database
 
 
 @pytest.fixture(scope="module")
 def confined(postgres: str) -> Iterator[str]:
     """The address of a new database for a login that may do what the application may and owns nothing."""
-    address = asyncio.run(create_database(postgres))
-    parts = urlsplit(address)
-    name = parts.path[1:]
-    try:
-        asyncio.run(migrate(address))
+    with own_database() as address:
+        parts = urlsplit(address)
+        name = parts.path[1:]
         asyncio.run(fetch_value(postgres, f"create role {name} login in role handraise_app"))
         yield urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
-    finally:
-        asyncio.run(drop_database(address, postgres))
-        asyncio.run(fetch_value(postgres, f"drop role if exists {name}"))
-
-
-async def migrate(address: str) -> None:
-    async with open_postgres(address):
-        pass
+    asyncio.run(fetch_value(postgres, f"drop role {name}"))
 
 
 class TestPostgresConfined(DeskContract):
