@@ -25,11 +25,30 @@ from handraise.model.visible import visible, visible_line
         ("e" + "\u0301" * 6, "e" + "\u0301" * 4 + "‹U+0301›‹U+0301›"),
         ("👩\u200d💻", "👩\u200d💻"),
         ("a\u200db", "a‹U+200D›b"),
+        ("❤\ufe0f ☎\ufe0f 1\ufe0f\u20e3 ©\ufe0f ↔\ufe0f", "❤\ufe0f ☎\ufe0f 1\ufe0f\u20e3 ©\ufe0f ↔\ufe0f"),
+        ("❤\ufe0f\ufe0f", "❤\ufe0f‹U+FE0F›"),
+        ("a\ufe0f 1\ufe0f °\ufe0f", "a‹U+FE0F› 1‹U+FE0F› °‹U+FE0F›"),
+        ("❤\ufe0e", "❤‹U+FE0E›"),
+        ("\ufe0f", "‹U+FE0F›"),
         ("", ""),
     ],
 )
 def test_what_cannot_be_seen_is_shown(text: str, shown: str) -> None:
     assert visible(text) == visible_line(text) == shown
+
+
+DEFAULT_IGNORABLE = (
+    "AD 34F 61C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF0-FFF8 "
+    "1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
+)
+"""Default_Ignorable_Code_Point of Unicode 17: what a font shows as nothing."""
+
+
+def test_every_character_that_fonts_leave_out_is_shown_by_its_number() -> None:
+    for span in DEFAULT_IGNORABLE.split():
+        first, _, last = span.partition("-")
+        for number in range(int(first, 16), int(last or first, 16) + 1):
+            assert visible_line(f"a{chr(number)}b") == f"a‹U+{number:04X}›b"
 
 
 def test_line_breaks_stay_unless_there_is_one_line() -> None:

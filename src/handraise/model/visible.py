@@ -1,7 +1,7 @@
 """Text from an agent, made safe to look at: nothing in it moves, hides, reorders or begins anything.
 
-Controls, characters of no width, those that change the direction of writing, private and unassigned ones are
-shown by their number, `‹U+202E›`; so are marks that pile up. For every screen, page, line of a log and mail.
+Controls, characters that fonts show as nothing, those that change the direction of writing, private and unassigned ones
+are shown by their number, `‹U+202E›`; so are marks that pile up. For every screen, page, line of a log and mail.
 """
 
 from __future__ import annotations
@@ -11,8 +11,17 @@ import unicodedata
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
 """Letters and symbols that look like nothing."""
+_SELECTORS = frozenset(
+    map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]),
+)
+"""Marks that choose between shapes of a letter. Most fonts know none of them and show nothing."""
 _JOINER = "\u200d"
-_VARIATION = "\ufe0f"
+_AS_PICTURE = "\ufe0f"
+"""The one selector that is common: what stands before it is shown as a picture."""
+_KEYCAP = "\u20e3"
+_OTHER_PICTURES = frozenset("©®‼⁉ℹ↔◽◾〰〽")
+"""Those that are no symbols to Unicode, or stand among its letters."""
+_FIRST_PICTURE = "\u2190"
 _MOST_MARKS = 4
 
 
@@ -32,9 +41,11 @@ def visible_line(text: str) -> str:
         marks = marks + 1 if category in ("Mn", "Me") else 0
         if each == "\t":
             shown.append("    ")
-        elif each == _JOINER and _joins_pictures(text, place):
+        elif (each == _JOINER and _joins_pictures(text, place)) or (
+            each == _AS_PICTURE and _follows_picture(text, place)
+        ):
             shown.append(each)
-        elif category in _UNSEEN or each in _FILLERS or marks > _MOST_MARKS:
+        elif category in _UNSEEN or each in _FILLERS or each in _SELECTORS or marks > _MOST_MARKS:
             shown.append(f"‹U+{ord(each):04X}›")
         else:
             shown.append(each)
@@ -44,6 +55,16 @@ def visible_line(text: str) -> str:
 def _joins_pictures(text: str, place: int) -> bool:
     """Whether a joiner stands between two pictures, of which it makes one: a family, a flag."""
     before, after = text[max(0, place - 1) : place], text[place + 1 : place + 2]
-    if before == _VARIATION or (before and unicodedata.category(before) == "Sk"):
+    if before == _AS_PICTURE or (before and unicodedata.category(before) == "Sk"):
         before = text[max(0, place - 2) : place - 1]
     return all(side and unicodedata.category(side) == "So" for side in (before, after))
+
+
+def _follows_picture(text: str, place: int) -> bool:
+    """Whether this selector stands behind something that it makes a picture of: a symbol, or a digit on a key."""
+    before = text[max(0, place - 1) : place]
+    if before in tuple("#*0123456789"):
+        return text[place + 1 : place + 2] == _KEYCAP
+    if not before:
+        return False
+    return before in _OTHER_PICTURES or (before >= _FIRST_PICTURE and unicodedata.category(before) == "So")
