@@ -27,7 +27,7 @@ from handraise.model.events import Event
 from handraise.model.forms import Action
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json, text_problem
-from handraise.model.keeping import check_kept, check_problems, keepable
+from handraise.model.keeping import check_kept, check_problems, keepable, sendable
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder, responder_of
 from handraise.model.questions import Question, Ref
@@ -233,8 +233,8 @@ class RemoteDesk(Desk):
         """See `Desk.answer`."""
         said: dict[str, Any] = {"channel": channel, "evidence": evidence, "shown": shown, "details": details}
         check_kept(self._limits, **said)
-        # What cannot be sent fits no form: the server finds that out, and keeps the attempt.
-        body = AnswerQuestion(value=keepable(self._limits, value), **said)
+        # The server finds out what does not fit, and keeps the attempt.
+        body = AnswerQuestion(value=sendable(self._limits, value), **said)
         return await self._respond(question_id, "answer", by, body)
 
     async def attempt(

@@ -45,6 +45,10 @@ def check_problems(limits: Limits, problems: Sequence[Problem], *, channel: str 
 
 def keepable(limits: Limits, value: Json) -> Json:
     """An answer that did not fit, as far as it can be kept."""
-    if any(json_problems(value, "", depth=limits.json_depth)):
-        return None
-    return value if len(canonical_json(value)) <= limits.json_bytes else None
+    sent = sendable(limits, value)
+    return sent if len(canonical_json(sent)) <= limits.json_bytes else None
+
+
+def sendable(limits: Limits, value: Json) -> Json:
+    """An answer of any size, or None if it is no JSON, in which case it fits no form."""
+    return None if any(json_problems(value, "", depth=limits.json_depth)) else value

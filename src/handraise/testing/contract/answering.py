@@ -201,6 +201,14 @@ class AnsweringContract(ContractFixtures):
         now = await desk.get(question.id)
         assert (now.status, now.attempts) == ("pending", 1)
 
+    @promise("P3", "P12")
+    async def test_a_long_answer_that_fits_is_taken_as_it_is(self, desk: Desk) -> None:
+        question = await desk.post("Paste the log.", max_attempts=1)
+        text = "ä" * 100_000
+        answered = await desk.answer(question.id, text, by="ana")
+        assert isinstance(answered.outcome, Answered)
+        assert answered.outcome.value == text
+
     @promise("P12")
     async def test_an_attempt_is_kept_with_its_reason(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"])
