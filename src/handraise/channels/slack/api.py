@@ -93,7 +93,7 @@ class SlackApi:
 
     async def read(self, method: str, **fields: str) -> dict[str, Any]:
         """Call a method that takes a form, as those do that only read; raises `NotSent`."""
-        body = urlencode(fields).encode()
+        body = urlencode(fields, errors="replace").encode()
         return await self._post(method, body, "application/x-www-form-urlencoded")
 
     async def tell(self, response_url: object, text: str) -> None:
