@@ -27,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "docs" / "reference" / "proofs.json"
 PAGE = ROOT / "docs" / "reference" / "proofs.md"
 
+_NIGHTLY = {"HANDRAISE_TIER": "nightly"}
 _HOSTILE = (
     "tests/server/inbox/test_hostile.py tests/cli/test_hostile.py tests/channels/test_slack_hostile.py "
     "tests/channels/test_email_hostile.py tests/server/test_hostile_logs.py tests/channels/test_telegram_hostile.py "
@@ -85,7 +86,7 @@ PROOFS = (
         "10,000 stateful histories as the reference says",
         "pytest -m proof -s tests/chaos/test_stateful.py",
         r"histories on|passed|failed",
-        {"HANDRAISE_PROOF_HISTORIES": "10000"},
+        {**_NIGHTLY, "HANDRAISE_PROOF_HISTORIES": "10000"},
     ),
     Proof("model", "10,000,000 distinct states", "python -m chaos model --full", r"states"),
     Proof("mistakes", "every mistake in the model found", "python -m chaos model --mistakes", r"found|FOUND"),
@@ -100,7 +101,7 @@ PROOFS = (
         "100,000 fuzzed HTTP requests, none answered by 5xx",
         "pytest -m proof -s tests/chaos/test_requests.py",
         r"\d requests|passed|failed",
-        {"HANDRAISE_PROOF_REQUESTS": "100000"},
+        {**_NIGHTLY, "HANDRAISE_PROOF_REQUESTS": "100000"},
     ),
     Proof(
         "planted",
@@ -114,7 +115,9 @@ PROOFS = (
         "python -m chaos fuzzing --seconds 60",
         r"no failure|FAILED|Error",
     ),
-    Proof("hostile texts", "500 texts, in 6 sinks and more", f"pytest {_HOSTILE}", r"passed|failed"),
+    Proof(
+        "hostile texts", "500 texts, in 6 sinks and more", f"pytest {_HOSTILE}", r"passed|failed", _NIGHTLY
+    ),
 )
 
 

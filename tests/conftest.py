@@ -21,6 +21,7 @@ from chaos.database import POSTGRES, create_database, drop_database
 from handraise.backends.postgres.schema import migrate
 from handraise.backends.shards import enlist
 from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
+from tests.tiers import SEED, mark_what_leaves_the_gate
 
 NATS = os.environ.get("HANDRAISE_TEST_NATS", "nats://127.0.0.1:4222")
 
@@ -44,9 +45,15 @@ SERVICES = {"postgres", "shards", "nats"}
 """Fixtures, and names of backends, that something must be running for."""
 
 
+def pytest_report_header() -> str:
+    """Say how to draw the same cases again."""
+    return f"HANDRAISE_SEED={SEED}"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a service, so that `-m "not service"` needs none."""
+    """Mark what leaves the gate, and what needs a service, so that `-m "not service"` needs none."""
+    mark_what_leaves_the_gate(items)
     for item in items:
         chosen = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if SERVICES & {

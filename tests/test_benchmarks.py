@@ -54,6 +54,7 @@ PAIRS: dict[str, Writer] = {
 }
 
 
+@pytest.mark.slow("only the benchmarks on PostgreSQL rely on it, and those run nightly")
 @pytest.mark.parametrize("writers", [ASKS, PAIRS], ids=["asks", "pairs"])
 async def test_the_bare_engine_writes_the_rows_that_the_desk_writes(writers: dict[str, Writer]) -> None:
     async with own_database() as address:
@@ -194,6 +195,7 @@ def test_the_page_tells_of_every_benchmark_of_which_results_are_shown() -> None:
     assert {goal.benchmark for goal in GOALS} <= set(report.ORDER)
 
 
+@pytest.mark.slow("runs benchmarks, small ones; nightly runs them all")
 @pytest.mark.parametrize(
     ("benchmark", "options", "ratios"),
     [

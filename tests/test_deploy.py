@@ -271,6 +271,9 @@ def test_passwords_get_neither_into_the_image_nor_into_git() -> None:
     assert not is_ignored("src")
 
 
+@pytest.mark.slow(
+    "installs a wheel in a new environment; tests/release/test_wheel.py has what is in the wheel"
+)
 def test_the_build_stage_makes_a_command_that_runs(context: Path, tmp_path: Path) -> None:
     """The same lines, in other folders; what is already installed here need not be fetched again."""
     tool("hatchling")
@@ -354,6 +357,7 @@ def address_of(address: str, role: str, database: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}", path=f"/{database}"))
 
 
+@pytest.mark.slow("starts the command twice; the next test opens the store as both roles")
 def test_a_server_runs_as_the_role_that_is_made_for_it(roles: tuple[Roles, str], tmp_path: Path) -> None:
     names, postgres = roles
     owner = address_of(postgres, names.owner, names.database)
@@ -426,6 +430,7 @@ def compose() -> dict[str, Any]:
     return parsed
 
 
+@pytest.mark.slow("loads a large schema; the file seldom changes, and the next tests read what matters in it")
 def test_the_compose_file_is_one() -> None:
     run(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", COMPOSE)
 
@@ -558,6 +563,9 @@ def secrets() -> dict[str, dict[str, str]]:
     return {each["metadata"]["name"]: each["stringData"] for each in objects("Secret")}
 
 
+@pytest.mark.slow(
+    "loads a large schema; manifests seldom change, and the next tests read what matters in them"
+)
 @pytest.mark.parametrize("version", ["1.31", "1.37"])
 def test_every_manifest_fits_the_schema_of_kubernetes(version: str) -> None:
     """Strictly: a name that Kubernetes does not know is an error."""

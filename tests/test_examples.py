@@ -17,6 +17,9 @@ import pytest
 
 from chaos.servers import free_port
 from handraise import Question, open_desk
+from handraise.model.identities import Role
+from handraise.server import ServerSettings, open_house
+from handraise.server.issuing import issue_link
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SOON = 60.0
@@ -32,6 +35,18 @@ PLUGGED_IN = {"matrix_channel.py"}
 """What a server is given, and its page compares with the whole file."""
 
 
+BACKENDS = [
+    "sqlite",
+    pytest.param(
+        "postgres",
+        marks=pytest.mark.slow(
+            "the gate runs the program on SQLite, and tests/contract has the promises on PostgreSQL"
+        ),
+    ),
+]
+"""Where programs run: on both nightly."""
+
+
 def run(name: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=60, check=False
@@ -40,6 +55,7 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("address", ["memory", *BACKENDS], indirect=True)
 def test_the_first_question(empty_address: str) -> None:
     assert run("first_question.py", empty_address).splitlines() == [
         "That answer does not fit. “Yolo” is not one of the options: Blue-green, Canary, Rolling",
@@ -47,7 +63,7 @@ def test_the_first_question(empty_address: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", BACKENDS, indirect=True)
 def test_a_question_survives_the_death_of_its_asker(address: str) -> None:
     lines = run("survives_restart.py", address).splitlines()
     asked, killed, answered, again, carried_on = (line.split(": ", 1)[1].strip() for line in lines)
@@ -56,7 +72,7 @@ def test_a_question_survives_the_death_of_its_asker(address: str) -> None:
     assert carried_on == "answer: Canary"
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", BACKENDS, indirect=True)
 def test_a_support_agent_asks_in_a_chat_and_is_restarted_for_every_message(address: str) -> None:
     again = "What is your order number?"
     unclear = f"I cannot take that as an answer: order numbers look like A-1017. / {again}"
@@ -113,7 +129,7 @@ def test_every_program_is_run_by_some_test() -> None:
     assert [name for name in run_lines() if Path(name).stem not in tests] == []
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", BACKENDS, indirect=True)
 def test_a_refund_needs_two_people_and_happens_once(empty_address: str) -> None:
     lines = run("refund_agent.py", empty_address).splitlines()
     assert lines[:4] == [
@@ -127,7 +143,7 @@ def test_a_refund_needs_two_people_and_happens_once(empty_address: str) -> None:
     assert re.fullmatch(r"  not refunded: .* is not approved: too much\.", lines[7])
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", BACKENDS, indirect=True)
 def test_a_research_agent_works_on_while_three_questions_are_out(empty_address: str) -> None:
     lines = run("research_agent.py", empty_address).splitlines()
     assert lines[0] == "read annual report for any market"
@@ -170,6 +186,9 @@ def answer(url: str, key: str, value: str) -> None:
     asyncio.run(give())
 
 
+@pytest.mark.slow(
+    "starts the command four times; the next test runs the script, and tests/cli has keys that find answers"
+)
 def test_a_release_bot_is_killed_and_finds_its_answers(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'questions.db'}"
     with bot(url, "4.2") as first:
@@ -209,14 +228,16 @@ def shop(url: str, port: int) -> Iterator[httpx2.Client]:
         assert process.wait(timeout=SOON) in (0, -15)
 
 
-def command(url: str, *line: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "handraise", *line],
-        env={**os.environ, "HANDRAISE_URL": url}, capture_output=True, text=True, timeout=SOON, check=True,
-    )  # fmt: skip
-    return done.stdout
+async def token_for_ana(url: str) -> str:
+    """Add her as an administrator; what lets her in once."""
+    async with open_house(ServerSettings(url=url)) as house:
+        await house.directory.put_person("default", "ana", name="ana", email=None, role=Role.ADMIN)
+        link = await issue_link(house, "default", person="ana", purpose="sign-in")
+        assert link is not None
+        return link.url.partition("token=")[2]
 
 
+@pytest.mark.only_proof_of("an application of somebody else's can have our inbox in it")
 def test_an_inbox_in_an_application_of_ones_own(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'questions.db'}"
     with shop(url, free_port()) as client:
@@ -225,8 +246,7 @@ def test_an_inbox_in_an_application_of_ones_own(tmp_path: Path) -> None:
         asked = client.post(refund, params={"amount": 40}).json()
         assert client.post(refund, params={"amount": 40}).json() == asked
         assert client.get(refund).json() == {"status": "pending"}
-        command(url, "people", "add", "ana", "--admin")
-        token = re.findall(r"token=(\S+)", command(url, "people", "link", "ana"))[0].strip('",')
+        token = asyncio.run(token_for_ana(url))
         session = client.post("/v1/sessions", json={"link": token}).json()["token"]
         hers = {"Authorization": f"Bearer {session}"}
         question = asked["page"].rpartition("/")[2]

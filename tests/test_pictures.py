@@ -35,6 +35,9 @@ def test_every_picture_is_there_and_the_readme_shows_some() -> None:
     assert all((FOLDER / f"{name}.png").is_file() for name in shown)
 
 
+@pytest.mark.slow(
+    "starts a server, a browser and a terminal; tests/server/inbox looks at the same pages, tests/cli at the terminal"
+)
 @pytest.mark.timeout(300)
 def test_the_script_takes_them_again(tmp_path: Path) -> None:
     subprocess.run(

@@ -120,6 +120,7 @@ async def test_what_is_told_of_is_read_before_the_rest_of_a_poll() -> None:
         await sent_home(*waits)
 
 
+@pytest.mark.slow("compares wall-clock times: what six polls take at least")
 async def test_whoever_hurries_all_the_time_does_not_keep_the_store_busy() -> None:
     records = Records()
     async with records.room(0.05) as room:

@@ -56,12 +56,15 @@ class Struck:
         return bool(self.runs) and not (self.missed or self.broken or self.unlisted)
 
 
-def strikes_at(backend: str, *, pairs: bool = False, once: bool = False) -> Iterator[Sequence[Strike]]:
+def strikes_at(
+    backend: str, *, pairs: bool = False, once: bool = False, turn: int = 0
+) -> Iterator[Sequence[Strike]]:
     """Every failpoint and action of a backend; in pairs, a life is struck and the next one of the same verb too.
 
-    `once` is every failpoint in one way, and the next one in another.
+    `once` is every failpoint in one way, and the next one in another; after four turns each was struck in every way.
     """
-    ways = itertools.cycle((action,) for action in ACTIONS) if once else itertools.repeat(ACTIONS)
+    one_way = itertools.islice(itertools.cycle((action,) for action in ACTIONS), turn % len(ACTIONS), None)
+    ways = one_way if once else itertools.repeat(ACTIONS)
     for verb, steps in POINTS[backend].items():
         if not pairs:
             for step, actions in zip(steps, ways):  # noqa: B905 -- there is no end of ways
@@ -137,12 +140,13 @@ async def step_through(
     pairs: bool = False,
     only: str = "",
     once: bool = False,
+    turn: int = 0,
     at_once: int = 2,
     found: Struck | None = None,
 ) -> Struck:
     """Strike everywhere; `only` is what the name of a strike must begin with. Each of `at_once` has its own store.
 
-    `once` strikes each failpoint in one way only.
+    `once` strikes each failpoint in one way only, each turn in another.
 
     `found` is there to be looked at before the end, too.
     """
@@ -150,7 +154,9 @@ async def step_through(
     with tempfile.TemporaryDirectory(prefix="handraise-chaos-") as folder:
         for backend in backends:
             todo = [
-                each for each in strikes_at(backend, pairs=pairs, once=once) if str(each[0]).startswith(only)
+                each
+                for each in strikes_at(backend, pairs=pairs, once=once, turn=turn)
+                if str(each[0]).startswith(only)
             ]
             lanes = [todo[lane::at_once] for lane in range(at_once)]
             await asyncio.gather(

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     good = True
     for name in given.name or FAULTS:
         try:
-            survived = asyncio.run(run_fault(name, full=given.full))
+            survived = asyncio.run(run_fault(name, "full" if given.full else "everyday"))
         except RuntimeError as error:  # something is missing here
             survived = Survived("could not be run", [str(error)])
         print(f"{name}: {survived}", *survived.problems[:_SHOWN], sep="\n    ", flush=True)

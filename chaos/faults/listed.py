@@ -1,4 +1,4 @@
-"""All faults, and how large each is: every day, and in full."""
+"""All faults, and how large each is: at the gate, every day, and in full."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from chaos.database import own_database
 from chaos.faults.committing import cut_commits, cut_commits_behind_server, cut_everywhere
@@ -20,6 +21,8 @@ from chaos.faults.skewing import expiries
 from chaos.faults.syncing import failing_below_postgres, failing_below_sqlite
 from chaos.faults.upgrading import side_by_side
 from chaos.faults.writing import many_writers
+
+Size = Literal["gate", "everyday", "full"]
 
 
 @dataclass(frozen=True)
@@ -37,50 +40,52 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """A size is how often it strikes, or for how many seconds."""
+    """A size is how often it strikes, or for how many seconds. The gate has the smallest that still shows something."""
 
+    gate: int
     everyday: int
     full: int
     run: Callable[[Place, int], Awaitable[Survived]]
 
 
 FAULTS = {
-    "postgres-killed": Fault(30, 300, lambda _, times: crashes(times)),
-    "primary-lost": Fault(5, 30, lambda _, times: fail_overs(times)),
-    "primary-lost-ahead": Fault(2, 10, lambda _, times: lagging_fail_overs(times)),
-    "cut-at-commit": Fault(150, 1_000, lambda at, times: cut_commits(at.database, times, confined=None)),
+    "postgres-killed": Fault(2, 30, 300, lambda _, times: crashes(times)),
+    "primary-lost": Fault(1, 5, 30, lambda _, times: fail_overs(times)),
+    "primary-lost-ahead": Fault(1, 2, 10, lambda _, times: lagging_fail_overs(times)),
+    "cut-at-commit": Fault(15, 150, 1_000, lambda at, times: cut_commits(at.database, times, confined=None)),
     "cut-at-commit-confined": Fault(
-        150, 1_000, lambda at, times: cut_commits(at.database, times, confined=True)
+        15, 150, 1_000, lambda at, times: cut_commits(at.database, times, confined=True)
     ),
     "cut-behind-server": Fault(
-        30, 200, lambda at, times: cut_commits_behind_server(at.database, times, at.folder)
+        3, 30, 200, lambda at, times: cut_commits_behind_server(at.database, times, at.folder)
     ),
-    "cut-anywhere": Fault(60, 200, lambda at, most: cut_everywhere(at.database, most, confined=None)),
+    "cut-anywhere": Fault(12, 60, 200, lambda at, most: cut_everywhere(at.database, most, confined=None)),
     "cut-anywhere-confined": Fault(
-        60, 200, lambda at, most: cut_everywhere(at.database, most, confined=True)
+        12, 60, 200, lambda at, most: cut_everywhere(at.database, most, confined=True)
     ),
-    "hints-dropped": Fault(12, 12, lambda at, waits: woken_without_hints(at.database, waits)),
-    "listener-terminated": Fault(6, 6, lambda at, waits: woken_after_termination(at.database, waits)),
-    "sessions-terminated": Fault(6, 60, lambda at, seconds: terminations(at.database, seconds)),
-    "dispatcher-stopped": Fault(4, 30, lambda at, times: pauses(at.database, times)),
-    "clocks-off": Fault(12, 60, lambda at, questions: expiries(at.database, questions)),
-    "disk-full-sqlite": Fault(3, 20, lambda _, times: full_disk_below_sqlite(times)),
-    "disk-full-postgres": Fault(3, 20, lambda _, times: full_disk_below_postgres(times)),
-    "fsync-fails-sqlite": Fault(4, 20, lambda at, times: failing_below_sqlite(at.file, times)),
-    "fsync-fails-postgres": Fault(3, 20, lambda _, times: failing_below_postgres(times)),
-    "many-writers": Fault(6, 60, lambda at, seconds: many_writers(at.file, seconds)),
-    "pooler-killed": Fault(6, 40, lambda at, times: pooler_killed(at.database, times, confined=None)),
+    "hints-dropped": Fault(3, 12, 12, lambda at, waits: woken_without_hints(at.database, waits)),
+    "listener-terminated": Fault(2, 6, 6, lambda at, waits: woken_after_termination(at.database, waits)),
+    "sessions-terminated": Fault(3, 6, 60, lambda at, seconds: terminations(at.database, seconds)),
+    "dispatcher-stopped": Fault(2, 4, 30, lambda at, times: pauses(at.database, times)),
+    "clocks-off": Fault(4, 12, 60, lambda at, questions: expiries(at.database, questions)),
+    "disk-full-sqlite": Fault(1, 3, 20, lambda _, times: full_disk_below_sqlite(times)),
+    "disk-full-postgres": Fault(1, 3, 20, lambda _, times: full_disk_below_postgres(times)),
+    "fsync-fails-sqlite": Fault(2, 4, 20, lambda at, times: failing_below_sqlite(at.file, times)),
+    "fsync-fails-postgres": Fault(1, 3, 20, lambda _, times: failing_below_postgres(times)),
+    "many-writers": Fault(1, 6, 60, lambda at, seconds: many_writers(at.file, seconds)),
+    "pooler-killed": Fault(2, 6, 40, lambda at, times: pooler_killed(at.database, times, confined=None)),
     "pooler-killed-confined": Fault(
-        6, 40, lambda at, times: pooler_killed(at.database, times, confined=True)
+        2, 6, 40, lambda at, times: pooler_killed(at.database, times, confined=True)
     ),
-    "network-cut": Fault(3, 10, lambda _, seconds: network_cut(seconds)),
-    "release-before": Fault(10, 40, lambda at, seconds: side_by_side(at.database, seconds)),
+    "network-cut": Fault(1, 3, 10, lambda _, seconds: network_cut(seconds)),
+    "release-before": Fault(3, 10, 40, lambda at, seconds: side_by_side(at.database, seconds)),
 }
 
 
-async def run_fault(name: str, *, full: bool) -> Survived:
+async def run_fault(name: str, size: Size = "everyday") -> Survived:
     """Run one of them."""
     fault = FAULTS[name]
+    sizes: dict[Size, int] = {"gate": fault.gate, "everyday": fault.everyday, "full": fault.full}
     with tempfile.TemporaryDirectory(prefix="handraise-fault-") as folder:
         async with own_database() as database:
-            return await fault.run(Place(database, Path(folder)), fault.full if full else fault.everyday)
+            return await fault.run(Place(database, Path(folder)), sizes[size])

@@ -17,7 +17,7 @@ from chaos.model.mistakes import MISTAKES
 from chaos.model.stories import replay, stories_at
 from chaos.model.tlc import Checked, check
 
-LARGE, FULL = "large", "full"
+QUICK, LARGE, FULL = "quick", "large", "full"
 """The sizes of the model, as `chaos/model/NAME.cfg`; the last one looks for what must happen at last."""
 LIVE = "live"
 

@@ -14,7 +14,7 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -88,10 +88,23 @@ def main(arguments: list[str]) -> int:
     return 1 if tally.found else 0
 
 
+def pairs_of(names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Every scene with every two of its deeds."""
+    return [(name, *pair) for name in names for pair in combinations_with_replacement(SCENES[name].deeds, 2)]
+
+
 async def explore(
-    names: Sequence[str], *, server: str = POSTGRES, until_found: bool = False, at_most: int = AT_MOST
+    names: Sequence[str],
+    *,
+    server: str = POSTGRES,
+    until_found: bool = False,
+    at_most: int = AT_MOST,
+    only: Collection[tuple[str, str, str]] | None = None,
 ) -> Tally:
-    """Try all pairs of these scenes in a database of its own, or only until one is found that breaks a rule."""
+    """Try all pairs of these scenes in a database of its own, or only until one is found that breaks a rule.
+
+    `only` are the pairs to try, each a scene and two deeds; all unless said.
+    """
     total = Tally()
     async with own_database(server) as address, AsyncExitStack() as stack:
         house = await stack.enter_async_context(opened(address))
@@ -100,6 +113,8 @@ async def explore(
             tally = Tally()
             scene = SCENES[name]
             for pair in combinations_with_replacement(scene.deeds, 2):
+                if only is not None and (name, *pair) not in only:
+                    continue
                 await _try_pair(house, name, scene, pair, tally, at_most=at_most)
                 if until_found and tally.found:
                     break

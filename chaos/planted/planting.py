@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from chaos.planted.bugs import Bug
 
@@ -23,9 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", ".cache", ".hypothesis", ".import_linter_cache", "node_modules", "dist", "build"
 )
-_PASSED, _FAILED = 0, 1
+_PASSED, _FAILED, _NONE = 0, 1, 5
 _WITHIN = 300.0
 _TOLD = 4_000
+
+Tier = Literal["gate", "nightly"]
+"""Which tests of a bug are run, and at which size; tests/tiers.py has more of it."""
 
 
 class DoesNotFit(Exception):
@@ -40,6 +44,8 @@ class Verdict:
     by: str | None
     seconds: float
     output: str
+    left_out: bool = False
+    """Whether all of its tests are left out of this tier."""
 
     @property
     def caught(self) -> bool:
@@ -48,31 +54,33 @@ class Verdict:
 
 
 @contextmanager
-def open_field() -> Iterator[Field]:
+def open_field(tier: Tier = "nightly") -> Iterator[Field]:
     """A copy of the tree, for as long as this context lasts."""
     with tempfile.TemporaryDirectory(prefix="handraise-planted-") as folder:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=_LEFT_OUT, symlinks=True)
-        field = Field(tree)
+        field = Field(tree, tier)
         field.check_own()
         yield field
 
 
 class Field:
-    """Plants one bug at a time."""
+    """Plants one bug at a time, and runs its tests as a tier does."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, tier: Tier = "nightly") -> None:
         self._tree = tree
+        self._tier = tier
 
     def try_one(self, bug: Bug) -> Verdict:
         """Plant a bug, run its tests until one fails, and take it out again."""
         began = time.monotonic()
         with self._planted(bug):
             status, output, failed = self._test(bug.tests)
-        if status not in (_PASSED, _FAILED) or (status == _FAILED and not failed):
+        left_out = status == _NONE and self._tier == "gate"
+        if (status not in (_PASSED, _FAILED) and not left_out) or (status == _FAILED and not failed):
             raise DoesNotFit(f"{bug.name}: its tests did not run\n{output[-_TOLD:]}")
         took = time.monotonic() - began
-        return Verdict(bug, failed[0] if failed else None, took, output[-_TOLD:])
+        return Verdict(bug, failed[0] if failed else None, took, output[-_TOLD:], left_out)
 
     def check_unplanted(self, bugs: Sequence[Bug]) -> None:
         """See all tests of these bugs pass while nothing is planted."""
@@ -111,6 +119,7 @@ class Field:
             "--tb=short",
             "--no-header",
             f"--junitxml={report}",
+            *(("-m", "not slow") if self._tier == "gate" else ()),
             *tests,
             within=within,
         )
@@ -127,6 +136,7 @@ class Field:
             "PYTHONPATH": os.pathsep.join((str(self._tree / "src"), str(self._tree))),
             # A bug that is as long as what it replaces, within a second, would leave the old bytecode good.
             "PYTHONDONTWRITEBYTECODE": "1",
+            "HANDRAISE_TIER": self._tier,
             "HYPOTHESIS_STORAGE_DIRECTORY": str(self._tree.parent / "hypothesis"),
         }
         try:

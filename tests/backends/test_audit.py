@@ -196,6 +196,7 @@ def two_shards() -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow("moves between shards; tests/backends/test_shards.py moves everything in the gate")
 async def test_a_workspace_that_moves_takes_its_chain_along(
     two_shards: str, workspace: str, signer: KeySigner, tmp_path: Path
 ) -> None:

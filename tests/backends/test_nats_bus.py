@@ -193,6 +193,7 @@ async def test_junk_is_passed_over_and_stirs_nobody(nats: str, junk: bytes) -> N
         assert (ear.topics, ear.gaps) == ({SETTLED}, gaps)
 
 
+@pytest.mark.slow("measures memory and time")
 async def test_a_flood_neither_grows_memory_nor_holds_the_loop_nor_has_everything_read_again_and_again(
     nats: str,
 ) -> None:

@@ -278,6 +278,7 @@ async def test_what_somebody_else_holds_is_passed_over(
     assert await places(plain, workspace) == {"archive_2026_03": 2}
 
 
+@pytest.mark.slow("fills a database of its own; the query plans of the gate are made on more rows")
 async def test_tidying_touches_only_what_it_tidies_though_nobody_has_counted_the_rows(fresh: str) -> None:
     copy = "select * from handraise.copy_settled(now(), 1)"
     leave = "select handraise.leave_copied($1, $2)"

@@ -26,11 +26,16 @@ from handraise.backends.postgres import open_postgres
 from handraise.model.identities import Role
 from handraise.ports import Backend
 from handraise.testing import ManualClock, promise
+from tests.tiers import sized
 
 SOON = 10.0
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["1 session", "3 sessions"])
+@pytest.fixture(
+    scope="module",
+    params=[1, pytest.param(3, marks=pytest.mark.slow("more is shared where there is one session"))],
+    ids=["1 session", "3 sessions"],
+)
 def pooler(request: pytest.FixtureRequest, postgres: str) -> Iterator[str]:
     """The address of the database through a PgBouncer of our own, which has few sessions to give."""
     user = asyncio.run(fetch_value(postgres, "select current_user"))
@@ -130,7 +135,7 @@ async def test_workspaces_that_share_a_session_never_see_each_other(
             await stranger.close()
 
     async def work(desk: Desk, other: Desk) -> None:
-        for n in range(20):
+        for n in range(sized(gate=5, nightly=20)):
             question = await desk.post(f"Which {n}?")
             assert {each.workspace for each in (await desk.pending()).questions} == {question.workspace}
             with pytest.raises(QuestionNotFound):

@@ -13,7 +13,10 @@ from handraise import SchemaMismatch, open_desk
 from handraise.testing import promise
 from handraise.testing.contract.backend import fed
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.slow("starts two clusters; tests/backends/test_postgres.py has the order of the feed in one"),
+]
 
 AHEAD = "do $$ begin for n in 1..3000 loop perform pg_current_xact_id(); commit; end loop; end $$"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -29,6 +29,7 @@ from handraise.model.sealing import Rule
 from handraise.model.verifying import verify
 from handraise.ports import AGES, Backend
 from handraise.testing import ManualClock, promise
+from tests.conftest import own_database
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -71,7 +72,7 @@ WALL = "(workspace = ( SELECT handraise.workspace() AS workspace))"
 @pytest.fixture
 async def plain(postgres: str) -> AsyncIterator[Connection]:
     """A superuser's connection to the migrated database."""
-    async with open_postgres(postgres), connected(postgres) as connection:
+    async with connected(postgres) as connection:
         yield connection
 
 
@@ -94,6 +95,13 @@ async def spare(plain: Connection, postgres: str) -> AsyncIterator[str]:
     """The address of a database of the test's own, not migrated, for a superuser."""
     async with database(plain) as name:
         yield at_database(postgres, name)
+
+
+@pytest.fixture
+def copy() -> Iterator[str]:
+    """The address of a database of the test's own, migrated, for a superuser."""
+    with own_database() as address:
+        yield address
 
 
 @promise("P8")
@@ -397,16 +405,16 @@ async def test_a_login_that_may_not_create_is_told_who_must_migrate(
     ],
 )
 async def test_a_desk_that_must_be_confined_does_not_open_where_a_wall_is_down(
-    spare: str, workspace: str, breaking: str, told: str
+    copy: str, workspace: str, breaking: str, told: str
 ) -> None:
-    async with open_postgres(spare, confined=True) as backend:
+    async with open_postgres(copy, confined=True) as backend:
         await backend.directory.put_person(workspace, "ana", name="Ana", email=None, role=Role.MEMBER)
-    async with connected(spare) as connection:
+    async with connected(copy) as connection:
         await connection.execute(breaking)
     with pytest.raises(UnsafeStore, match=told):
-        async with open_postgres(spare, confined=True):
+        async with open_postgres(copy, confined=True):
             pass
-    async with open_postgres(spare):
+    async with open_postgres(copy):
         pass
 
 
@@ -474,6 +482,7 @@ async def test_where_there_is_no_role_to_take_the_refusal_says_how_to_make_it(
                 assert await backend.store.read([Ref(workspace, "1")]) != [None]
 
 
+@pytest.mark.slow("makes and migrates several databases at once")
 async def test_databases_that_migrate_at_once_make_the_role_together(
     plain: Connection, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

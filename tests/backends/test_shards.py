@@ -70,6 +70,7 @@ def empty() -> Iterator[tuple[str, str]]:
         yield one, two
 
 
+@pytest.mark.slow("makes two databases; the shards that other tests share do the same in the gate")
 async def test_ten_lines_are_enough(one: str, two: str) -> None:
     for each in (one, two):
         await enlist(one, each)
@@ -83,6 +84,7 @@ async def test_ten_lines_are_enough(one: str, two: str) -> None:
     assert all(each.workspaces for each in shards)
 
 
+@pytest.mark.only_proof_of("that a workspace is on one shard; it makes the three databases of this file")
 async def test_a_workspace_is_on_one_shard_and_nowhere_else(shards: str, workspace: str) -> None:
     async with open_desk(shards, workspace=workspace) as desk:
         await desk.post("Ship it?", **YES)
@@ -98,6 +100,7 @@ async def test_looking_at_a_workspace_gives_it_no_home(shards: str, workspace: s
     assert await home_of(shards, workspace) is None
 
 
+@pytest.mark.slow("makes two databases; the shards that tests share are enlisted in the gate")
 async def test_a_database_in_use_becomes_a_shard_with_what_it_has(one: str, two: str, workspace: str) -> None:
     async with open_desk(one, workspace=workspace) as desk:
         question = await desk.post("Ship it?", **YES)
@@ -108,6 +111,7 @@ async def test_a_database_in_use_becomes_a_shard_with_what_it_has(one: str, two:
         assert (await desk.get(question.id)).prompt == "Ship it?"
 
 
+@pytest.mark.slow("migrates two databases; tests/backends/test_postgres_walls.py has such an owner")
 async def test_an_owner_who_is_no_superuser_adds_and_moves(empty: tuple[str, str], workspace: str) -> None:
     one, two = empty
     owner = f"handraise_test_owner_{workspace[-8:]}"
@@ -144,6 +148,7 @@ async def test_an_owner_who_is_no_superuser_adds_and_moves(empty: tuple[str, str
             await plain.execute(f"drop role {owner}")
 
 
+@pytest.mark.slow("makes two databases for a mistake that an operator makes once")
 async def test_a_shard_whose_address_leads_elsewhere_is_refused(one: str, two: str, workspace: str) -> None:
     await enlist(one, one)
     async with connected(one) as database:
@@ -153,6 +158,7 @@ async def test_a_shard_whose_address_leads_elsewhere_is_refused(one: str, two: s
             await desk.post("Ship it?", **YES)
 
 
+@pytest.mark.only_proof_of("that everything of a workspace moves")
 async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, workspace: str) -> None:
     async with (
         open_backend(shards) as ports,
@@ -216,6 +222,7 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
         assert (await rows_by_shard(shards, workspace))[source - 1] == 0
 
 
+@pytest.mark.slow("the gate moves a workspace with everything but an archive")
 async def test_what_is_archived_moves_along_and_is_found_as_before(shards: str, workspace: str) -> None:
     form = Approval.of("send_refund", {"order": "A-17"})
     async with open_desk(shards, workspace=workspace) as desk, open_backend(shards) as ports:
@@ -246,6 +253,7 @@ async def test_what_is_archived_moves_along_and_is_found_as_before(shards: str, 
         assert await archived(shards, workspace, target) == 4
 
 
+@pytest.mark.slow("kills a mover in a process of its own; the gate does that once")
 async def test_a_workspace_on_its_way_is_neither_archived_nor_removed(shards: str, workspace: str) -> None:
     async with open_desk(shards, workspace=workspace) as desk, open_backend(shards) as ports:
         questions = [await desk.post(f"Question {n}?", **YES) for n in range(2)]
@@ -265,6 +273,7 @@ async def test_a_workspace_on_its_way_is_neither_archived_nor_removed(shards: st
                 await desk.get(question.id)
 
 
+@pytest.mark.only_proof_of("that nothing is written where a workspace has left")
 async def test_a_process_that_knows_only_the_old_home_writes_nothing_there(
     shards: str, workspace: str
 ) -> None:
@@ -285,6 +294,7 @@ async def test_a_process_that_knows_only_the_old_home_writes_nothing_there(
     assert (await rows_by_shard(shards, workspace)).count(0) == 2
 
 
+@pytest.mark.slow("moves under a long transaction; the gate moves under load once")
 async def test_a_transaction_from_before_the_move_is_waited_for_and_comes_along(
     shards: str, workspace: str
 ) -> None:
@@ -313,6 +323,7 @@ async def test_a_transaction_from_before_the_move_is_waited_for_and_comes_along(
         assert await ports.outbox.policy(workspace) == {"late": 1}
 
 
+@pytest.mark.slow("the gate moves a workspace under load, with waits, once")
 async def test_waits_and_followers_of_other_processes_follow(shards: str, workspace: str) -> None:
     async with (
         open_desk(shards, workspace=workspace, poll_interval=0.2) as asking,
@@ -337,6 +348,7 @@ async def test_waits_and_followers_of_other_processes_follow(shards: str, worksp
         assert seen == ["asked", "answered"]
 
 
+@pytest.mark.slow("waits for a fence to end; the gate kills a mover at the same step")
 async def test_a_fence_ends_by_itself_and_what_is_written_then_comes_along(
     shards: str, workspace: str
 ) -> None:
@@ -350,7 +362,18 @@ async def test_a_fence_ends_by_itself_and_what_is_written_then_comes_along(
         assert (await desk.get(question.id)).prompt == "While nobody moves it?"
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step",
+    [
+        each
+        if each == "open"
+        else pytest.param(
+            each, marks=pytest.mark.slow("kills a mover under load; the gate does it at one step")
+        )
+        for each in STEPS
+    ],
+)
+@pytest.mark.only_proof_of("that a mover which dies leaves a workspace one home")
 async def test_a_mover_killed_at_any_step_leaves_one_home_and_the_next_goes_on(
     shards: str, workspace: str, step: str
 ) -> None:
@@ -370,6 +393,7 @@ async def test_a_mover_killed_at_any_step_leaves_one_home_and_the_next_goes_on(
     assert rows[target - 1]
 
 
+@pytest.mark.slow("moves three times under load; the gate does it once, with a mover that is killed")
 async def test_moving_to_and_fro_under_load_loses_and_doubles_nothing(shards: str, workspace: str) -> None:
     async with load(shards, workspace, callers=8) as (_, outcome):
         for _ in range(3):
@@ -377,6 +401,7 @@ async def test_moving_to_and_fro_under_load_loses_and_doubles_nothing(shards: st
     await outcome(shards)
 
 
+@pytest.mark.slow("kills a mover in a process of its own; the gate does that once")
 async def test_a_move_can_be_given_up(shards: str, workspace: str) -> None:
     async with open_desk(shards, workspace=workspace) as desk:
         await desk.post("Ship it?", **YES)
@@ -413,6 +438,7 @@ async def test_only_one_moves_a_workspace(shards: str, workspace: str) -> None:
         await move_workspace(placements, f"{workspace}-unknown", to=1)
 
 
+@pytest.mark.slow("makes two databases and moves twice; deeds are rows that move as all do")
 async def test_timelines_go_on_after_a_move_and_each_deed_is_done_once(
     one: str, two: str, workspace: str
 ) -> None:
@@ -437,6 +463,7 @@ async def test_timelines_go_on_after_a_move_and_each_deed_is_done_once(
         assert kinds == [EventKind.ASKED, EventKind.REMINDED, EventKind.EXPIRED]
 
 
+@pytest.mark.slow("opens a server on three shards and moves twice under load")
 async def test_a_server_works_on_shards_and_goes_on_while_a_workspace_moves(
     shards: str, workspace: str
 ) -> None:
@@ -465,6 +492,7 @@ async def test_a_server_works_on_shards_and_goes_on_while_a_workspace_moves(
         assert len(house.outbox.apart) == 3  # type: ignore[attr-defined]  # only shards have it
 
 
+@pytest.mark.slow("makes two databases; the gate calls what the command calls")
 def test_the_command_adds_lists_moves_and_tidies(one: str, two: str) -> None:
     url = one.replace("postgresql", "postgresql+shards", 1)
     assert "no shards yet" in handraise("shards", "list", url=url).stdout

@@ -31,6 +31,7 @@ from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, link_to, settled
 from tests.certificates import certificate, presenting
 from tests.channels.apprise_peer import SECRET, Hook, open_hook
+from tests.channels.drawing import ON_DISK
 from tests.channels.receiver import Got, Says, receiving
 from tests.serving import Issuer
 
@@ -288,7 +289,7 @@ async def house_with(store: str) -> AsyncIterator[House]:
         yield house
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_from_the_question_to_the_resumed_asker_over_a_restart(empty_address: str, hook: Hook) -> None:
     async with house_with(empty_address) as house:
         await house.outbox.put_address(

@@ -22,6 +22,7 @@ from handraise.server import House
 from handraise.testing import ManualClock
 from handraise.testing.contract.channel import ChannelContract, a_question
 from tests.channels.chat_house import Wire, ask, becomes, opened, outcome, put, reference_in, reply
+from tests.channels.drawing import ON_DISK
 
 WITHIN = 10.0
 NOBODY = Replies(None, None, None)  # type: ignore[arg-type]  # for tests in which nothing comes in
@@ -66,7 +67,7 @@ async def house(wire: Wire) -> AsyncIterator[House]:
         yield house
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_from_the_question_to_the_resumed_asker_over_a_restart(empty_address: str) -> None:
     before, after = Wire(), Wire()
     async with opened(before, empty_address) as house:

@@ -19,6 +19,8 @@ from handraise.model.timelines import Escalation
 from tests.channels.discord_house import ANN, BOB, STRANGER, Team, open_team
 from tests.channels.discord_peer import GUILD, ROOM, WITHIN, Fault, open_peer
 from tests.channels.discord_rules import modal_text
+from tests.channels.drawing import ON_DISK
+from tests.tiers import sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -346,7 +348,7 @@ async def test_reminders_and_escalations_say_that_they_are(team: Team) -> None:
 
 async def test_discord_and_the_desk_at_the_same_moment_have_one_winner(team: Team) -> None:
     winners = []
-    for turn in range(30):
+    for turn in range(0, 30, sized(gate=3, nightly=1)):
         question, message = await team.ask(f"Go {turn}?", form=Confirm(), recipients=["ann", "bob"])
         hers, his = await asyncio.gather(
             team.peer.press(ANN, message, "yes"), answer_at_the_desk(team, question, turns=5 * turn)
@@ -403,7 +405,7 @@ async def test_a_message_that_is_gone_is_left_alone(team: Team) -> None:
     assert "Unknown Message (10008)" in (delivery.problem or "")
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_a_server_that_starts_anew_in_between_knows_what_is_pressed(empty_address: str) -> None:
     url = empty_address
     async with open_peer() as peer:
@@ -432,7 +434,7 @@ async def test_a_server_that_starts_anew_in_between_knows_what_is_pressed(empty_
                 assert "Answered by ann" in (await after.ended(message)).shown
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_ten_copies_at_once_are_one_answer_in_a_database(empty_address: str) -> None:
     async with open_peer() as peer, open_team(peer, url=empty_address) as team:
         question, message = await team.ask("Go?", form=Confirm())

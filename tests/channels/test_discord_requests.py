@@ -23,6 +23,8 @@ from handraise.model.questions import Question
 from handraise.server import ServerSettings
 from tests.channels.discord_house import ANN, INBOUND, STRANGER, Team, open_team
 from tests.channels.discord_peer import APPLICATION, BOT_TOKEN, THREE_SECONDS, Posted, Sent, open_peer
+from tests.channels.drawing import turns
+from tests.tiers import drawn, sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -60,11 +62,11 @@ def flipped(data: bytes, chance: random.Random) -> bytes:
 
 def forgeries(team: Team, message: Posted) -> Iterator[tuple[dict[str, str], bytes]]:
     """A thousand requests that Discord did not make just now: forged, bit-flipped, stale, replayed, cut, mixed up."""
-    chance = random.Random(6)
     peer = team.peer
     other = Ed25519PrivateKey.generate()
     old = peer.signed(peer.interaction(ANN, message, "yes"), at=time.time() - 301)
-    for turn in range(1_000):
+    for turn in turns(1_000, kinds=14, each=6):
+        chance = random.Random(f"6 {turn}")
         payload = peer.interaction(ANN, message, "yes")
         good = peer.signed(payload)
         headers, body = dict(good.headers), good.body
@@ -146,12 +148,12 @@ async def test_a_request_that_is_replayed_changes_nothing_more(team: Team) -> No
     await team.peer.press(ANN, message, "answer")
     modal, _ = team.peer.modals[ANN]
     misfit = team.peer.signed(team.peer.submission(ANN, modal, message, f0=[1]))
-    answers = await asyncio.gather(*(team.peer.request(misfit) for _ in range(50)))
+    answers = await asyncio.gather(*(team.peer.request(misfit) for _ in range(sized(gate=10, nightly=50))))
     assert {each.status for each in answers} == {200}
     now = await team.desk.get(question.id)
     assert (now.attempts, now.outcome) == (1, None)
     fits = team.peer.signed(team.peer.submission(ANN, modal, message, f0=[0, 1]))
-    for _ in range(50):
+    for _ in range(sized(gate=10, nightly=50)):
         assert (await team.peer.request(fits)).status == 200
     assert await team.value(question) == ["a", "b"]
     kinds = [each.kind.value for each in await team.desk.history(question.id)]
@@ -197,10 +199,10 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(
     team: Team, caplog: pytest.LogCaptureFixture
 ) -> None:
     question, message = await team.ask("Go?", form=MultiChoice.of("a", "b", at_least=2))
-    chance = random.Random(7)
     await team.peer.press(ANN, message, "answer")
     modal, _ = team.peer.modals[ANN]
-    for _ in range(500):
+    for turn in drawn(range(500), 50):
+        chance = random.Random(f"7 {turn}")
         who = chance.choice((STRANGER, ANN))
         payload: Any = chance.choice(
             (team.peer.interaction(who, message, "answer"), team.peer.submission(who, modal, message, f0=[1]))

@@ -292,6 +292,7 @@ async def test_two_machines_that_answer_each_other_come_to_an_end(
     assert len(office.mails) == 1 + 5
 
 
+@pytest.mark.only_proof_of("that a mail which is read twice is one answer")
 async def test_a_reply_that_is_read_twice_is_one_answer(
     desk: LocalDesk, office: PostOffice, imap: Imap, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from handraise.channels.email.fresh import Marks, fresh_text, unflowed
 from handraise.channels.email.html_text import html_text
 from handraise.channels.email.reading import Garbled, passes, read_letter, text_of
 from handraise.channels.email.tokens import ReplyAddresses
+from tests.tiers import drawn, sized
 
 SUBJECT = "deploy-bot asks you to choose one: Which strategy for 1.2.3?"
 MARKS = Marks(
@@ -138,7 +139,7 @@ def test_whatever_comes_is_read_in_no_time() -> None:
     ]
     pieces += ["a:\n", "From: x\n", "-" * 70 + "x\n", "On " * 30 + "\n"]
     chance = random.Random(7)
-    for _ in range(20):
+    for _ in range(sized(gate=4, nightly=20)):
         fresh_text("".join(chance.choices(pieces, k=5_000)), MARKS)
     for piece in pieces:
         fresh_text((piece * 30_000)[:30_000], MARKS)
@@ -286,12 +287,12 @@ def test_attachments_are_no_answer() -> None:
 
 
 def test_any_bytes_are_read_or_refused() -> None:
-    chance = random.Random(11)
     good = (
         letter(Content_Type="multipart/alternative; boundary=x")
         + b"--x\r\nContent-Type: text/html\r\n\r\n<p>y\r\n--x--"
     )
-    for _ in range(1_000):
+    for turn in drawn(range(1_000), 150):
+        chance = random.Random(f"11 {turn}")
         raw = bytearray(good)
         for _ in range(chance.randrange(1, 20)):
             raw[chance.randrange(len(raw))] = chance.randrange(256)

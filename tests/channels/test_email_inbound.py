@@ -24,10 +24,12 @@ from handraise.channels.webhook import signed
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.server.mail_addresses import follow_email, follow_everybody
+from tests.channels.drawing import turns
 from tests.channels.mail_servers import Mail, PostOffice, address_of, post_office, reply_to
 from tests.cli.command import handraise
 from tests.server.conftest import listening
 from tests.serving import Issuer
+from tests.tiers import sized
 
 ANN, BOB = "ann@example.org", "bob@example.org"
 KEY = b"inbound secret of 32 bytes......"
@@ -173,7 +175,8 @@ async def test_a_thousand_that_are_not_genuine_change_nothing(
         lambda: (chance.randbytes(500), headers),
         lambda: (b"", {}),
     ]
-    for number in range(1_000):
+    for number in turns(1_000, kinds=len(made), each=6):
+        chance.seed(f"3 {number}")
         body, sent = made[number % len(made)]()
         async with client_at(f"10.{number // 20 % 200}.{number // 4_000}.1") as client:
             answer = await client.post(INBOUND, content=body, headers=sent)
@@ -213,7 +216,8 @@ async def test_a_thousand_mails_of_others_change_nothing_and_are_answered_by_sil
         lambda: {"To": to[:-14] + "@example.org"},
         lambda: {"Auto_Submitted": "auto-replied"},
     ]
-    for number in range(1_000):
+    for number in turns(1_000, kinds=len(kinds), each=6):
+        chance.seed(f"5 {number}")
         letter = reply_to(mail, f"forged {number}", **kinds[number % len(kinds)]())
         assert (await post(client, letter)).status_code == 204
     assert await desk.get(question.id) == question
@@ -408,8 +412,9 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
 async def test_mails_are_dealt_with_side_by_side(
     desk: LocalDesk, office: PostOffice, client: httpx2.AsyncClient
 ) -> None:
-    questions: list[Question] = [await desk.post(f"Number {n}?", recipients=["ann"]) for n in range(20)]
-    mails: list[Mail] = [await office.mail_to(ANN, n + 1) for n in range(20)]
+    number = sized(gate=8, nightly=20)
+    questions: list[Question] = [await desk.post(f"Number {n}?", recipients=["ann"]) for n in range(number)]
+    mails: list[Mail] = [await office.mail_to(ANN, n + 1) for n in range(number)]
     answers = await asyncio.gather(*(post(client, reply_to(mail, "done")) for mail in mails * 3))
     assert {answer.status_code for answer in answers} <= {204, 503}
     for question in questions:

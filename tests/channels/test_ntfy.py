@@ -33,6 +33,7 @@ from handraise.testing.contract.channel import (
     settled,
 )
 from tests.channels import ntfy_peer
+from tests.channels.drawing import ON_DISK
 from tests.channels.ntfy_peer import TOKEN, open_ntfy_server
 from tests.channels.receiver import Says
 
@@ -256,7 +257,7 @@ async def house_with(server: ntfy_peer.Ntfy, store: str, **more: Any) -> AsyncIt
         yield house
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_from_the_question_to_the_resumed_asker_over_a_restart(
     empty_address: str, server: ntfy_peer.Ntfy
 ) -> None:

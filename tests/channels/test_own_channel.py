@@ -25,6 +25,7 @@ from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, NotSent
 from handraise.server import House, ServerSettings, open_house
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, settled
+from tests.channels.drawing import ON_DISK
 from tests.channels.matrix_peer import TOKEN, Homeserver, open_homeserver
 from tests.channels.receiver import Says
 
@@ -138,7 +139,7 @@ async def until(done: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_a_server_opens_what_the_setting_names(empty_address: str, homeserver: Homeserver) -> None:
     settings = ServerSettings(url=empty_address, poll_interval=0.05, channels=" matrix_channel:open_matrix ,")
     async with open_house(settings) as house:
@@ -210,6 +211,7 @@ def test_what_cannot_be_opened_is_said_before_anything_starts(text: str, why: st
         ServerSettings(url="memory:", channels=text)
 
 
+@pytest.mark.slow("starts a process; the setting is refused in the gate without one")
 def test_the_command_says_it_in_one_sentence() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "handraise", "serve"],
@@ -226,6 +228,7 @@ def test_the_command_says_it_in_one_sentence() -> None:
     )
 
 
+@pytest.mark.slow("starts a server; the gate opens a house with the same setting")
 def test_the_command_serves_with_it() -> None:
     environment = {
         **os.environ,

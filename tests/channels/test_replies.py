@@ -20,11 +20,17 @@ from handraise.model.identities import Role
 from handraise.opening import open_backend
 from handraise.ports import Backend
 from handraise.testing import promise
+from tests.channels.drawing import with_slow
 
 REFUSED = "I cannot take an answer to this from you. Open your inbox to see what waits for you."
 
 
-pytestmark = pytest.mark.parametrize("address", ["memory", "postgres"], indirect=True)
+STORES = with_slow(
+    ["memory", "postgres"],
+    "memory",
+    reason="on a database only what tests/contract has of the ledger differs",
+)
+pytestmark = pytest.mark.parametrize("address", STORES, indirect=True)
 
 
 @pytest.fixture

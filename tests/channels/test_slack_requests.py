@@ -23,8 +23,10 @@ from handraise.channels.slack.api import SlackApi
 from handraise.model.forms import Confirm, MultiChoice
 from handraise.model.questions import Question
 from handraise.ports.channel import NotSent
+from tests.channels.drawing import turns
 from tests.channels.slack_house import INBOUND, STRANGER, Team, open_team
 from tests.channels.slack_peer import SECRET, Posted, Sent
+from tests.tiers import drawn, sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -58,10 +60,10 @@ def flipped(data: bytes, chance: random.Random) -> bytes:
 
 def forgeries(team: Team, message: Posted) -> Iterator[tuple[dict[str, str], bytes]]:
     """A thousand requests that Slack did not make just now: forged, bit-flipped, stale, cut, mixed up."""
-    chance = random.Random(6)
     peer = team.peer
     other = SignatureVerifier("another secret")
-    for turn in range(1_000):
+    for turn in turns(1_000, kinds=12, each=6):
+        chance = random.Random(f"6 {turn}")
         payload = peer.interaction(ANN, message, "yes")
         good = peer.signed(payload)
         headers, body = dict(good.headers), good.body
@@ -145,12 +147,12 @@ async def test_a_request_that_is_replayed_changes_nothing_more(team: Team) -> No
     misfit = team.peer.signed(
         {**team.peer.interaction(ANN, message, "answer"), "type": "view_submission", "view": view}
     )
-    answers = await asyncio.gather(*(team.peer.request(misfit) for _ in range(50)))
+    answers = await asyncio.gather(*(team.peer.request(misfit) for _ in range(sized(gate=10, nightly=50))))
     assert {each.status for each in answers} == {200}
     now = await team.desk.get(question.id)
     assert (now.attempts, now.outcome) == (1, None)
     event = team.peer.event(ANN, message.channel, "1, 2", thread=message.ts)
-    for turn in range(50):
+    for turn in range(sized(gate=10, nightly=50)):
         again = team.peer.signed(event, retry=turn)
         assert (await team.peer.request(again)).status == 200
     assert await team.value(question) == ["a", "b"]
@@ -180,7 +182,6 @@ def mangled(value: Any, chance: random.Random) -> Any:
 
 async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
-    chance = random.Random(7)
     submission = {
         **team.peer.interaction(STRANGER, message, "yes"),
         "type": "view_submission",
@@ -190,7 +191,8 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) ->
             "state": {"values": {"f0": {"v": {"selected_option": {"value": "yes"}}}}},
         },
     }
-    for _ in range(400):
+    for turn in drawn(range(400), 50):
+        chance = random.Random(f"7 {turn}")
         payload = chance.choice(
             (
                 team.peer.interaction(STRANGER, message, "yes"),

@@ -17,10 +17,12 @@ from handraise.model.forms import Choice, Confirm, Field, Form, MultiChoice, Ope
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
+from tests.channels.drawing import ON_DISK
 from tests.channels.teams_house import ANN, BOB, PEOPLE, STRANGER, Office, open_office, open_server
 from tests.channels.teams_peer import ROOM, TENANT, Fault, TeamsPeer, chat_with, open_peer
 from tests.channels.teams_rules import as_text, inputs_in
 from tests.conftest import own_database
+from tests.tiers import sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -580,7 +582,7 @@ async def test_reminders_and_escalations_say_that_they_are(office: Office) -> No
 
 async def test_teams_and_the_desk_at_the_same_moment_have_one_winner(office: Office) -> None:
     winners = set()
-    for turn in range(20):
+    for turn in range(0, 20, sized(gate=2, nightly=1)):
         question, message = await office.ask(f"Go {turn}?", form=Confirm(), recipients=["ann", "bob"])
         _, his = await asyncio.gather(
             office.peer.press(ANN, message, "yes"), answer_at_the_desk(office, question, turns=10 * turn)
@@ -633,7 +635,7 @@ async def lasting() -> AsyncIterator[TeamsPeer]:
 
 
 @pytest.mark.asyncio(loop_scope="function")
-@pytest.mark.parametrize("address", ["postgres", "sqlite"], indirect=True)
+@pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_nothing_is_lost_when_the_server_begins_anew_at_every_step(
     lasting: TeamsPeer, empty_address: str
 ) -> None:

@@ -21,9 +21,11 @@ from handraise.channels.teams import tokens as tokens_module
 from handraise.channels.teams.tokens import NotGenuine, Tokens
 from handraise.model.forms import Confirm
 from handraise.ports.channel import NotSent
+from tests.channels.drawing import turns
 from tests.channels.teams_house import ANN, INBOUND, STRANGER, Office, open_office
 from tests.channels.teams_peer import APP, ISSUER, Fault, Key, Posted, TeamsPeer, chat_with, open_peer
 from tests.channels.test_teams_contract import PLAIN, canary
+from tests.tiers import drawn, sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -66,7 +68,6 @@ def flipped(text: str, chance: random.Random) -> str:
 
 def forgeries(office: Office, message: Posted) -> Iterator[tuple[str | None, dict[str, Any]]]:  # noqa: PLR0915 -- a table
     """A thousand requests that Microsoft did not make for us just now: what is in the header, and the activity."""
-    chance = random.Random(8)
     peer = office.peer
     public = peer.key.private.public_key()
     secrets = [
@@ -77,7 +78,8 @@ def forgeries(office: Office, message: Posted) -> Iterator[tuple[str | None, dic
         b"",
     ]
     now = int(time.time())
-    for turn in range(1_000):
+    for turn in turns(1_000, kinds=14, each=6):
+        chance = random.Random(f"8 {turn}")
         activity = peer.interaction(ANN, message, "yes")
         claims = peer.claims(activity)
         good = peer.key.sign(claims)
@@ -181,7 +183,7 @@ async def test_a_thousand_forged_requests_record_nothing(office: Office) -> None
         headers = {} if header is None else {b"authorization": header.encode()}
         answer = await office.client.post(INBOUND, content=json.dumps(activity).encode(), headers=headers)
         answers[answer.status_code, answer.content] = answers.get((answer.status_code, answer.content), 0) + 1
-    assert answers == {(401, b""): 1_000}
+    assert answers == {(401, b""): sized(gate=14 * 6, nightly=1_000)}
     await office.untouched(question)
     assert len(office.peer.came) <= calls + 1
     # However many keys they name that nobody knows, Microsoft is asked now and then.
@@ -363,8 +365,8 @@ def mangled(value: Any, chance: random.Random) -> Any:
 
 async def test_genuine_requests_that_make_no_sense_are_no_trouble(office: Office) -> None:
     question, message = await office.ask("Go?", form=Confirm())
-    chance = random.Random(7)
-    for _ in range(400):
+    for turn in drawn(range(400), 50):
+        chance = random.Random(f"7 {turn}")
         activity: Any = chance.choice(
             (
                 office.peer.interaction(STRANGER, message, "yes"),
@@ -382,8 +384,8 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(office: Office
 
 
 async def test_what_ann_makes_her_client_send_is_at_most_an_answer_of_hers(office: Office) -> None:
-    chance = random.Random(9)
-    for _ in range(60):
+    for turn in drawn(range(60), 10):
+        chance = random.Random(f"9 {turn}")
         question, message = await office.ask("Which?", choices=["a", "b"])
         for _ in range(5):
             pressed = office.peer.interaction(ANN, message, "option", title="a")

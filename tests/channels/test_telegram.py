@@ -19,6 +19,7 @@ from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
 from tests.channels.telegram_house import ANN, BOB, EVE, Team, Transport, open_team
 from tests.channels.telegram_peer import ROOM, Fault
+from tests.tiers import sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -446,7 +447,7 @@ async def test_reminders_and_escalations_say_that_they_are(team: Team) -> None:
 
 async def test_telegram_and_the_desk_at_the_same_moment_have_one_winner(team: Team) -> None:
     winners = []
-    for turn in range(40):
+    for turn in range(0, 40, sized(gate=3, nightly=1)):
         question, message = await team.ask(f"Go {turn}?", form=Confirm(), recipients=["ann", "bob"])
         _, his = await asyncio.gather(
             team.peer.press(ANN, message, "Yes"), answer_at_the_desk(team, question, turns=5 * turn)

@@ -17,10 +17,12 @@ from handraise.channels.telegram import polling
 from handraise.channels.telegram.incoming import Incoming
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm
+from tests.channels.drawing import ON_DISK
 from tests.channels.telegram_house import ANN, Transport, open_server, open_team
 from tests.channels.telegram_peer import SECRET, Fault, TelegramPeer, open_peer
+from tests.tiers import sized
 
-on_disk = pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+on_disk = pytest.mark.parametrize("address", ON_DISK, indirect=True)
 each_way = pytest.mark.parametrize("transport", ["webhook", "poll"])
 
 
@@ -105,7 +107,7 @@ async def test_servers_that_get_the_same_updates_answer_everything_once(
         open_server(peer, "poll", url=url),
         open_server(peer, "poll", url=url),
     ):
-        asked = [await one.ask(f"Go {turn}?", form=Confirm()) for turn in range(8)]
+        asked = [await one.ask(f"Go {turn}?", form=Confirm()) for turn in range(sized(gate=3, nightly=8))]
         await asyncio.gather(*(peer.press(ANN, message, "Yes") for _, message in asked))
         for question, _ in asked:
             assert await one.value(question) is True

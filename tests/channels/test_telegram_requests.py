@@ -26,8 +26,10 @@ from handraise.model.forms import Confirm
 from handraise.model.identities import Role
 from handraise.model.questions import Question
 from handraise.server import ServerSettings
+from tests.channels.drawing import turns
 from tests.channels.telegram_house import ANN, EVE, INBOUND, Team, open_server, open_team
 from tests.channels.telegram_peer import BOT_TOKEN, SECRET, Fault, Posted, open_peer
+from tests.tiers import drawn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -60,9 +62,9 @@ def flipped(data: bytes, chance: random.Random) -> bytes:
 
 def forgeries() -> Iterator[dict[bytes, bytes]]:
     """The headers of a thousand requests without the secret: left out, cut, flipped, mixed up, of another name."""
-    chance = random.Random(6)
     good, name = SECRET.encode(), HEADER.encode()
-    for turn in range(1_000):
+    for turn in turns(1_000, kinds=10, each=8):
+        chance = random.Random(f"6 {turn}")
         match turn % 10:
             case 0:
                 yield {name: flipped(good, chance).replace(b"\n", b"x").replace(b"\r", b"x")}
@@ -105,10 +107,10 @@ async def test_a_thousand_forged_requests_record_nothing(team: Team) -> None:
 
 def tampered(message: Posted, other: Posted, question: Question) -> Iterator[str]:
     """A thousand buttons that were never ours, as somebody's own program could say that they were pressed."""
-    chance = random.Random(8)
     good = [each["callback_data"] for each in message.buttons]
     strange = Places("700100:another-token-than-the-real-one")
-    for turn in range(1_000):
+    for turn in turns(1_000, kinds=8, each=8):
+        chance = random.Random(f"8 {turn}")
         data = chance.choice(good)
         raw = base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
         match turn % 8:
@@ -154,8 +156,8 @@ def _text(data: bytes) -> str:
 
 async def test_the_place_behind_a_link_cannot_be_made_up(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
-    chance = random.Random(9)
-    for _ in range(100):
+    for turn in drawn(range(100), 25):
+        chance = random.Random(f"9 {turn}")
         update = team.peer.writing(ANN, "yes", to=message)
         [entity] = [
             each for each in update["message"]["reply_to_message"]["entities"] if each["type"] == "text_link"
@@ -200,8 +202,8 @@ def mangled(value: Any, chance: random.Random) -> Any:
 
 async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
-    chance = random.Random(7)
-    for _ in range(600):
+    for turn in drawn(range(600), 50):
+        chance = random.Random(f"7 {turn}")
         update = chance.choice(
             (team.peer.pressing(EVE, message, "Yes"), team.peer.writing(EVE, "yes", to=message))
         )

@@ -57,6 +57,9 @@ def test_no_failpoint_and_no_reason_is_for_a_statement_that_is_gone() -> None:
     assert {name for names in OUTSIDE.values() for name in names} - there == set()
 
 
+@pytest.mark.slow(
+    "test_every_failpoint.py finds steps without a failpoint in the gate, and failpoints without a step"
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_the_steps_that_are_made_are_those_that_have_a_failpoint(backend: str, tmp_path: Path) -> None:
     """A statement that is added to a transaction, or another order, is another step."""
@@ -82,6 +85,7 @@ async def test_the_steps_that_are_made_are_those_that_have_a_failpoint(backend: 
             assert verdict.good, verdict.violations
 
 
+@pytest.mark.slow("test_every_failpoint.py strikes these and all others in the gate")
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_some_failpoints_strike_and_nothing_is_lost(backend: str) -> None:
     """A few of them; all of them are the proof in `tests/chaos/test_every_failpoint.py`."""

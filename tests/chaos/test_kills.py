@@ -1,4 +1,4 @@
-"""A thousand SIGKILLs of askers, answerers, servers, sweepers and dispatchers under load, and no promise broken.
+"""A thousand SIGKILLs (in the gate a few) of askers, answerers, servers, sweepers and dispatchers, and no promise broken.
 
 The full size: python -m chaos kills --kills 5000
 """
@@ -10,10 +10,17 @@ import os
 import pytest
 
 from chaos.kills import run_kills, said
+from tests.tiers import sized
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(3_600)]
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.only_proof_of("whoever is killed at any moment, nothing is lost, doubled or invented"),
+    pytest.mark.timeout(3_600),
+]
 
-KILLS = int(os.environ.get("HANDRAISE_PROOF_SIGKILLS", "1000"))
+KILLS = int(os.environ.get("HANDRAISE_PROOF_SIGKILLS") or sized(gate=30, nightly=1_000))
+EVERYBODY = 500
+"""A few kills need not hit everybody, but so many do."""
 ROLES = {"asker", "answerer", "sweeper", "dispatcher", "server", "remote_asker"}
 OPS = {"ask", "answer", "decline", "withdraw", "vote", "expire", "read", "wait", "consume", "deliver"}
 
@@ -28,5 +35,6 @@ async def test_processes_killed_at_random_lose_double_and_invent_nothing(backend
     assert work.verdict.counts, "too little succeeded for this to show anything"
     assert work.drained, "it did not come to its end"
     assert work.kills.total() >= number
-    assert set(work.kills) == ROLES
-    assert {op for op, types in work.verdict.by_op.items() if types["ok"]} == OPS
+    if KILLS >= EVERYBODY:
+        assert set(work.kills) == ROLES
+        assert {op for op, types in work.verdict.by_op.items() if types["ok"]} == OPS

@@ -9,6 +9,10 @@ import pytest
 
 from chaos.nursery import Death, open_nursery
 
+pytestmark = pytest.mark.slow(
+    "only the harness has a nursery; without it test_every_failpoint.py fails in the gate"
+)
+
 
 async def test_it_says_how_each_life_ended() -> None:
     async with open_nursery() as nursery:

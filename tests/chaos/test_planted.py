@@ -1,15 +1,21 @@
-"""The planted bugs fit the product as it is; a sample of them is planted, and caught. All of them: `python -m chaos planted`."""
+"""The planted bugs fit the product as it is. The gate plants a sample of them, nightly all; each is caught."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import cast
 
 import pytest
 
-from chaos.planted import BUGS, SAMPLE, Bug, open_field, sample, today
+from chaos.planted import BUGS, SAMPLE, Bug, Tier, is_good, open_field, sample, summary
 from chaos.planted.planting import ROOT, DoesNotFit, Field
+from tests.tiers import NIGHTLY, SEED
+
+FEW = 4
+"""So many are planted in the gate, others with every seed."""
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
@@ -41,6 +47,48 @@ def test_a_bug_that_fits_no_more_fails_loudly() -> None:
         Field(ROOT).try_one(same)
 
 
+def test_at_the_gate_only_those_with_a_reason_may_get_away() -> None:
+    free = Bug("free", "", "", "", "", ())
+    excused = Bug("excused", "", "", "", "", (), only_nightly="it takes an hour")
+    assert is_good([], "gate")
+    assert is_good([excused], "gate")
+    assert not is_good([excused, free], "gate")
+    assert not is_good([excused], "nightly")
+    assert summary([free, excused], [excused], "gate", 1.0) == [
+        "1 of 2 planted bugs were caught by the gate, in 1 s",
+        "  only nightly: excused, because it takes an hour",
+    ]
+    assert summary([free], [], "nightly", 1.0) == ["1 of 1 planted bugs were caught, in 1 s"]
+
+
+def test_a_bug_whose_tests_are_all_slow_is_not_caught_by_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a tree of its own: one test is slow, the other is not, and both fail with the bug."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # a third of the time
+    (tmp_path / "tree").mkdir()
+    tree = tmp_path / "tree"
+    (tree / "number.txt").write_text("1")
+    (tree / "pytest.ini").write_text("[pytest]\nmarkers = slow(reason)\n")
+    (tree / "test_it.py").write_text(
+        "import os, pathlib, pytest\n"
+        "def look(): assert pathlib.Path('number.txt').read_text() == '1', os.environ['HANDRAISE_TIER']\n"
+        "def test_quick(): look()\n"
+        "@pytest.mark.slow('')\n"
+        "def test_slow(): look()\n"
+    )
+    slow = Bug("slow", "", "number.txt", "1", "2", ("test_it.py::test_slow",))
+    both = Bug("both", "", "number.txt", "1", "2", ("test_it.py",))
+    for bug, tier, left_out, by in (
+        (slow, "gate", True, None),
+        (slow, "nightly", False, "test_slow"),
+        (both, "gate", False, "test_quick"),
+    ):
+        verdict = Field(tree, cast("Tier", tier)).try_one(bug)
+        assert (verdict.left_out, verdict.by) == (left_out, by), verdict.output
+        assert verdict.left_out or f"AssertionError: {tier}" in verdict.output
+
+
 def test_the_command_lists_them_and_knows_no_others() -> None:
     listed = subprocess.run(
         [sys.executable, "-m", "chaos", "planted", "--list"],
@@ -58,11 +106,14 @@ def test_the_command_lists_them_and_knows_no_others() -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(900)
-def test_a_sample_of_planted_bugs_is_caught() -> None:
-    print(f"\n  rotation {today()}")
-    with open_field() as field:
-        verdicts = [field.try_one(bug) for bug in sample(today())]
+@pytest.mark.only_proof_of("the tests of the gate fail where the product is wrong")
+@pytest.mark.timeout(3_600)
+def test_planted_bugs_are_caught() -> None:
+    tier: Tier = "nightly" if NIGHTLY else "gate"
+    bugs = BUGS if NIGHTLY else [bug for bug in sample(SEED, FEW) if not bug.only_nightly]
+    print(f"\n  {len(bugs)} bugs, rotation {SEED}")
+    with open_field(tier) as field:
+        verdicts = [field.try_one(bug) for bug in bugs]
     for verdict in verdicts:
         print(f"  {verdict.bug.name}: {verdict.by or 'NOT CAUGHT'} ({verdict.seconds:.1f} s)")
     assert [verdict.bug.name for verdict in verdicts if not verdict.caught] == []

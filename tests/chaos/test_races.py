@@ -1,4 +1,6 @@
-"""Fifty processes race for a thousand questions: each question has one outcome, and everybody agrees on it."""
+"""Fifty processes race for a thousand questions (in the gate, eight for 150): each question has one outcome, and everybody
+agrees on it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,20 @@ from typing import Any
 import pytest
 
 from handraise import Answered, Desk, Outcome, Question, open_desk
+from tests.tiers import sized
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.only_proof_of("of processes that race for a question one wins"),
+    pytest.mark.timeout(600),
+]
 
-PROCESSES, QUESTIONS = 50, 1_000
+PROCESSES, QUESTIONS = sized(gate=8, nightly=50), sized(gate=150, nightly=1_000)
+SWEEPERS = sized(gate=2, nightly=4)
+LASTS = sized(gate=3, nightly=8)
+"""Over so many seconds the questions expire."""
+SHARE = sized(gate=25, nightly=6) / 100
+"""So many of them a process tries to settle: fewer processes, more each."""
 RACER = Path(__file__).with_name("racer.py")
 
 
@@ -48,13 +60,13 @@ async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_e
         spread = random.Random(7)
         questions = await asyncio.gather(
             *(
-                desk.post(f"Before it is over, {n}?", expires_in=2 + spread.random() * 8)
+                desk.post(f"Before it is over, {n}?", expires_in=2 + spread.random() * LASTS)
                 for n in range(QUESTIONS)
             )
         )
         ends = sorted((each.expires_at.timestamp(), each.id) for each in questions if each.expires_at)
-        rush = {"role": "rush", "share": 0.06, "ends": [(name, at) for at, name in ends]}
-        told = await race(racers, [rush] * (PROCESSES - 4) + [{**rush, "role": "sweep"}] * 4)
+        rush = {"role": "rush", "share": SHARE, "ends": [(name, at) for at, name in ends]}
+        told = await race(racers, [rush] * (PROCESSES - SWEEPERS) + [{**rush, "role": "sweep"}] * SWEEPERS)
         await desk.sweep()
         settled = await outcomes(desk, questions)
         for question in questions:
@@ -72,7 +84,7 @@ async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_e
 
 
 async def started(stack: AsyncExitStack, address: str) -> list[asyncio.subprocess.Process]:
-    """Fifty racers, all of them ready."""
+    """The racers, all of them ready."""
     racers = []
     for n in range(PROCESSES):
         racer = await asyncio.create_subprocess_exec(

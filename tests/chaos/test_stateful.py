@@ -1,6 +1,6 @@
 """Histories of anything in any order, on every backend and through a server, step by step as a small reference says.
 
-The full size: HANDRAISE_PROOF_HISTORIES=10000 pytest -m proof tests/chaos/test_stateful.py -s
+The full size: HANDRAISE_TIER=nightly HANDRAISE_PROOF_HISTORIES=10000 pytest -m proof tests/chaos/test_stateful.py -s
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ from tests.conftest import own_database
 from tests.server_process import SharedClock, free_clock, server_process
 from tests.serving import issuer_at
 from tests.stateful.machine import Subject, run_histories
+from tests.tiers import sized
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(7200)]
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.only_proof_of("anything in any order goes as a small reference says, on every backend"),
+    pytest.mark.timeout(7200),
+]
 
-HISTORIES = int(os.environ.get("HANDRAISE_PROOF_HISTORIES", "500"))
+HISTORIES = int(os.environ.get("HANDRAISE_PROOF_HISTORIES") or sized(gate=40, nightly=500))
 SHARES = {"memory": 0.4, "sqlite": 0.3, "postgres": 0.2, "server": 0.1}
 
 

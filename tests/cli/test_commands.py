@@ -21,7 +21,12 @@ from handraise.wire.credentials import TokenKind, read_token
 from tests.cli.command import Done, handraise, process
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.slow("tests/contract has the directory there")),
+    ]
+)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'questions.db'}"
@@ -34,7 +39,16 @@ def file(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'questions.db'}"
 
 
-@pytest.mark.parametrize("command", ["ask", "answer", "inbox", "list", "wait", "watch"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ask",
+        *(
+            pytest.param(each, marks=pytest.mark.slow("starts a process; they are loaded as `ask` is"))
+            for each in ("answer", "inbox", "list", "wait", "watch")
+        ),
+    ],
+)
 def test_whoever_asks_or_answers_does_not_wait_for_a_server_to_be_loaded(command: str) -> None:
     load = (
         f"import sys; from handraise.cli.commands import app_for; app_for([{command!r}]); print(*sys.modules)"
@@ -45,6 +59,7 @@ def test_whoever_asks_or_answers_does_not_wait_for_a_server_to_be_loaded(command
     assert "handraise.server" not in done.stdout.split()
 
 
+@pytest.mark.only_proof_of("that the real command starts, and prints what a script can read")
 def test_a_new_key_is_one_line_of_json_and_opens_the_door(url: str, workspace: str) -> None:
     done = process("keys", "create", "deploy-bot", "--workspace", workspace, "--json", url=url)
     assert (done.returncode, done.stderr) == (0, "")
@@ -222,6 +237,9 @@ def test_doctor_says_what_the_store_promises_and_changes_nothing(file: str, tmp_
     assert re.search(r"Listener +hears a wake-up after \d+ ms", after.stdout)
 
 
+@pytest.mark.slow(
+    "waits for a wake-up that never comes; the gate has what doctor says of PostgreSQL and files"
+)
 def test_doctor_says_whether_wake_ups_come_over_nats(file: str, nats: str) -> None:
     handraise("migrate", url=file)
     assert re.search(
@@ -247,6 +265,7 @@ def test_doctor_says_whether_postgresql_keeps_workspaces_apart(postgres: str) ->
 
 
 @pytest.mark.parametrize("address", ["postgres"], indirect=True)
+@pytest.mark.slow("starts a server; tests/backends/test_postgres_walls.py has the refusal")
 def test_a_database_without_its_walls_is_refused_by_doctor_and_serve(empty_address: str) -> None:
     assert "is at" in handraise("migrate", url=empty_address).stdout
 

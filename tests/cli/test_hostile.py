@@ -20,8 +20,10 @@ from handraise.cli.drawing import Line, form_lines, question_lines
 from handraise.desk.local import LocalDesk
 from handraise.model.visible import visible, visible_line
 from handraise.testing import ManualClock
+from tests.channels.drawing import hostile
 from tests.cli.terminal import CTRL_C, Screen, at_terminal
 from tests.server.inbox.hostile import MARK, TEXTS
+from tests.tiers import drawn as some
 
 T = TypeVar("T")
 Spell = Callable[[str], str]
@@ -65,7 +67,7 @@ def test_no_text_of_an_agent_draws_anything_unseen_or_leaves_its_bar(width: int)
 
     async def draw(desk: Desk) -> None:
         ours = [await drawn(desk, "harmless", width, place) for place in range(3)]
-        for text in TEXTS:
+        for text in (TEXTS[each] for each in hostile(TEXTS, range(len(TEXTS)), 40)):
             for place, expected in enumerate(ours):
                 lines = await drawn(desk, text, width, place)
                 assert all(is_harmless(each) for each in lines), text
@@ -161,18 +163,19 @@ def _nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_nobody_looks")
 def test_a_hostile_question_and_its_harmless_spelling_are_shown_by_the_same_bytes(tmp_path: Path) -> None:
-    shown = []
+    shown, texts = [], some(TEXTS, PART)
     for name, spell in (("raw", str), ("spelt", spelt)):
         store = f"sqlite:///{tmp_path / name}.db"
-        asked = at_desk(store, corpus(TEXTS, spell))
+        asked = at_desk(store, corpus(texts, spell))
         with at_terminal(url=store, shell=one_by_one(["show", each.id] for each in asked)) as screen:
             assert screen.end() == 0
-            assert screen.raw.count(MARK.encode()) > 7 * len(TEXTS)
+            assert screen.raw.count(MARK.encode()) > 7 * len(texts)
             shown.append(without_numbers(screen.raw).split(b"\n"))
     assert shown[0] == shown[1]
 
 
 @pytest.mark.usefixtures("_nobody_looks")
+@pytest.mark.slow("asks a thousand questions; the gate compares the bytes of `show`")
 def test_names_of_agents_and_conversations_are_listed_by_the_same_bytes(tmp_path: Path) -> None:
     shown = []
     for kind, spell in (("raw", str), ("spelt", spelt)):
@@ -270,6 +273,9 @@ def sessions(store: str, asker: str, spell: Spell) -> Iterator[tuple[str, Screen
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow(
+    "starts twelve terminals; the gate compares the bytes of `show`, and draws questions itself"
+)
 def test_no_hostile_byte_reaches_the_screen_while_one_answers(tmp_path: Path) -> None:
     ours = {
         name: sequences(screen)

@@ -34,7 +34,10 @@ from tests.cli.terminal import CTRL_C, CTRL_J, CTRL_U, CTRL_X, DOWN, ENTER, ESCA
 
 T = TypeVar("T")
 
-SIZES = [(24, 80), (16, 46), (50, 140)]
+OTHER_SIZES = pytest.mark.slow(
+    "a terminal of 24 rows is in the gate; lines are broken in tests/cli/test_hostile.py"
+)
+SIZES = [(24, 80), pytest.param(16, 46, marks=OTHER_SIZES), pytest.param(50, 140, marks=OTHER_SIZES)]
 
 
 @pytest.fixture
@@ -90,6 +93,7 @@ def test_a_choice_is_a_numbered_menu(store: str, rows: int, columns: int) -> Non
     assert answer_of(store, question) == "r"
 
 
+@pytest.mark.slow("starts a terminal; the menu of a choice is in the gate")
 def test_a_choice_can_be_a_text_of_ones_own(store: str) -> None:
     question = post(store, "Which?", form=Choice.of("One", "Two", allow_other=True))
     with at_terminal("answer", question.id, url=store) as screen:
@@ -163,6 +167,7 @@ FORM = Form(
 
 
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
+@pytest.mark.only_proof_of("that a form can be filled in at a terminal")
 def test_a_form_is_filled_field_by_field_with_the_reason_at_the_field(
     store: str, rows: int, columns: int
 ) -> None:
@@ -201,6 +206,7 @@ def approval(**options: Any) -> Approval:
 
 
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
+@pytest.mark.only_proof_of("that an action is approved at a terminal as it is shown")
 def test_an_approval_shows_the_whole_action_and_enter_alone_approves_nothing(
     store: str, rows: int, columns: int
 ) -> None:
@@ -220,6 +226,7 @@ def test_an_approval_shows_the_whole_action_and_enter_alone_approves_nothing(
 
 
 @pytest.mark.parametrize(("key", "settled"), [("a", "answered"), (CTRL_X, "declined")])
+@pytest.mark.slow("starts two terminals; the gate approves at one")
 def test_what_was_on_the_screen_is_part_of_the_record(store: str, key: str, settled: str) -> None:
     question = post(store, "May I?", form=approval())
     with at_terminal("answer", question.id, url=store, rows=50, columns=140) as screen:
@@ -234,6 +241,7 @@ def test_what_was_on_the_screen_is_part_of_the_record(store: str, key: str, sett
     assert (last.kind, last.data["shown"]) == (settled, seen)
 
 
+@pytest.mark.slow("turns pages at a terminal; the gate has an action of one page")
 def test_no_menu_stands_below_an_action_that_was_not_all_on_the_screen(store: str) -> None:
     lines = [f"line {number}" for number in range(60)]
     question = post(store, "May I?", form=Approval.of("write", {"text": "\n".join(lines)}))
@@ -253,6 +261,7 @@ def test_no_menu_stands_below_an_action_that_was_not_all_on_the_screen(store: st
         screen.until("✓ Answered: deny")
 
 
+@pytest.mark.slow("starts a terminal; the gate approves at one")
 def test_a_denial_is_as_easy_and_takes_a_reason(store: str) -> None:
     question = post(store, "May I?", form=approval(risk="high"))
     with at_terminal("answer", question.id, url=store) as screen:
@@ -266,6 +275,7 @@ def test_a_denial_is_as_easy_and_takes_a_reason(store: str) -> None:
     assert answer_of(store, question)["reason"] == "Not on a Friday"
 
 
+@pytest.mark.slow("starts a terminal; tests/model has what may be edited")
 def test_edited_arguments_are_shown_as_a_difference_before_they_are_approved(store: str) -> None:
     question = post(store, "May I?", form=approval(editable=["limit"]))
     with at_terminal("answer", question.id, url=store) as screen:
@@ -282,6 +292,7 @@ def test_edited_arguments_are_shown_as_a_difference_before_they_are_approved(sto
     assert decision.action.arguments["limit"] == 5
 
 
+@pytest.mark.slow("starts a terminal; tests/model has what a scope means")
 def test_a_scope_is_explained_before_it_is_chosen(store: str) -> None:
     form = approval(scopes=("once", "session"), remember_by=["database"])
     question = post(store, "May I?", form=form, conversation="cleanup")
@@ -294,6 +305,7 @@ def test_a_scope_is_explained_before_it_is_chosen(store: str) -> None:
     assert answer_of(store, question)["scope"] == "session"
 
 
+@pytest.mark.slow("starts a terminal; the gate denies at one")
 def test_one_may_refuse_to_answer(store: str) -> None:
     question = post(store, "Your password?")
     with at_terminal("answer", question.id, url=store) as screen:
@@ -309,6 +321,7 @@ def test_one_may_refuse_to_answer(store: str) -> None:
 
 
 @pytest.mark.parametrize("form", [Choice.of("A", "B"), Open(), FORM, approval()], ids=lambda form: form.kind)
+@pytest.mark.slow("starts four terminals; the inbox in the gate closes its menu too")
 def test_the_menu_closes_and_says_who_was_first(store: str, form: Any) -> None:
     question = post(store, "Which?", form=form)
     values = {"choice": "B", "open": "mine", "form": {"name": "B", "seats": 1, "plan": "Free"}}
@@ -321,6 +334,7 @@ def test_the_menu_closes_and_says_who_was_first(store: str, form: Any) -> None:
         assert screen.end() == 0
 
 
+@pytest.mark.slow("starts a terminal, and is about comfort")
 def test_what_was_written_is_not_lost_when_somebody_else_is_first(store: str) -> None:
     question = post(store, "Why?")
     with at_terminal("answer", question.id, url=store) as screen:
@@ -331,6 +345,7 @@ def test_what_was_written_is_not_lost_when_somebody_else_is_first(store: str) ->
         screen.until("You had written:\nA long thought", "bob answered: Because")
 
 
+@pytest.mark.slow("starts a terminal; the gate has Ctrl+C at a menu")
 def test_ctrl_c_while_a_script_waits_leaves_the_question_pending(store: str) -> None:
     with at_terminal("ask", "Which?", "--key", "k", "--wait", url=store) as screen:
         screen.until("Waiting for an answer.")
@@ -342,6 +357,7 @@ def test_ctrl_c_while_a_script_waits_leaves_the_question_pending(store: str) -> 
     assert found.outcome is None
 
 
+@pytest.mark.slow("starts a terminal; tests/cli/test_asking.py has what is printed")
 def test_what_happens_can_be_watched(store: str) -> None:
     with at_terminal("watch", url=store) as screen:
         screen.until("Following.")
@@ -365,6 +381,7 @@ def test_ctrl_c_leaves_it_pending_and_says_how_to_come_back(store: str) -> None:
     assert get(store, question).outcome is None
 
 
+@pytest.mark.only_proof_of("that the inbox at a terminal is live")
 def test_the_inbox_is_live_and_answers_without_leaving_it(store: str) -> None:
     first = post(store, "Which strategy?", choices=["Canary", "Rolling"])
     with at_terminal("inbox", url=store) as screen:
@@ -386,6 +403,7 @@ def test_the_inbox_is_live_and_answers_without_leaving_it(store: str) -> None:
     assert answer_of(store, first) == "Rolling"
 
 
+@pytest.mark.slow("starts two terminals; the gate has Ctrl+C at a menu")
 def test_ctrl_c_in_the_inbox_leaves_everything_pending(store: str) -> None:
     question = post(store, "Which?", choices=["A", "B"])
     with at_terminal("inbox", url=store) as screen:
@@ -403,6 +421,7 @@ def test_ctrl_c_in_the_inbox_leaves_everything_pending(store: str) -> None:
     assert get(store, question).outcome is None
 
 
+@pytest.mark.only_proof_of("that a script gets the answer of who sits there")
 def test_a_script_asks_whoever_sits_there_and_gets_only_the_answer(store: str) -> None:
     script = (
         'answer=$(python -m handraise ask "Deploy?" --choice Canary --choice Rolling --here </dev/null); '
@@ -414,6 +433,7 @@ def test_a_script_asks_whoever_sits_there_and_gets_only_the_answer(store: str) -
         screen.until("code 0, answer <Rolling>")
 
 
+@pytest.mark.slow("starts a terminal; the gate has a script that is answered here")
 def test_a_script_that_asks_here_goes_on_when_somebody_answers_elsewhere(store: str) -> None:
     script = 'python -m handraise ask "Sure?" --confirm --here --key k; echo "code $?"'
     with at_terminal(url=store, shell=script, PATH=_path()) as screen:
@@ -428,6 +448,7 @@ def test_a_script_that_asks_here_goes_on_when_somebody_answers_elsewhere(store: 
         screen.until("Already settled: bob answered: no", "code 8")
 
 
+@pytest.mark.slow("starts a server and a terminal; the gate has the inbox of a file")
 def test_the_inbox_of_a_server_is_answered_by_whoever_is_signed_in(store: str, tmp_path: Path) -> None:
     with serving(store, tmp_path) as server:
         assert server.link is not None
@@ -452,6 +473,7 @@ def test_the_inbox_of_a_server_is_answered_by_whoever_is_signed_in(store: str, t
     assert (outcome.by, outcome.evidence) == ("admin", "session")
 
 
+@pytest.mark.slow("starts the demo, a server and two terminals")
 def test_the_demo_asks_goes_on_when_answered_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with at_terminal(
         "demo",

@@ -34,6 +34,7 @@ from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing import promise
 from tests.certificates import certificate
 from tests.serving import Issuer
+from tests.tiers import sized
 
 SOON = 10.0
 Between = Callable[[ASGIApp], ASGIApp]
@@ -117,7 +118,7 @@ async def test_a_wait_is_woken_with_a_stream_or_without(
     monkeypatch.setattr(hints, "_FIRST_WITHIN", 0.3)
     monkeypatch.setattr(hints.ServerHints.__init__, "__kwdefaults__", {"first_within": 0.3})
     async with remote(house, issuer, between) as desk:
-        for _ in range(3):
+        for _ in range(sized(gate=1, nightly=3)):
             question = await desk.post("Which?")
             woken = asyncio.create_task(desk.wait(question.id, timeout=SOON))
             with pytest.raises(StillPending):

@@ -18,6 +18,7 @@ class TestMemoryDirectory(DirectoryContract):
             yield backend.directory
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestSqliteDirectory(DirectoryContract):
     @pytest.fixture
     async def directory(self, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Directory]:
@@ -25,6 +26,7 @@ class TestSqliteDirectory(DirectoryContract):
             yield backend.directory
 
 
+@pytest.mark.slow("the statements are those behind row security, which the gate runs")
 class TestPostgresDirectory(DirectoryContract):
     @pytest.fixture
     async def directory(self, postgres: str, clock: ManualClock) -> AsyncIterator[Directory]:

@@ -20,6 +20,7 @@ class TestMemoryLedger(LedgerContract):
             yield ports
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestSqliteLedger(LedgerContract):
     @pytest.fixture
     async def ports(self, clock: ManualClock, tmp_path: Path) -> AsyncIterator[Backend]:
@@ -27,6 +28,7 @@ class TestSqliteLedger(LedgerContract):
             yield ports
 
 
+@pytest.mark.slow("the statements are those behind row security, which the gate runs")
 class TestPostgresLedger(LedgerContract):
     @pytest.fixture
     async def ports(self, clock: ManualClock, postgres: str) -> AsyncIterator[Backend]:
@@ -34,6 +36,7 @@ class TestPostgresLedger(LedgerContract):
             yield ports
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestPostgresConfinedLedger(LedgerContract):
     @pytest.fixture
     async def ports(self, clock: ManualClock, postgres: str) -> AsyncIterator[Backend]:

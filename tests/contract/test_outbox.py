@@ -20,6 +20,7 @@ class TestMemoryOutbox(OutboxContract):
             yield ports
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestSqliteOutbox(OutboxContract):
     @pytest.fixture
     async def ports(self, clock: ManualClock, tmp_path: Path) -> AsyncIterator[Backend]:
@@ -27,6 +28,7 @@ class TestSqliteOutbox(OutboxContract):
             yield ports
 
 
+@pytest.mark.slow("the statements are those behind row security, which the gate runs")
 class TestPostgresOutbox(OutboxContract):
     @pytest.fixture
     async def ports(self, clock: ManualClock, postgres: str) -> AsyncIterator[Backend]:
@@ -34,6 +36,7 @@ class TestPostgresOutbox(OutboxContract):
             yield ports
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestPostgresConfinedOutbox(OutboxContract):
     @pytest.fixture
     async def ports(self, clock: ManualClock, postgres: str) -> AsyncIterator[Backend]:

@@ -29,12 +29,14 @@ def confined(postgres: str) -> Iterator[str]:
     asyncio.run(fetch_value(postgres, f"drop role {name}"))
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestPostgresConfined(DeskContract):
     @pytest.fixture
     def backend(self, confined: str) -> Backend:
         return AddressBackend(confined)
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestPostgresConfinedStore(StoreContract):
     @pytest.fixture
     async def store(self, confined: str, clock: ManualClock) -> AsyncIterator[Store]:
@@ -42,6 +44,7 @@ class TestPostgresConfinedStore(StoreContract):
             yield backend.store
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestPostgresConfinedDirectory(DirectoryContract):
     @pytest.fixture
     async def directory(self, confined: str, clock: ManualClock) -> AsyncIterator[Directory]:

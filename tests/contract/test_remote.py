@@ -55,12 +55,14 @@ class _RemoteContract(DeskContract):
         free_clock(clock_file)
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestRemote(_RemoteContract):
     @pytest.fixture
     def backend(self, server: str, credentials: Credentials) -> Backend:
         return RemoteBackend(server, credentials)
 
 
+@pytest.mark.slow("a blocking desk forwards each verb; tests/test_blocking.py compares their signatures")
 class TestBlockingRemote(_RemoteContract):
     @pytest.fixture
     def backend(self, server: str, credentials: Credentials) -> Backend:

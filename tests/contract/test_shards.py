@@ -17,6 +17,10 @@ from handraise.testing.contract.outbox import OutboxContract
 from handraise.testing.contract.store import StoreContract
 from tests.conftest import own_shards
 
+pytestmark = pytest.mark.slow(
+    "shards forward each verb to PostgreSQL; tests/backends/test_shards.py has their own promises"
+)
+
 
 class TestShards(DeskContract):
     @pytest.fixture

@@ -18,6 +18,7 @@ class TestMemoryStore(StoreContract):
             yield backend.store
 
 
+@pytest.mark.promises_only("the gate runs all of it on memory")
 class TestSqliteStore(StoreContract):
     @pytest.fixture
     async def store(self, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
@@ -25,6 +26,7 @@ class TestSqliteStore(StoreContract):
             yield backend.store
 
 
+@pytest.mark.slow("the statements are those behind row security, which the gate runs")
 class TestPostgresStore(StoreContract):
     @pytest.fixture
     async def store(self, postgres: str, clock: ManualClock) -> AsyncIterator[Store]:

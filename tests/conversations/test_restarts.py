@@ -201,6 +201,7 @@ async def test_of_many_lives_at_once_one_sends_the_second_question(lives: Lives)
 
 @promise("P1", "P3")
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.slow("starts six processes; the tests above begin anew with each message, on each backend")
 def test_a_conversation_goes_on_in_one_process_after_another(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, workspace: str
 ) -> None:

@@ -200,6 +200,7 @@ def test_every_setting_on_a_page_exists() -> None:
     known = {f"HANDRAISE_{name.upper()}" for name in ServerSettings.model_fields}
     known |= {"HANDRAISE_KEY", "HANDRAISE_MCP_TOKEN", "HANDRAISE_MCP_STATE_KEY"}
     known |= {"HANDRAISE_TEST_POSTGRES", "HANDRAISE_TEST_NATS", "HANDRAISE_WRITE", "HANDRAISE_INTEGRATIONS"}
+    known |= {"HANDRAISE_TIER", "HANDRAISE_SEED"}
     known |= {
         f"HANDRAISE_PROOF_{each}" for each in ("REQUESTS", "HISTORIES", "WAITS", "CLIENTS", "SECONDS")
     } | {"HANDRAISE_PEERS"}

@@ -21,6 +21,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+@pytest.mark.only_proof_of(
+    "every page reads on the site as it does on GitHub: its fixture builds the whole site"
+)
 def test_every_page_is_on_the_site_and_can_be_searched_for(site: Path) -> None:
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
     searched = json.loads((site / "search.json").read_text(encoding="utf-8"))["items"]
@@ -38,6 +41,7 @@ def test_the_parts_of_the_map_are_those_of_the_site(site: Path) -> None:
     assert tabs == ["Home", *parts, "Project"]
 
 
+@pytest.mark.slow("builds a site for each mistake; the gate builds the real one, which has none")
 @pytest.mark.parametrize(
     ("page", "wrong"),
     [
@@ -57,6 +61,9 @@ def test_what_is_wrong_on_a_page_is_named(small: Path, page: str, wrong: str) ->
     assert wrong in str(broken.value)
 
 
+@pytest.mark.slow(
+    "builds a site of its own; the gate builds the real one, which shows files of the repository too"
+)
 def test_what_a_page_shows_of_the_repository_is_a_page_too(small: Path) -> None:
     (small / "program.py").write_text("print('well')\n", encoding="utf-8")
     (small / "CHANGELOG.md").write_text("# Changes\n\n[One](docs/one.md#one)\n", encoding="utf-8")

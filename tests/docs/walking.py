@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -252,12 +252,12 @@ class Stranger:
 
     def filled(self, command: str) -> str:
         """A command with real things in it."""
-        line = self.rewritten(self._real(command))
-        for shown, pattern in SAID.items():
-            if shown in line:
-                found = re.findall(pattern, self.said)
-                assert found, f"{command}: nothing was printed yet that {shown} stands for"
-                line = line.replace(shown, found[-1])
+        said: dict[str, str] = {}
+        for shown in (each for each in SAID if each in command):
+            found = re.findall(SAID[shown], self.said)
+            assert found, f"{command}: nothing was printed yet that {shown} stands for"
+            said[shown] = found[-1]
+        line = self.rewritten(replaced(command, {**self.replaced, **said}))
         for literal in re.findall(ID, line):
             if literal not in self.said:
                 unused = [each for each in re.findall(ID, self.said) if each not in self.ids.values()]
@@ -292,13 +292,20 @@ class Stranger:
         return re.sub(VARIES, "…", self._real(text))
 
     def _real(self, text: str) -> str:
-        for shown, real in self.replaced.items():
-            text = text.replace(shown, real)
-        return text
+        return replaced(text, self.replaced)
 
     def _compare(self, line: str, shown: str, printed: str) -> None:
         self.said += printed
         assert _is_shown(shown, printed), f"{line} prints\n{printed}\nbut the page shows\n{shown}"
+
+
+def replaced(text: str, real: Mapping[str, str]) -> str:
+    """A text with real things in it. What was put in stays as it is, also where a part of it looks like a name of a page:
+    a random name can have 4711 in it."""
+    if not real:
+        return text
+    names = "|".join(map(re.escape, real))
+    return re.sub(names, lambda found: real[found[0]], text)
 
 
 def sit_down(line: str, terminal: Terminal, keys: Sequence[tuple[str, str]]) -> None:

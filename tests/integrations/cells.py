@@ -40,6 +40,25 @@ INTEGRATIONS = (
     "smolagents",
 )
 
+killed_in_the_gate = pytest.mark.only_proof_of(
+    "a process with the real framework is killed, and another goes on"
+)
+"""The one test of an integration that kills in the gate."""
+more_processes = pytest.mark.slow(
+    "starts processes with a framework; the gate has one kill of each integration"
+)
+ON_BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow("the gate kills on SQLite"))]
+"""What a process that is killed keeps its questions in."""
+KILLED_WHILE = [
+    pytest.param(
+        *("sqlite", ["die"]),
+        id="posting",
+        marks=pytest.mark.slow("the gate kills where it waits, which lasts longer"),
+    ),
+    pytest.param("postgres", [], id="waiting"),
+]
+"""Where a workflow keeps its questions, what kills it while it asks, and the names of both."""
+
 
 def shows(integration: str, *cells: str) -> Callable[[Test], Test]:
     """Tie a test to what it shows that an integration can do."""

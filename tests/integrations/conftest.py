@@ -1,13 +1,15 @@
 """Integrations are tested beside their real frameworks, in an environment of their own: `.ci/run integrations`.
 
-What each test shows is written down, and the table in the docs is made from that.
+What each test shows is written down, and the table in the docs is made from that. Of a test that was collected and did not
+run, as most slow ones in the gate, it is written down that it was collected: `python -m scripts.integrations` says what
+that counts.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -43,28 +45,58 @@ def pytest_runtest_makereport(
     """Say in the report of a test which cells of the table it shows."""
     del call
     report = yield
+    report.user_properties += [("cell", cell) for cell in cells_of(item)]
+    return report
+
+
+def cells_of(item: pytest.Item) -> Iterator[dict[str, str]]:
+    """The cells of the table that a test is marked with."""
     for mark in item.iter_markers("shows"):
         integration, *cells = mark.args
-        report.user_properties += [("cell", {"integration": integration, "cell": cell}) for cell in cells]
+        yield from ({"integration": integration, "cell": cell} for cell in cells)
     for mark in item.iter_markers("cannot"):
         integration, cell, because = mark.args
-        said = {"integration": integration, "cell": cell, "because": because}
-        report.user_properties.append(("cell", said))
-    return report
+        yield {"integration": integration, "cell": cell, "because": because}
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` leaves any out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Write down which cells were collected, and leave what is known of earlier runs; of workers, the first one does."""
+    if getattr(config, "workerinput", {"workerid": "gw0"})["workerid"] != "gw0":
+        return
+    collected = {
+        item.nodeid: [{**about(item.nodeid, "collected"), **cell} for cell in cells_of(item)]
+        for item in items
+    }
+    if any(collected.values()):
+        write(collected | kept())
+
+
+def about(test: str, outcome: str) -> dict[str, str]:
+    return {"test": test.partition("[")[0], "outcome": outcome}
+
+
+def kept() -> dict[str, Any]:
+    """What earlier runs have written down."""
+    return dict(json.loads(RESULTS.read_text())) if RESULTS.exists() else {}
+
+
+def write(results: Mapping[str, Any]) -> None:
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Keep what came of each test that shows a cell."""
     if report.when == "call" or not report.passed:
-        about = {"test": report.nodeid.partition("[")[0], "outcome": report.outcome}
         cells: list[Any] = [value for name, value in report.user_properties if name == "cell"]
-        _results.setdefault(report.nodeid, []).extend({**about, **cell} for cell in cells)
+        _results.setdefault(report.nodeid, []).extend(
+            {**about(report.nodeid, report.outcome), **cell} for cell in cells
+        )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the results beside those of earlier runs of other files; where there are workers, they have written none."""
     if not any(_results.values()) or hasattr(session.config, "workerinput"):
         return
-    kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(kept | _results, indent=1, sort_keys=True))
+    write(kept() | _results)

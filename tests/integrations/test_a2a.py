@@ -39,7 +39,7 @@ from chaos.servers import free_port
 from handraise import Answered, Approval, Desk, Form, open_desk
 from handraise.integrations.a2a import RemoteAgent, TaskWaker
 from handraise.integrations.waking import NobodyWaits
-from tests.integrations.cells import shows
+from tests.integrations.cells import killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, SOON, asked, listening, started
 
 AGENT = "examples/integrations/a2a_agent.py"
@@ -94,6 +94,7 @@ GO = new_text_message("Refund A-17.", role=Role.ROLE_USER)
 
 
 @shows("a2a", "ask", "approve", "edit", "survives kill", "resumes elsewhere", "several at once", "asks once")
+@killed_in_the_gate
 async def test_a_task_goes_on_after_a_kill_when_people_answer_in_the_inbox(
     tmp_path: Path, url: str, desk: Desk
 ) -> None:
@@ -119,6 +120,7 @@ async def test_a_task_goes_on_after_a_kill_when_people_answer_in_the_inbox(
 
 
 @shows("a2a", "other endings")
+@more_processes
 async def test_a_client_answers_by_message_as_whom_the_host_signed_in(
     tmp_path: Path, url: str, desk: Desk
 ) -> None:
@@ -165,6 +167,7 @@ async def test_a_client_answers_by_message_as_whom_the_host_signed_in(
 
 
 @shows("a2a", "survives kill", "resumes elsewhere", "several at once", "approve", "edit")
+@more_processes
 async def test_our_inbox_answers_a_remote_agent_after_the_client_was_killed(
     tmp_path: Path, postgres: str, workspace: str
 ) -> None:

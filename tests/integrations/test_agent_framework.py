@@ -28,7 +28,7 @@ import handraise
 from handraise import Approval, Desk, open_desk
 from handraise.integrations import agent_framework
 from handraise.testing import ManualClock
-from tests.integrations.cells import LONG_WAY, shows
+from tests.integrations.cells import LONG_WAY, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -66,6 +66,7 @@ def run(model: Scripted, desk: Desk, *tools: Any, **options: Any) -> asyncio.Tas
 
 
 @shows("agent-framework", *LONG_WAY)
+@killed_in_the_gate
 async def test_an_agent_goes_on_in_another_process_after_a_kill(postgres: str, workspace: str) -> None:
     async with open_desk(postgres) as desk:
         async with started(ROOT / AGENT, workspace, HANDRAISE_URL=postgres) as first:
@@ -84,6 +85,7 @@ async def test_an_agent_goes_on_in_another_process_after_a_kill(postgres: str, w
 
 
 @shows("agent-framework", "ask", "survives kill", "resumes elsewhere", "several at once", "asks once")
+@more_processes
 async def test_a_workflow_goes_on_from_its_checkpoint_after_a_kill(tmp_path: Path, desk: Desk) -> None:
     where = {
         "HANDRAISE_URL": f"sqlite:///{tmp_path / 'questions.db'}",

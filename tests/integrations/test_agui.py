@@ -27,7 +27,7 @@ from chaos.servers import free_port
 from handraise import Answered, Approval, Desk, Form, Responder, open_desk
 from handraise.integrations.agui import AguiAgent, RunFailed, agui_route
 from handraise.integrations.agui.transcript import patched
-from tests.integrations.cells import shows
+from tests.integrations.cells import killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, listening, started
 
 EVENT: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Event)
@@ -104,6 +104,7 @@ async def front_end(port: int, headers: dict[str, str] | None = None) -> AsyncIt
 
 
 @shows("ag-ui", "ask", "approve", "edit", "survives kill", "resumes elsewhere", "several at once")
+@killed_in_the_gate
 async def test_a_front_end_answers_after_the_agent_was_killed_and_started_again(url: str) -> None:
     port = free_port()
     async with started(ROOT / SERVE, HANDRAISE_URL=url, PORT=str(port)) as first:
@@ -137,6 +138,7 @@ async def test_a_front_end_answers_after_the_agent_was_killed_and_started_again(
 
 
 @shows("ag-ui", "other endings", "asks once")
+@more_processes
 async def test_a_denial_and_an_abandoned_question_reach_the_model_as_such(url: str, desk: Desk) -> None:
     port = free_port()
     async with started(ROOT / SERVE, HANDRAISE_URL=url, PORT=str(port)) as server:
@@ -297,6 +299,7 @@ async def test_an_agent_that_fails_ends_its_run_as_an_error_without_its_secrets(
 
 
 @shows("ag-ui", "survives kill", "resumes elsewhere", "several at once", "asks once")
+@more_processes
 async def test_our_inbox_answers_an_agent_that_is_run_again_after_a_kill(
     tmp_path: Path, postgres: str, workspace: str
 ) -> None:

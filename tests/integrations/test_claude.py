@@ -28,7 +28,7 @@ from claude_agent_sdk import (
 from handraise import Desk, StoreUnavailable
 from handraise.integrations.claude_agent import asking, deferring, settled
 from handraise.integrations.claude_code import ToolCalls, answer_hook
-from tests.integrations.cells import shows
+from tests.integrations.cells import ON_BOTH, killed_in_the_gate, more_processes, shows
 from tests.integrations.fake_anthropic import KEY, Anthropic, anthropic, tool_use
 from tests.integrations.processes import SOON, asked, people, started, until
 
@@ -159,6 +159,7 @@ def written(house: House, call_id: str) -> str | None:
 
 
 @shows("claude-agent-sdk", "ask", "several at once")
+@more_processes
 async def test_two_questions_of_claude_are_answered_in_reverse_order(house: House) -> None:
     house.api.script = [tool_use("toolu_1", "AskUserQuestion", questions=[COLOUR, PARTS])]
     run = asyncio.create_task(house.run(can_use_tool=asking(house.desk)))
@@ -173,6 +174,7 @@ async def test_two_questions_of_claude_are_answered_in_reverse_order(house: Hous
 
 
 @shows("claude-agent-sdk", "approve", "edit")
+@more_processes
 async def test_a_call_runs_as_the_person_changed_it(house: House) -> None:
     house.api.script = [write("toolu_1", house.folder)]
     permission = asking(house.desk, editable={"Write": ["content"]})
@@ -187,6 +189,7 @@ async def test_a_call_runs_as_the_person_changed_it(house: House) -> None:
 
 
 @shows("claude-agent-sdk", "approve")
+@more_processes
 async def test_a_denied_call_does_not_run_and_claude_reads_why(house: House) -> None:
     house.api.script = [write("toolu_1", house.folder)]
     run = asyncio.create_task(house.run(can_use_tool=asking(house.desk)))
@@ -200,6 +203,7 @@ async def test_a_denied_call_does_not_run_and_claude_reads_why(house: House) -> 
 
 @shows("claude-agent-sdk", "other endings")
 @pytest.mark.parametrize("tool", ["Write", "AskUserQuestion"])
+@more_processes
 async def test_declined_and_expired_are_no_answers(house: House, tool: str) -> None:
     calls: dict[str, list[dict[str, Any] | list[dict[str, Any]]]] = {
         "Write": [write("toolu_1", house.folder), write("toolu_2", house.folder)],
@@ -215,6 +219,7 @@ async def test_declined_and_expired_are_no_answers(house: House, tool: str) -> N
     assert written(house, "toolu_1") is written(house, "toolu_2") is None
 
 
+@more_processes
 async def test_a_desk_that_cannot_be_reached_approves_nothing(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +279,7 @@ async def test_an_id_that_comes_with_another_call_is_refused(house: House) -> No
 
 
 @shows("claude-agent-sdk", "resumes elsewhere", "asks once", "edit")
+@more_processes
 async def test_a_deferred_call_is_resumed_with_what_people_decided(house: House) -> None:
     house.api.script = [write("toolu_1", house.folder)]
     hook = deferring(house.desk, "Write", editable={"Write": ["content"]})
@@ -295,6 +301,7 @@ async def test_a_deferred_call_is_resumed_with_what_people_decided(house: House)
     assert (last.stop_reason, written(house, "toolu_1")) == ("end_turn", "changed")
 
 
+@more_processes
 async def test_of_two_deferred_calls_claude_code_resumes_the_last(house: House) -> None:
     house.api.script = [[write("toolu_1", house.folder), write("toolu_2", house.folder)]]
     hook = deferring(house.desk, "Write")
@@ -308,7 +315,8 @@ async def test_of_two_deferred_calls_claude_code_resumes_the_last(house: House) 
 
 
 @shows("claude-agent-sdk", "survives kill", "resumes elsewhere")
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_BOTH, indirect=True)
+@killed_in_the_gate
 async def test_the_page_shows_a_program_that_survives_a_kill(empty_address: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "integrations" / "claude.md").read_text(encoding="utf-8")
     assert f"```python\n{EXAMPLE.read_text(encoding='utf-8')}```" in page
@@ -334,6 +342,7 @@ async def test_the_page_shows_a_program_that_survives_a_kill(empty_address: str,
 
 
 @shows("claude-code", "ask", "several at once")
+@more_processes
 async def test_a_hook_answers_what_claude_code_asks(house: House) -> None:
     """Through the SDK, for `claude -p` has no `AskUserQuestion`; the hook is the one of `settings.json`."""
     house.api.script = [tool_use("toolu_1", "AskUserQuestion", questions=[COLOUR, PARTS])]
@@ -352,6 +361,7 @@ async def test_a_hook_answers_what_claude_code_asks(house: House) -> None:
 
 
 @shows("claude-code", "approve", "edit")
+@more_processes
 async def test_claude_code_runs_a_call_as_the_person_changed_it(house: House) -> None:
     house.api.script = [write("toolu_1", house.folder)]
     house.set_hook(f"{HOOK} wait --editable Write.content")
@@ -366,6 +376,7 @@ async def test_claude_code_runs_a_call_as_the_person_changed_it(house: House) ->
 
 @shows("claude-code", "approve", "other endings")
 @pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
+@more_processes
 async def test_what_is_denied_or_declined_does_not_run_in_claude_code(house: House, event: str) -> None:
     house.api.script = [write(f"toolu_{each}", house.folder) for each in (1, 2, 3)]
     house.set_hook(f"{HOOK} wait", event)
@@ -383,6 +394,7 @@ async def test_what_is_denied_or_declined_does_not_run_in_claude_code(house: Hou
 
 
 @shows("claude-code", "other endings")
+@more_processes
 async def test_a_hook_that_cannot_reach_its_desk_blocks_the_call(house: House) -> None:
     house.api.script = [write("toolu_1", house.folder)]
     house.url = "postgresql://127.0.0.1:1/nowhere"
@@ -393,6 +405,7 @@ async def test_a_hook_that_cannot_reach_its_desk_blocks_the_call(house: House) -
 
 
 @shows("claude-code", "survives kill", "resumes elsewhere", "asks once")
+@killed_in_the_gate
 async def test_claude_code_is_killed_at_the_question_and_resumed_with_the_answer(house: House) -> None:
     """A deferred session ends by itself: a last hook holds it there, so that there is something to kill."""
     log, ending = house.folder / "log", house.folder / "ending"

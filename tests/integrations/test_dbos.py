@@ -29,7 +29,7 @@ from handraise.blocking import BlockingDesk
 from handraise.blocking import open_desk as open_blocking
 from handraise.integrations import dbos as asking
 from handraise.integrations.waking import keep_waking
-from tests.integrations.cells import shows
+from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, people, started, until
 
 HERE = Path(__file__).parent
@@ -324,12 +324,8 @@ async def test_a_second_delivery_changes_nothing_and_a_lost_workflow_holds_up_no
 
 
 @shows("dbos", "survives kill", "resumes elsewhere", "asks once")
-@pytest.mark.parametrize(
-    ("address", "die"),
-    [("sqlite", ["die"]), ("postgres", [])],
-    indirect=["address"],
-    ids=["posting", "waiting"],
-)
+@pytest.mark.parametrize(("address", "die"), KILLED_WHILE, indirect=["address"])
+@killed_in_the_gate
 async def test_a_killed_workflow_goes_on_elsewhere_and_its_steps_ran_once(
     empty_address: str, tmp_path: Path, die: list[str]
 ) -> None:
@@ -373,6 +369,7 @@ async def waking(database: str, cursor: Path, url: str) -> AsyncIterator[Program
         yield waker
 
 
+@more_processes
 async def test_the_page_shows_a_program_that_runs(tmp_path: Path) -> None:
     page = (HERE.parent.parent / "docs" / "integrations" / "dbos.md").read_text(encoding="utf-8")
     assert f"```python\n{EXAMPLE.read_text(encoding='utf-8')}```" in page

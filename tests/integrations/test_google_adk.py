@@ -21,7 +21,7 @@ import handraise
 from handraise import Approval, Desk, open_desk
 from handraise.integrations import google_adk
 from handraise.testing import ManualClock
-from tests.integrations.cells import LONG_WAY, shows
+from tests.integrations.cells import LONG_WAY, killed_in_the_gate, shows
 from tests.integrations.processes import ROOT, asked, started
 
 pytestmark = [
@@ -68,6 +68,7 @@ def run(runner: Runner, desk: Desk, **options: Any) -> asyncio.Task[Any]:
 
 
 @shows("google-adk", *LONG_WAY)
+@killed_in_the_gate
 async def test_a_run_goes_on_in_another_process_after_a_kill(
     tmp_path: Path, postgres: str, workspace: str
 ) -> None:

@@ -18,7 +18,7 @@ import handraise
 from handraise import Approval, Choice, Desk, NotApproved, Open, StillPending, open_desk
 from handraise.integrations.langgraph import Graph, ask_human, run
 from handraise.tools import ApprovalOptions
-from tests.integrations.cells import LONG_WAY, shows
+from tests.integrations.cells import LONG_WAY, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
 
 APP = "tests/integrations/app_langchain.py"
@@ -68,6 +68,7 @@ def refund_of(order: str, amount: int, **more: Any) -> dict[str, Any]:
 
 @shows("langchain", *LONG_WAY)
 @pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+@killed_in_the_gate
 async def test_an_agent_that_is_killed_while_three_things_wait_goes_on_in_another_process(
     address: str, tmp_path: Path
 ) -> None:
@@ -293,6 +294,7 @@ async def test_a_grant_answers_what_was_approved_before(desk: Desk) -> None:
         assert shop.refunds == [("A-17", 40)]
 
 
+@more_processes
 async def test_the_page_shows_a_program_that_runs(
     desk: Desk, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

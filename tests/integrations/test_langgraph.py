@@ -16,7 +16,7 @@ from langgraph.types import interrupt
 import handraise
 from handraise import Choice, Declined, Desk, Expired, Form, NotAnswered, StillPending, open_desk
 from handraise.integrations.langgraph import Graph, ask, resume_command, run
-from tests.integrations.cells import cannot, shows
+from tests.integrations.cells import ON_BOTH, cannot, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
 
 APP = "tests/integrations/app_langgraph.py"
@@ -43,7 +43,8 @@ def by_prompt(questions: list[handraise.Question]) -> dict[str, handraise.Questi
 
 
 @shows("langgraph", "ask", "survives kill", "resumes elsewhere", "several at once", "asks once")
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_BOTH, indirect=True)
+@killed_in_the_gate
 async def test_a_graph_that_is_killed_while_two_people_are_asked_goes_on_in_another_process(
     address: str, tmp_path: Path
 ) -> None:
@@ -259,6 +260,7 @@ async def test_an_interrupt_is_a_value_and_no_action(desk: Desk) -> None:
     assert question.form.kind == "open"
 
 
+@more_processes
 async def test_the_page_shows_a_program_that_runs(
     desk: Desk, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import handraise
 from handraise import Approval, Desk, open_desk
 from handraise.integrations import llama_index
 from handraise.testing import ManualClock
-from tests.integrations.cells import LONG_WAY, shows
+from tests.integrations.cells import LONG_WAY, ON_BOTH, killed_in_the_gate, shows
 from tests.integrations.processes import ROOT, asked, started
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -23,7 +23,8 @@ APP = "examples/integrations/llama_index_workflow.py"
 
 
 @shows("llama-index", *LONG_WAY)
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_BOTH, indirect=True)
+@killed_in_the_gate
 async def test_a_workflow_goes_on_in_another_process_after_a_kill(address: str, workspace: str) -> None:
     async with open_desk(address) as desk:
         async with started(ROOT / APP, workspace, HANDRAISE_URL=address) as first:

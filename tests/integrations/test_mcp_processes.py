@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from handraise import open_desk
 from tests.integrations import app_mcp
 from tests.integrations.app_mcp_clients import CANCEL, LEGACY, MODERN, AtClient, Filled, parts_of
-from tests.integrations.cells import shows
+from tests.integrations.cells import killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import asked, people, started, until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -28,6 +28,7 @@ STRATEGY = {"question": "Which strategy?", "choices": ["Blue-green", "Canary"]}
 
 
 @shows("mcp", "survives kill", "resumes elsewhere")
+@killed_in_the_gate
 async def test_a_server_is_killed_while_a_call_waits_and_another_one_collects_the_answer_by_its_id(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +55,7 @@ async def test_a_server_is_killed_while_a_call_waits_and_another_one_collects_th
 
 
 @shows("mcp", "survives kill", "resumes elsewhere", "asks once")
+@more_processes
 async def test_an_agent_is_killed_while_it_waits_and_the_next_one_goes_on_with_the_same_question(
     tmp_path: Path,
 ) -> None:
@@ -83,6 +85,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+@more_processes
 async def test_the_page_shows_a_program_that_runs(tmp_path: Path) -> None:
     [shown] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert shown == EXAMPLE.read_text(encoding="utf-8")

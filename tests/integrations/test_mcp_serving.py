@@ -22,7 +22,7 @@ from handraise import Answered, Desk, Responder, open_desk
 from handraise.integrations.mcp import ClientPerson, http_app, mcp_server
 from tests.cli.command import Done, handraise, process
 from tests.integrations.app_mcp_clients import LEGACY, MODERN, AtClient, accept, parts_of
-from tests.integrations.cells import shows
+from tests.integrations.cells import more_processes, shows
 from tests.integrations.processes import Program, asked, people, started, until
 from tests.server_process import free_clock, server_process
 from tests.serving import issuer_at
@@ -66,6 +66,7 @@ async def at(
 
 
 @shows("mcp", "survives kill", "resumes elsewhere")
+@more_processes
 async def test_over_http_both_eras_are_served_and_a_form_is_sent_to_another_server_than_the_one_that_was_killed(
     tmp_path: Path,
 ) -> None:
@@ -223,6 +224,7 @@ async def test_over_http_two_clients_answer_in_reverse_and_a_client_that_leaves_
             assert (await call(other, "collect_answer", question_id=question.id))["value"] == "to the first"
 
 
+@more_processes
 async def test_at_a_server_the_key_asks_and_only_the_session_of_the_person_answers(tmp_path: Path) -> None:
     url, clock = f"sqlite:///{tmp_path / 'questions.db'}", tmp_path / "clock"
     free_clock(clock)
@@ -265,6 +267,7 @@ async def command(address: str, key: str, folder: Path) -> Done:
     return await asyncio.to_thread(lambda: handraise(*line, url=address, key=key, XDG_DATA_HOME=str(folder)))
 
 
+@more_processes
 def test_the_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'questions.db'}"
     missing = process("mcp", url=url, before="import sys\nsys.modules['mcp'] = None")

@@ -28,7 +28,7 @@ from handraise import (
     open_desk,
 )
 from handraise.integrations.openai_agents import Folder, ask_human, editable, run
-from tests.integrations.cells import LONG_WAY, shows
+from tests.integrations.cells import LONG_WAY, ON_BOTH, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
 from tests.integrations.shop import killed_while_three_things_wait
 
@@ -82,7 +82,8 @@ def ask_of(call_id: str, **arguments: Any) -> Any:
 
 
 @shows("openai-agents", *LONG_WAY)
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_BOTH, indirect=True)
+@killed_in_the_gate
 async def test_an_agent_that_is_killed_while_three_things_wait_goes_on_in_another_process(
     address: str, tmp_path: Path
 ) -> None:
@@ -343,6 +344,7 @@ async def test_an_agent_that_is_a_tool_of_another_one_asks_too(desk: Desk) -> No
     assert shop.context.refunds == [("A-17", 40)]
 
 
+@more_processes
 async def test_the_page_shows_a_program_that_runs(
     desk: Desk, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

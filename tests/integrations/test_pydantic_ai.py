@@ -29,7 +29,7 @@ from pydantic_ai.toolsets import ExternalToolset
 import handraise
 from handraise import Approval, Desk, InvalidQuestion, KeyConflict, Open, StillPending
 from handraise.integrations.pydantic_ai import Folder, ask_human, asks, inline, run
-from tests.integrations.cells import LONG_WAY, shows
+from tests.integrations.cells import LONG_WAY, ON_BOTH, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, started
 from tests.integrations.shop import killed_while_three_things_wait
 
@@ -91,7 +91,8 @@ def ask_of(call_id: str, **arguments: Any) -> ToolCallPart:
 
 
 @shows("pydantic-ai", *LONG_WAY)
-@pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("address", ON_BOTH, indirect=True)
+@killed_in_the_gate
 async def test_an_agent_that_is_killed_while_three_things_wait_goes_on_in_another_process(
     address: str, tmp_path: Path
 ) -> None:
@@ -345,6 +346,7 @@ async def test_an_agent_may_name_that_it_waits_among_its_outputs(desk: Desk) -> 
     assert seen == ["Done."]
 
 
+@more_processes
 async def test_the_page_shows_a_program_that_runs(
     desk: Desk, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

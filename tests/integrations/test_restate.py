@@ -23,7 +23,7 @@ from handraise import Desk, LocalDesk, StoreUnavailable
 from handraise.integrations.restate import RestateEngine
 from handraise.integrations.waking import NobodyWaits, keep_waking
 from tests.integrations import app_restate as app
-from tests.integrations.cells import shows
+from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, listening, people, started, until
 
 HERE = Path(__file__).parent
@@ -299,6 +299,9 @@ async def test_what_cannot_be_asked_ends_the_invocation_and_is_not_tried_for_eve
     assert (response.status_code, "need" in response.text) == (422, True)
 
 
+@pytest.mark.slow(
+    "waits for seconds until the handler looks again; the gate forges for Temporal and DBOS, and rejects an awakeable"
+)
 async def test_a_forged_wake_up_decides_nothing_and_delays_the_answer_by_seconds(house: House) -> None:
     invocation = await house.server.send("app/asks")
     [question] = await asked(house.desk)
@@ -353,12 +356,8 @@ async def test_what_restate_does_not_know_is_passed_over_and_what_is_away_is_not
 
 
 @shows("restate", "survives kill", "resumes elsewhere", "asks once")
-@pytest.mark.parametrize(
-    ("address", "die"),
-    [("sqlite", ["die"]), ("postgres", [])],
-    indirect=["address"],
-    ids=["posting", "waiting"],
-)
+@pytest.mark.parametrize(("address", "die"), KILLED_WHILE, indirect=["address"])
+@killed_in_the_gate
 async def test_a_killed_service_is_replaced_and_its_steps_ran_once(
     empty_address: str, tmp_path: Path, server: Server, die: list[str]
 ) -> None:
@@ -392,6 +391,7 @@ async def waking(server: Server, cursor: Path, url: str) -> AsyncIterator[Progra
         yield waker
 
 
+@more_processes
 async def test_the_page_shows_a_program_that_runs(tmp_path: Path, server: Server) -> None:
     page = (ROOT / "docs" / "integrations" / "restate.md").read_text(encoding="utf-8")
     program, port = EXAMPLE.read_text(encoding="utf-8"), free_port()

@@ -22,7 +22,7 @@ from handraise import Approval, Desk, open_desk
 from handraise.blocking import BlockingDesk
 from handraise.blocking import open_desk as open_blocking_desk
 from handraise.integrations.smolagents import AskHuman, approved
-from tests.integrations.cells import cannot, shows
+from tests.integrations.cells import cannot, killed_in_the_gate, shows
 from tests.integrations.processes import ROOT, asked, started
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -85,6 +85,7 @@ def tools_of(desk: BlockingDesk, **options: Any) -> list[Tool]:
 @cannot(
     "smolagents", "resumes elsewhere", "it cannot pause or serialise a run: another process begins it again"
 )
+@killed_in_the_gate
 async def test_a_killed_run_begins_again_and_finds_the_answers_it_has_had(
     postgres: str, workspace: str
 ) -> None:

@@ -23,7 +23,7 @@ from handraise import Desk, LocalDesk, StoreUnavailable
 from handraise.integrations.temporal import HandraisePlugin, TemporalEngine
 from handraise.integrations.waking import keep_waking
 from tests.integrations import app_temporal as app
-from tests.integrations.cells import shows
+from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, people, started, until
 
 HERE = Path(__file__).parent
@@ -324,12 +324,8 @@ async def test_a_workflow_that_was_reset_is_woken(house: House) -> None:
 
 
 @shows("temporal", "survives kill", "resumes elsewhere", "asks once")
-@pytest.mark.parametrize(
-    ("address", "die"),
-    [("sqlite", ["die"]), ("postgres", [])],
-    indirect=["address"],
-    ids=["posting", "waiting"],
-)
+@pytest.mark.parametrize(("address", "die"), KILLED_WHILE, indirect=["address"])
+@killed_in_the_gate
 async def test_a_killed_worker_is_replaced_and_its_activities_ran_once(
     empty_address: str, tmp_path: Path, target: str, die: list[str]
 ) -> None:
@@ -367,6 +363,7 @@ async def waking(target: str, cursor: Path, url: str) -> AsyncIterator[Program]:
         yield waker
 
 
+@more_processes
 async def test_the_page_shows_a_program_that_runs(tmp_path: Path, target: str) -> None:
     page = (ROOT / "docs" / "integrations" / "temporal.md").read_text(encoding="utf-8")
     program = EXAMPLE.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from handraise import Approval, open_desk
+from tests.integrations.cells import more_processes
 from tests.integrations.processes import ROOT, asked, started
 
 FOLDER = "examples/same_question_three_frameworks"
@@ -24,6 +25,7 @@ REPLICAS = {
 
 
 @pytest.mark.parametrize("name", ["with_langgraph", "with_openai_agents", "with_pydantic_ai"])
+@more_processes
 async def test_the_same_question_in_three_frameworks(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 from handraise import Desk, DeskClosed, Question, Responder, open_desk
 from handraise.integrations.keeping import write_whole
 from handraise.integrations.waking import NobodyWaits, keep_waking
+from tests.integrations.cells import more_processes
 from tests.integrations.processes import SOON, until
 from tests.server_process import free_clock, server_process
 from tests.serving import issuer_at
@@ -192,6 +193,7 @@ def test_a_missing_framework_is_named_with_its_extra(module: str, package: str, 
     assert f'pip install "handraise[{extra}]"' in done.stderr
 
 
+@more_processes
 async def test_at_a_server_a_waker_follows_with_its_key_and_wakes(tmp_path: Path) -> None:
     url, clock = f"sqlite:///{tmp_path / 'questions.db'}", tmp_path / "clock"
     free_clock(clock)

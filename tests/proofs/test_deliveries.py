@@ -115,6 +115,9 @@ class Killed:
             self.asked.put_nowait(each)
 
 
+@pytest.mark.slow(
+    "the gate kills dispatchers in test_kills.py, and stops one that holds a delivery in test_faults.py"
+)
 @promise("P2", "P5")
 async def test_a_dispatcher_killed_between_sending_and_recording_loses_and_changes_nothing(
     database: str,
@@ -237,6 +240,7 @@ class Arrivals:
         return [came - self.asked[each] for each, came in self.came.items()]
 
 
+@pytest.mark.slow("compares the times that deliveries take")
 async def test_slow_and_dead_receivers_do_not_delay_the_others(database: str, other_database: str) -> None:
     """Two houses side by side, on the same machine at the same time: one has three bad receivers, one has none."""
     numbers = range(RECEIVERS)

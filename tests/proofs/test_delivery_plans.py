@@ -1,4 +1,6 @@
-"""With hundreds of thousands of deliveries, half of them for one dead receiver, every statement reads a few pages."""
+"""With hundreds of thousands of deliveries (a quarter of them in the gate), half of them for one dead receiver, every statement
+reads a few pages.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from handraise import open_desk
 from handraise.backends.postgres.database import Walls
 from tests.conftest import own_database
 from tests.proofs.test_plans import explained, nodes, pages
+from tests.tiers import sized
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 
@@ -35,7 +38,7 @@ insert into handraise.outbox (at, workspace, question_id, kind)
 select now(), workspace, to_char(n, 'FM000000000'), 'asked'
 from generate_series(1, 20000) as n, (select unnest(array['w1', 'w2']) as workspace) as w
 """
-NEIGHBOURS = [f"small{number}" for number in range(5_000)]
+NEIGHBOURS = [f"small{number}" for number in range(sized(gate=1_000, nightly=5_000))]
 TAKE: dict[str, Any] = {
     "channels": ["email", "webhook"],
     "full": [],
@@ -102,7 +105,7 @@ async def fill(address: str) -> None:
         pass
     connection = await asyncpg.connect(address, command_timeout=500)
     try:
-        await connection.execute(FILL, ["w1", "w2"], 200_000, 3)
+        await connection.execute(FILL, ["w1", "w2"], sized(gate=45_000, nightly=200_000), 3)
         await connection.execute(FILL, NEIGHBOURS, 10, 3)
         await connection.execute(FILL_LINES)
         await connection.execute("vacuum (analyze) handraise.deliveries, handraise.outbox")

@@ -21,6 +21,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE
+from tests.server.inbox.own_chromium import *  # noqa: F403 -- same
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MINUTE = 60.0
@@ -83,6 +84,7 @@ async def running(command: Path, folder: Path) -> AsyncIterator[Demo]:
 
 
 @pytest.mark.proof
+@pytest.mark.slow("makes an environment with pip, and measures a minute")
 @pytest.mark.timeout(900)
 async def test_a_question_is_answered_in_the_browser_and_the_agent_goes_on_within_a_minute(
     command: Path, chromium: Browser, tmp_path: Path

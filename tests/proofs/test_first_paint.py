@@ -17,6 +17,7 @@ from handraise import Approval, Choice, open_desk
 from tests.cli.command import Serving, serving
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE
+from tests.server.inbox.own_chromium import *  # noqa: F403 -- same
 
 WAITING = 10_000
 VISITS = 5
@@ -76,6 +77,7 @@ async def visits(chromium: Browser, server: Serving, cookies: list[Any]) -> list
 
 
 @pytest.mark.proof
+@pytest.mark.slow("measures how long a browser takes to paint ten thousand questions")
 @pytest.mark.timeout(600)
 async def test_ten_thousand_questions_are_painted_soon_and_the_page_is_small(
     chromium: Browser, tmp_path: Path

@@ -42,7 +42,11 @@ AGENTS, QUIET, PEOPLE, ADMINS, REVOKED = 25 * SCALE, 5, 40 * SCALE, 6, 2
 HEARTBEAT = min(15.0, SECONDS / 6)
 FLAT = 1.04
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(300 * SCALE + 2 * SECONDS)]
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.slow("measures the memory and the time of a server with many clients"),
+    pytest.mark.timeout(300 * SCALE + 2 * SECONDS),
+]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Ten thousand waits in one process, answered from another: all woken, over one listening connection.
+"""Ten thousand waits in one process (500 in the gate), answered from another: all woken, over one listening connection.
 
 As many as one likes: `HANDRAISE_PROOF_WAITS=1000000 pytest -m proof -s tests/proofs/test_many_waits.py -k ringing`.
 """
@@ -15,10 +15,11 @@ import asyncpg
 import pytest
 
 from handraise import Answered, Outcome, open_desk
+from tests.tiers import sized
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(3_600)]
 
-WAITS = int(os.environ.get("HANDRAISE_PROOF_WAITS", "10000"))
+WAITS = int(os.environ.get("HANDRAISE_PROOF_WAITS") or sized(gate=500, nightly=10_000))
 CONNECTIONS, POLL = 4, 1.0
 ANSWERER = Path(__file__).with_name("answerer.py")
 

@@ -1,4 +1,7 @@
-"""With a million pending and a million settled rows, and others archived, every hot statement walks an index."""
+"""With a million pending and a million settled rows, and others archived, every hot statement walks an index.
+
+In the gate there are a twentieth of all rows.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,14 @@ from handraise.model.composing import Limits, compose
 from handraise.model.lifecycle import answering
 from handraise.ports import LOOKED_THROUGH, Filter
 from tests.conftest import own_database
+from tests.tiers import sized
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 
 STATEMENTS = load_statements("handraise.backends.postgres") | load_statements(
     "handraise.backends.postgres", "outbox.sql"
 )
-PENDING, SETTLED = 1_000_000, 1_000_000
+PENDING = SETTLED = sized(gate=50_000, nightly=1_000_000)
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ANA = Responder("ana", groups=frozenset({"ops"}))
 
@@ -53,7 +57,7 @@ select
     case when settled then '{"value": "Canary", "by": "ana"}'::jsonb end
 from (select n, n > $1::int as settled from generate_series(1, $1::int + $2::int) as n) as rows
 """
-ARCHIVED, MONTHS = 500_000, 12
+ARCHIVED, MONTHS = sized(gate=25_000, nightly=500_000), 12
 FILL_ARCHIVE = """
 with body as (
     insert into handraise.archive
@@ -74,15 +78,16 @@ insert into handraise.events (at, workspace, question_id, kind, actor)
 select settled_at, workspace, id, 'answered', 'ana' from body where settled_at < '2025-02-01'
 """
 """A year of months. Some of what is archived has its ending in the feed, so that a walk back comes by it."""
+NEIGHBOURS = sized(gate=15_000, nightly=300_000)
 FILL_NEIGHBOURS = """
 insert into handraise.questions
     (asked_at, expires_at, settled_at, need, veto, workspace, id, status, asker, recipients, prompt, form, outcome)
 select
     now() - interval '1 day', now() + interval '1 day', case when settled then now() end,
-    1, false, 'small' || n % 50000, to_char(n, 'FM000000000'),
+    1, false, 'small' || n % ($1::int / 6), to_char(n, 'FM000000000'),
     case when settled then 'answered' else 'pending' end,
     'agent', '[]', 'Go?', '{"kind":"open"}', case when settled then '{"value": "yes", "by": "ana"}'::jsonb end
-from (select n, n % 3 > 0 as settled from generate_series(1, 300000) as n) as rows
+from (select n, n % 3 > 0 as settled from generate_series(1, $1::int) as n) as rows
 """
 """Tens of thousands of small workspaces: where row-level security hides which one is meant, the planner takes any
 of them for small, and may think that it can as well read all of it."""
@@ -104,6 +109,11 @@ FILL_ENDINGS = """
 insert into handraise.events (at, workspace, question_id, kind, actor)
 select settled_at, workspace, id, 'answered', 'ana' from handraise.questions where status = 'answered' order by id
 """
+SOME, SOME_ARCHIVED = (
+    sized(gate=38_877, nightly=777_777),
+    f"archived {sized(gate=18_877, nightly=377_777)}",
+)
+"""A question of w1 that is pending, and one that is archived."""
 THE_END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
 
@@ -119,7 +129,7 @@ async def fill(address: str) -> None:
     connection = await asyncpg.connect(address, command_timeout=500)
     try:
         await connection.execute(FILL, PENDING, SETTLED)
-        await connection.execute(FILL_NEIGHBOURS)
+        await connection.execute(FILL_NEIGHBOURS, NEIGHBOURS)
         await connection.execute(FILL_INBOX)
         await connection.execute(FILL_EVENTS)
         await connection.execute(FILL_ENDINGS)
@@ -176,12 +186,12 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
     many = [Ref("w1", pending_id(40 * n + 1)) for n in range(1000)]
 
     def page(limit: int = 50, **narrow: Any) -> tuple[str, dict[str, Any]]:
-        return page_query(Filter(workspace="w1", **narrow), after=pending_id(500_000), limit=limit)
+        return page_query(Filter(workspace="w1", **narrow), after=pending_id(PENDING // 2), limit=limit)
 
     def settled(**narrow: Any) -> tuple[str, dict[str, Any]]:
         return "settled", {**settled_query(Filter(workspace="w1", **narrow), limit=50), **THE_END}
 
-    used = {"workspace": "w1", "id": "archived 377777", "actor": "agent1", "digest": "0", "request": "r"}
+    used = {"workspace": "w1", "id": SOME_ARCHIVED, "actor": "agent1", "digest": "0", "request": "r"}
     endings = {"workspace": "w1", "looked": LOOKED_THROUGH, "since": EPOCH, **THE_END}
     return {
         "ask, 1": ("insert", columns(map(draft_values, drafts[:1])), 500),
@@ -189,8 +199,8 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "ask, 20": ("insert", columns(map(draft_values, drafts)), 20 * 100),
         "answer, 1": ("settle", columns(map(move_values, moves[:1])), 200),
         "answer, 20": ("settle", columns(map(move_values, moves)), 20 * 40),
-        "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(777_777)]}, 6),
-        "get, archived": ("read_archived", {"workspaces": ["w1"], "ids": ["archived 377777"]}, 12),
+        "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(SOME)]}, 6),
+        "get, archived": ("read_archived", {"workspaces": ["w1"], "ids": [SOME_ARCHIVED]}, 12),
         "get, unknown": ("read_archived", {"workspaces": ["w1"], "ids": ["nowhere"]}, 6),
         "get by key, archived": (
             "read_archived_by_key",
@@ -211,7 +221,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "asker page of 50": (*page(asker="agent1"), 50 * 8),
         "sweep, nothing due": ("due_workspaces", {"at_most": 1000}, 12),
         "sweep of a workspace": ("sweep", {"workspace": "w2", "limit": 500}, 12),
-        "history": ("history", {"workspace": "w1", "question_id": pending_id(777_777)}, 6),
+        "history": ("history", {"workspace": "w1", "question_id": pending_id(SOME)}, 6),
         "settled page of 50": (*settled(), 50 * 8),
         "settled page of a person": (*settled(recipient=ANA), 50 * 8),
         "settled page, none found": (*settled(asker="nobody"), LOOKED_THROUGH * 6),

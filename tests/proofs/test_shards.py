@@ -43,6 +43,7 @@ def address(servers: list[Server]) -> str:
     return servers[0].address.replace("postgresql", "postgresql+shards", 1)
 
 
+@pytest.mark.slow("compares throughputs")
 async def test_throughput_follows_the_number_of_shards(servers: list[Server], address: str) -> None:
     rates: dict[str, dict[int, float]] = {"commits of 90 ms": {}, "as fast as it goes": {}}
     async with open_desk(address) as desk:
@@ -62,6 +63,9 @@ async def test_throughput_follows_the_number_of_shards(servers: list[Server], ad
     assert slow[3] / slow[1] > 1.5
 
 
+@pytest.mark.slow(
+    "starts three PostgreSQL servers; tests/backends/test_shards.py moves workspaces between databases"
+)
 async def test_a_feed_goes_on_at_a_server_that_has_counted_fewer_transactions(
     servers: list[Server], address: str
 ) -> None:
@@ -98,6 +102,7 @@ async def _new_events(desk: Desk, seen: Sequence[Event], number: int) -> Sequenc
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow("starts three PostgreSQL servers, and measures how long calls take")
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 async def test_one_shard_down_leaves_the_others_untouched(
     servers: list[Server], address: str, how: str

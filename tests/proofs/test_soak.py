@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.slow("a load of half a minute, whose times are compared"),
+    pytest.mark.timeout(120),
+]
 
 ROOT = Path(__file__).parent.parent.parent
 

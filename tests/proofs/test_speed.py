@@ -60,6 +60,7 @@ def figures_of_reduced_runs() -> dict[str, dict[str, Any]]:
     return {}
 
 
+@pytest.mark.slow("measures")
 @pytest.mark.parametrize("goal", GUARDED, ids=lambda goal: goal.figure)
 def test_no_figure_is_a_quarter_worse_than_its_goal(goal: Goal, figures: dict[str, dict[str, Any]]) -> None:
     guard = replace(goal, bound=goal.a_quarter_worse(TODAY.get(goal.figure, goal.bound)))

@@ -23,11 +23,16 @@ from handraise.wire.credentials import Credentials
 from tests.cli.command import Serving, serving
 from tests.proofs.raw_http import Caller, Listener
 from tests.serving import issuer_at
+from tests.tiers import sized
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.only_proof_of("clients of two servers see the same, and go on with one of them"),
+    pytest.mark.timeout(600),
+]
 
 ROUNDS = int(os.environ.get("HANDRAISE_PROOF_ROUNDS", "1"))
-ASKERS, AT_ONCE, TURNS = 6, 4, 10
+ASKERS, AT_ONCE, TURNS = sized(gate=2, nightly=6), sized(gate=2, nightly=4), 10
 PEOPLE = ("ana", "bob", "cleo")
 WITHIN = 240.0
 
@@ -88,6 +93,7 @@ async def test_clients_of_a_killed_server_go_on_with_the_other_and_nothing_is_lo
     assert trouble["streams cut"] > 0, "nobody was at the killed server, so nothing was proven"
 
 
+@pytest.mark.slow("tests/server/test_running_stop.py stops a server under load in the gate")
 @pytest.mark.parametrize("turn", range(ROUNDS))
 async def test_clients_of_a_stopped_server_go_on_with_the_other_and_no_request_fails(
     servers: list[Serving], credentials: Credentials, postgres: str, workspace: str, turn: int

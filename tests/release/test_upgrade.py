@@ -52,6 +52,9 @@ async def schema_of(address: str) -> int:
 
 
 @promise("P1", "P3", "P6")
+@pytest.mark.only_proof_of(
+    "what the release before has stored can be read and answered after the migrations of this one"
+)
 @pytest.mark.parametrize("address", ["sqlite", "postgres"], indirect=True)
 async def test_what_the_release_before_left_is_read_as_it_was_and_can_be_answered(empty_address: str) -> None:
     left = await asyncio.to_thread(left_by_the_release_before, empty_address)

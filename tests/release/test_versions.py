@@ -40,6 +40,9 @@ def test_the_public_names_are_those_that_were_written_down() -> None:
     )
 
 
+@pytest.mark.only_proof_of(
+    "no public name of the release before is gone or different without a line in the changelog"
+)
 def test_what_changed_since_the_release_before_is_in_the_changelog() -> None:
     assert changelog.change_faults(changelog.since_the_release_before()) == []
 

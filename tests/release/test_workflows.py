@@ -28,6 +28,9 @@ def test_zizmor_finds_nothing() -> None:
     assert not found, found
 
 
+@pytest.mark.slow(
+    "loads large schemas in two processes; workflows seldom change, and GitHub names such a mistake itself"
+)
 def test_they_are_what_the_schema_of_workflows_asks_for() -> None:
     found = lint(
         "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *(str(each) for each in FILES)
@@ -78,5 +81,12 @@ def test_only_publishing_may_publish_and_only_after_tests_and_check() -> None:
 
 def test_the_tests_are_the_ones_that_everybody_runs() -> None:
     (job,) = read(ROOT / ".github" / "workflows" / "tests.yml")["jobs"].values()
-    assert any(".ci/run" in step.get("run", "") for step in job["steps"])
+    assert any('.ci/run "$TIER"' in step.get("run", "") for step in job["steps"])
     assert {*job["services"]} == {"postgres", "nats"}
+
+
+@pytest.mark.parametrize("name", ["nightly", "release"])
+def test_everything_runs_each_night_and_before_a_release(name: str) -> None:
+    workflow = read(ROOT / ".github" / "workflows" / f"{name}.yml")
+    assert workflow["jobs"]["tests"]["with"] == {"tier": "nightly"}
+    assert ("schedule" in workflow[True]) == (name == "nightly")  # YAML reads the key `on` as true

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
+from handraise.opening import open_backend
 from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing import ManualClock
 from tests.serving import Issuer
@@ -42,13 +44,40 @@ async def listening(app: FastAPI, door: socket.socket) -> AsyncIterator[None]:
         await serving
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+POSTGRES = pytest.param(
+    "postgres",
+    marks=pytest.mark.slow(
+        "most rules of the server do not depend on the store; tests/contract has PostgreSQL in the gate, "
+        "and so have the tests here that are marked with `on_every_store`"
+    ),
+)
+
+on_every_store = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+"""For tests of what the store decides: who comes first, what is done once, what is heard. The gate has both too."""
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of each store in turn."""
+    """The address of each store in turn; in the gate only SQLite, except where `on_every_store` says otherwise."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'questions.db'}"
+        file = tmp_path / "questions.db"
+        shutil.copy(request.getfixturevalue("migrated_file"), file)
+        return f"sqlite:///{file}"
     found: str = request.getfixturevalue("postgres")
     return found
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with all tables and nothing in them. To copy it is several times quicker than to make them."""
+    file = tmp_path_factory.mktemp("migrated") / "questions.db"
+
+    async def migrate() -> None:
+        async with open_backend(f"sqlite:///{file}"):
+            pass
+
+    asyncio.run(migrate())
+    return file
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from handraise.model.schemas import form_from_schema
 from handraise.testing import promise
 from tests.server.conftest import bearer
 from tests.serving import Issuer
+from tests.tiers import sized
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -63,7 +64,7 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "many options": lambda: with_field({"enum": [f"o{n}" for n in range(50_000)]}),
     "many fields": lambda: {
         "type": "object",
-        "properties": {f"f{n}": {"type": "string"} for n in range(50_000)},
+        "properties": {f"f{n}": {"type": "string"} for n in range(sized(gate=5_000, nightly=50_000))},
     },
     "a long name": lambda: {"type": "object", "properties": {"x" * 2_000_000: {"type": "string"}}},
     "a long title": lambda: with_field({"type": "string", "title": "x" * 2_000_000}),
@@ -112,10 +113,10 @@ def test_as_many_patterns_as_a_form_may_have_are_looked_for_soon() -> None:
 
 ANSWERS: dict[str, Callable[[], Any]] = {
     "deep": lambda: deep(900),
-    "wide": lambda: {f"k{n}": n for n in range(200_000)},
+    "wide": lambda: {f"k{n}": n for n in range(sized(gate=50_000, nightly=200_000))},
     "long": lambda: "x" * 5_000_000,
     "a large number": lambda: 10**4_000,
-    "many": lambda: ["a"] * 500_000,
+    "many": lambda: ["a"] * sized(gate=100_000, nightly=500_000),
 }
 
 

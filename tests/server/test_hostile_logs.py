@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import unicodedata
+from functools import cache
 from typing import Literal
 
 import pytest
@@ -17,11 +18,16 @@ from tests.server.inbox.hostile import MARK, TEXTS
 UNSEEN = ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
 
 
+@cache
+def settings_for(log_format: Literal["json", "console"]) -> ServerSettings:
+    return ServerSettings(log_format=log_format, log_level="info")
+
+
 def logged(log_format: Literal["json", "console"], text: str) -> str:
     """What comes out where a text is a message, an argument, a value beside it and an error."""
     handlers, level = list(logging.getLogger().handlers), logging.getLogger().level
     stream = io.StringIO()
-    configure_logs(ServerSettings(log_format=log_format, log_level="info"), stream)
+    configure_logs(settings_for(log_format), stream)
     try:
         log = logging.getLogger("handraise.hostile")
         log.info(text)

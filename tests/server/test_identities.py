@@ -14,7 +14,7 @@ from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import Role
 from handraise.server import House
 from handraise.wire.credentials import TokenKind, digest_of, read_token
-from tests.server.conftest import bearer
+from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
 
 ADMINISTRATIVE: list[tuple[str, str, Any]] = [
@@ -187,6 +187,7 @@ class TestPeople:
         assert (await client.get("/v1/people/zoe", headers=admin)).status_code == 404
         assert (await client.delete("/v1/people/zoe", headers=admin)).status_code == 404
 
+    @on_every_store
     async def test_whoever_is_taken_out_is_out_at_once(
         self, client: httpx2.AsyncClient, admin: Headers, member: Headers
     ) -> None:
@@ -239,6 +240,7 @@ class TestLastAdministrator:
         await client.put("/v1/people/zoe", json={"name": "Zoe", "role": "admin"}, headers=admin)
         assert (await client.delete("/v1/people/ann", headers=admin)).status_code == 204
 
+    @on_every_store
     @pytest.mark.parametrize("method", ["PUT", "DELETE"])
     async def test_is_left_where_two_take_the_role_from_each_other_at_once(
         self,
@@ -344,6 +346,7 @@ class TestGrants:
         assert (await client.post(f"/v1/grants/{grant}/revoke", headers=agent)).status_code == 403
 
 
+@on_every_store
 class TestAnotherWorkspace:
     """An id of one workspace is nowhere in another, in the same bytes as one that never was."""
 

@@ -22,8 +22,11 @@ from handraise.server.callers import AgentCaller, Caller, Doorkeeper
 from handraise.server.live import Streams
 from handraise.server.sights import Seen
 from handraise.wire.credentials import read_token
-from tests.server.conftest import bearer, listening
+from tests.server.conftest import bearer, listening, on_every_store
 from tests.serving import Issuer
+from tests.tiers import sized
+
+pytestmark = on_every_store
 
 WITHIN = 60.0
 AGENTS, PEOPLE, OPS = 3, 4, 2
@@ -91,7 +94,7 @@ class Reader:
         assert seen.text.count(b"data: ") == len(seen.events)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(sized(gate=1, nightly=3)))
 async def test_every_stream_gets_what_concerns_it_once_and_in_order_at_whatever_pace_it_is_read(
     house: House, streams: Streams, callers: list[Caller], seed: int
 ) -> None:

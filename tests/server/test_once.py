@@ -13,8 +13,10 @@ from handraise import Approval
 from handraise.model.errors import StoreUnavailable
 from handraise.server import House
 from handraise.testing import ManualClock
-from tests.server.conftest import bearer
+from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
+
+pytestmark = on_every_store
 
 Headers = dict[str, str]
 QUESTIONS = "/v1/questions"

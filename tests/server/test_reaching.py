@@ -12,7 +12,7 @@ import pytest
 from handraise.desk.local import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
-from tests.server.conftest import bearer
+from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
 
 Headers = dict[str, str]
@@ -248,6 +248,7 @@ class TestDeliveries:
         assert (delivery["problem"], delivery["sent_at"]) == ("it could not be reached", None)
         assert delivery["due_at"] > delivery["created_at"]
 
+    @on_every_store
     @pytest.mark.usefixtures("ann")
     async def test_an_answer_before_its_turn_leaves_it_unsent(
         self, client: httpx2.AsyncClient, admin: Headers, desk: LocalDesk

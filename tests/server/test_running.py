@@ -22,6 +22,7 @@ def file(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'questions.db'}"
 
 
+@pytest.mark.only_proof_of("the command starts a server that serves")
 def test_it_says_where_it_listens_and_lets_the_first_administrator_in_once(file: str, tmp_path: Path) -> None:
     with serving(file, tmp_path) as server:
         assert not server.address.endswith(":0")
@@ -45,6 +46,9 @@ def test_it_says_where_it_listens_and_lets_the_first_administrator_in_once(file:
         assert [line for line in server.log if token in str(line)] == []
 
 
+@pytest.mark.slow(
+    "starts servers; test_it_says_where_it_listens_and_lets_the_first_administrator_in_once has the link of the first"
+)
 def test_once_the_first_administrator_came_in_no_start_gives_a_link(file: str, tmp_path: Path) -> None:
     with serving(file, tmp_path) as server:
         assert server.link is not None
@@ -54,6 +58,9 @@ def test_once_the_first_administrator_came_in_no_start_gives_a_link(file: str, t
         assert server.link is None
 
 
+@pytest.mark.slow(
+    "starts servers; test_it_says_where_it_listens_and_lets_the_first_administrator_in_once has the link of the first"
+)
 def test_until_somebody_came_in_every_start_gives_a_fresh_link(file: str, tmp_path: Path) -> None:
     with serving(file, tmp_path, admin="ada", workspace="ours") as server:
         first = server.link
@@ -70,12 +77,16 @@ def test_until_somebody_came_in_every_start_gives_a_fresh_link(file: str, tmp_pa
     assert asyncio.run(look()) == ["ada"]
 
 
+@pytest.mark.slow(
+    "starts servers; test_it_says_where_it_listens_and_lets_the_first_administrator_in_once has the link of the first"
+)
 def test_where_people_are_there_is_no_link(file: str, tmp_path: Path) -> None:
     handraise("people", "add", "bob", "--admin", url=file)
     with serving(file, tmp_path) as server:
         assert server.link is None
 
 
+@pytest.mark.slow("starts two servers; test_sealing.py has two houses on one database in the gate")
 def test_two_servers_share_one_database(postgres: str, tmp_path: Path, workspace: str) -> None:
     with (
         serving(postgres, tmp_path, workspace=workspace) as one,
@@ -87,6 +98,7 @@ def test_two_servers_share_one_database(postgres: str, tmp_path: Path, workspace
             assert http.get(f"{server.address}/readyz").json() == {"status": "ready"}
 
 
+@pytest.mark.slow("starts a server for one sentence")
 def test_memory_is_served_with_a_warning(tmp_path: Path) -> None:
     with serving("memory:", tmp_path) as server:
         assert re.search(r"Survives +nothing", server.banner)
@@ -94,6 +106,7 @@ def test_memory_is_served_with_a_warning(tmp_path: Path) -> None:
         assert warning.startswith("memory: keeps nothing")
 
 
+@pytest.mark.slow("starts two servers for one sentence")
 def test_plain_http_for_everybody_is_served_with_a_warning(file: str, tmp_path: Path) -> None:
     with serving(file, tmp_path, "--host", EVERYWHERE) as server:
         assert server.address.startswith("http://localhost:")
@@ -115,6 +128,7 @@ def test_a_busy_port_is_one_sentence(file: str) -> None:
     )
 
 
+@pytest.mark.slow("starts a process for one sentence; a busy port goes the same way")
 @pytest.mark.parametrize(
     ("host", "says"), [("192.0.2.1", "Cannot listen at 192.0.2.1:0: "), ("no such host", "Cannot listen at")]
 )
@@ -133,6 +147,7 @@ def test_a_database_that_cannot_be_reached_is_one_sentence() -> None:
     assert "secret" not in done.stderr
 
 
+@pytest.mark.slow("starts a process for one sentence")
 def test_traces_without_their_extra_are_refused_by_name(file: str) -> None:
     hidden = "import sys; sys.modules['opentelemetry.sdk'] = None"
     done = process("serve", "--port", "0", before=hidden, url=file, otel="true")

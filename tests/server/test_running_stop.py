@@ -24,8 +24,14 @@ from handraise.opening import open_backend
 from tests.cli.command import SOON, Serving, serving
 from tests.conftest import own_database
 from tests.serving import Issuer
+from tests.tiers import sized
 
-POSTERS, WAITERS, FOLLOWERS, BUSY = 12, 40, 25, 5
+POSTERS, WAITERS, FOLLOWERS = (
+    sized(gate=6, nightly=12),
+    sized(gate=15, nightly=40),
+    sized(gate=10, nightly=25),
+)
+BUSY = 5
 
 
 @dataclass
@@ -79,7 +85,9 @@ async def client(server: Serving, token: str) -> AsyncIterator[Client]:
         yield Client(http, token)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(
+    params=[pytest.param("sqlite", marks=pytest.mark.slow("the gate stops one on PostgreSQL")), "postgres"]
+)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A store in which no other test has left anything that the server would warn of."""
     if request.param == "sqlite":
@@ -90,6 +98,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.promise("P1", "P3")
+@pytest.mark.only_proof_of("a server that is stopped cuts no request")
 async def test_a_stop_under_load_cuts_no_request_and_loses_no_wait(
     address: str, tmp_path: Path, workspace: str
 ) -> None:
@@ -188,6 +197,9 @@ async def post_and_answer(agent: Client, person: Client, busy: Busy) -> None:
         assert (answered.status_code, answered.json()["status"]) == (200, "answered")
 
 
+@pytest.mark.slow(
+    "starts a server and a crowd; the stop under load is in the gate, and this differs in what the kernel holds"
+)
 def test_whoever_is_at_the_door_when_it_closes_is_still_let_in(tmp_path: Path) -> None:
     with serving(f"sqlite:///{tmp_path / 'q.db'}", tmp_path) as server:
         host, port = server.address.removeprefix("http://").split(":")
@@ -214,6 +226,7 @@ def test_whoever_is_at_the_door_when_it_closes_is_still_let_in(tmp_path: Path) -
         assert set(ends) == {b"HTTP/1.1 200"}, ends
 
 
+@pytest.mark.slow("starts a server; test_health.py has that a server that is leaving is not ready")
 async def test_while_it_drains_it_serves_on_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path / 'q.db'}"
     with serving(address, tmp_path, drain_seconds="600") as server:
@@ -232,6 +245,7 @@ async def test_while_it_drains_it_serves_on_and_says_that_it_is_not_ready(tmp_pa
             assert await asyncio.to_thread(server.wait) == 0
 
 
+@pytest.mark.slow("starts a server; the gate stops one under load")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_idle_server_stops_at_once(tmp_path: Path, number: signal.Signals) -> None:
     with serving(f"sqlite:///{tmp_path / 'q.db'}", tmp_path) as server:
@@ -240,6 +254,7 @@ def test_an_idle_server_stops_at_once(tmp_path: Path, number: signal.Signals) ->
         assert [line["event"] for line in server.log] == ["listening", "stopping", "stopped"]
 
 
+@pytest.mark.slow("starts a server and waits by the clock on the wall")
 async def test_a_request_that_never_ends_is_cut_after_its_time_and_said_so(tmp_path: Path) -> None:
     with serving(f"sqlite:///{tmp_path / 'q.db'}", tmp_path, stop_seconds="0.5") as server:
         host, port = server.address.removeprefix("http://").split(":")

@@ -17,8 +17,10 @@ from handraise.model.identities import Role
 from handraise.server import House
 from handraise.testing import promise
 from handraise.testing.contract.backend import fed
-from tests.server.conftest import bearer, listening
+from tests.server.conftest import bearer, listening, on_every_store
 from tests.serving import Issuer
+
+pytestmark = on_every_store
 
 SOON = 10.0
 

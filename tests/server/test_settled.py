@@ -11,7 +11,7 @@ from handraise import Approval, LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
 from handraise.testing import promise
-from tests.server.conftest import bearer
+from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
 
 
@@ -37,6 +37,7 @@ async def ended(desk: LocalDesk) -> list[str]:
 
 @promise("P8")
 @pytest.mark.usefixtures("ended")
+@on_every_store
 async def test_each_caller_sees_what_has_ended_of_what_concerns_them(
     client: httpx2.AsyncClient, issuer: Issuer, workspace: str
 ) -> None:
@@ -74,6 +75,7 @@ async def test_each_caller_sees_what_has_ended_of_what_concerns_them(
     assert (await client.get("/v1/questions", params={"status": "settled"})).status_code == 401
 
 
+@on_every_store
 async def test_pages_go_on_and_only_the_asker_gets_its_state(
     client: httpx2.AsyncClient, issuer: Issuer, workspace: str, ended: list[str]
 ) -> None:

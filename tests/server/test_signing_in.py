@@ -16,7 +16,7 @@ from handraise.model.identities import Role
 from handraise.server import House
 from handraise.server.issuing import issue_link
 from handraise.testing import ManualClock
-from tests.server.conftest import ORIGIN, bearer
+from tests.server.conftest import ORIGIN, bearer, on_every_store
 from tests.serving import Issuer
 
 LINK = "/sign-in/link"
@@ -75,6 +75,7 @@ class TestInvitation:
         entered = await client.post(LINK, data={"token": token}, headers=ORIGIN)
         assert entered.status_code == 303
 
+    @on_every_store
     async def test_works_once_also_where_two_use_it_at_once(
         self, client: httpx2.AsyncClient, token: str
     ) -> None:
@@ -187,6 +188,7 @@ class TestSigningOut:
         entered = await client.post(LINK, data={"token": token}, headers=ORIGIN)
         return str(cookie_of(entered).value)
 
+    @on_every_store
     async def test_ends_the_session_and_takes_the_cookie_away(
         self, client: httpx2.AsyncClient, session: str
     ) -> None:
@@ -209,6 +211,7 @@ class TestSigningOut:
 
 
 class TestSessionsForPrograms:
+    @on_every_store
     async def test_a_link_is_exchanged_once(self, client: httpx2.AsyncClient, token: str) -> None:
         opened = await client.post("/v1/sessions", json={"link": token})
         assert opened.status_code == 201

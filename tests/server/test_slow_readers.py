@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from handraise import open_desk
 from handraise.opening import open_backend
 from tests.cli.command import Serving, serving
@@ -65,6 +67,7 @@ async def following(server: Serving, token: str) -> AsyncIterator[Stream]:
         writer.close()
 
 
+@pytest.mark.slow("starts a server and fills its buffers; test_live.py reads at any pace in the gate")
 async def test_who_does_not_read_holds_up_nobody_and_misses_nothing(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path / 'questions.db'}"
     with serving(address, tmp_path) as server:

@@ -19,7 +19,7 @@ from handraise.model.identities import Role
 from handraise.server import House
 from handraise.testing import ManualClock
 from handraise.tools import Interrupt, human_intervention_request
-from tests.server.conftest import bearer, listening
+from tests.server.conftest import bearer, listening, on_every_store
 from tests.serving import Issuer
 
 CALL = {"prompt": "Which strategy?", "options": ["Blue-green", "Canary"]}
@@ -105,6 +105,7 @@ class TestSubmitting:
         assert (given.status_code, given.json()) == (200, {"message": None})
         assert (await desk.consume(question.id)).tool == "pay"
 
+    @on_every_store
     async def test_a_second_time_is_told_who_was_first(
         self, client: httpx2.AsyncClient, desk: Desk, ann: Headers
     ) -> None:

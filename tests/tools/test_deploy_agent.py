@@ -23,6 +23,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'questions.db'}"
 
 
+@pytest.mark.slow("starts four processes; tests/tools/test_asking.py carries on after a restart in one")
 def test_a_model_loop_survives_its_death_while_a_person_thinks(address: str) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "deploy_agent.py", address],
@@ -43,7 +44,7 @@ def test_a_model_loop_survives_its_death_while_a_person_thinks(address: str) -> 
     assert ended == "exit code 0"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model_url() -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, EXAMPLES / "scripted_openai.py"], stdout=subprocess.PIPE, text=True

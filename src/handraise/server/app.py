@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from handraise import __version__
@@ -49,7 +51,7 @@ API: tuple[APIRouter, ...] = (
 
 def create_app(house: House) -> FastAPI:
     """The application that serves this house."""
-    app = _routes()
+    app = _application()
     app.state.house = house
     app.state.sights = sights = Sights(house)
     app.state.streams = Streams(house, sights)
@@ -64,7 +66,7 @@ def create_app(house: House) -> FastAPI:
 
 def document() -> dict[str, Any]:
     """The OpenAPI document of the application, whatever house it serves."""
-    return _routes().openapi()
+    return _application().openapi()
 
 
 class _Application(FastAPI):
@@ -82,11 +84,12 @@ def _add_oidc(app: FastAPI, house: House) -> None:
     app.include_router(signing_in_oidc.pages)
 
 
-def _routes() -> FastAPI:
+def _application() -> _Application:
     app = _Application(
         title="Handraise",
         version=__version__,
         summary="A program asks a person something, stops durably, and carries on with a validated answer.",
+        routes=_routes(),
         openapi_url="/v1/openapi.json",
         generate_unique_id_function=operation_id,
         docs_url=None,
@@ -97,19 +100,26 @@ def _routes() -> FastAPI:
     )
     handle_errors(app)
     document_problems(app)
-    for router in API:
-        app.include_router(router, dependencies=[Depends(BEARER)], responses=DOCUMENTED)
-    app.include_router(health.router)
-    app.include_router(inbound.router)
-    # Before the sign-in pages, whose `/` only says who one is.
-    app.include_router(queue.pages)
-    app.include_router(settled.pages)
-    app.include_router(insights.pages)
-    app.include_router(answering.pages)
-    app.include_router(myself.pages)
-    app.include_router(installing.pages)
-    app.include_router(signing_in.pages)
-    app.include_router(embedding.pages)
-    app.include_router(embedding.frames)
-    app.mount(STATIC, embedding.SharedFiles(directory=STATIC_FILES))
     return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """The routes of every application of this process. FastAPI builds them at the first request, once for all."""
+    routes = APIRouter(generate_unique_id_function=operation_id)
+    for router in API:
+        routes.include_router(router, dependencies=[Depends(BEARER)], responses=DOCUMENTED)
+    routes.include_router(health.router)
+    routes.include_router(inbound.router)
+    # Before the sign-in pages, whose `/` only says who one is.
+    routes.include_router(queue.pages)
+    routes.include_router(settled.pages)
+    routes.include_router(insights.pages)
+    routes.include_router(answering.pages)
+    routes.include_router(myself.pages)
+    routes.include_router(installing.pages)
+    routes.include_router(signing_in.pages)
+    routes.include_router(embedding.pages)
+    routes.include_router(embedding.frames)
+    routes.mount(STATIC, embedding.SharedFiles(directory=STATIC_FILES))
+    return routes.routes

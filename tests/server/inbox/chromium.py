@@ -1,7 +1,8 @@
 """A real browser at a real server. A test module gets the fixtures with `from tests.server.inbox.chromium import *`.
 
-One browser serves the whole session and each test has windows of its own. A browser belongs to one event loop, so
-such modules share the session's, and `house` is opened there: that is what `pytestmark` and `loop_scope` are for.
+One browser serves the whole session and each test has windows of its own: `chromium` is in `conftest.py` here. A module
+elsewhere gets one with `from tests.server.inbox.own_chromium import *`. A browser belongs to one event loop, so such
+modules share the session's, and `house` is opened there: that is what `pytestmark` and `loop_scope` are for.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from handraise.server import House, ServerSettings, open_house
 from tests.server.conftest import listening
 from tests.serving import Issuer
 
-__all__ = ["address", "chromium", "errors", "house", "person", "pytestmark", "tab", "window"]
+__all__ = ["address", "errors", "house", "person", "pytestmark", "tab", "window"]
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -62,9 +63,9 @@ async def address(app: FastAPI) -> AsyncIterator[str]:
             yield f"http://127.0.0.1:{door.getsockname()[1]}"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def chromium() -> AsyncIterator[Browser]:
-    """A browser. Every module that imports this has one of its own, so it ends with the module."""
+@asynccontextmanager
+async def launched() -> AsyncIterator[Browser]:
+    """A browser, for as long as this context lasts."""
     expect.set_options(timeout=PATIENCE)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable(), args=ARGUMENTS)

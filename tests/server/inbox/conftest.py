@@ -7,12 +7,22 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
 
 from handraise import Responder
 from handraise.desk.local import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
+from tests.server.inbox.chromium import launched
 from tests.serving import Issuer
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    """One browser for all tests here: it takes longer to start than most of them take."""
+    async with launched() as browser:
+        yield browser
 
 
 @pytest.fixture

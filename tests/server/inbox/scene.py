@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -32,6 +33,7 @@ from handraise.model.forms import AnyForm
 from handraise.server import House
 from handraise.server.issuing import issue_link, issue_question_link
 from handraise.testing import ManualClock
+from tests.tiers import NIGHTLY
 
 NO_PAGES = {
     "/manifest.webmanifest",
@@ -108,6 +110,28 @@ class View:
         await tab.goto(self.path)
         if self.prepare is not None:
             await self.prepare(tab)
+
+
+ONE_OF_EACH = {
+    "the queue",
+    "what is settled",
+    "insights",
+    "a form to answer",
+    "an approval to answer",
+    "answered, settled",
+    "oneself",
+    "the way in",
+    "an invitation",
+    "back from the provider",
+    "a choice behind a link",
+    "a choice in a frame",
+}
+"""Names of views: one of every type of page."""
+
+
+def some_of(views: Sequence[View], names: AbstractSet[str]) -> list[View]:
+    """All of them nightly; in the gate those with these names."""
+    return [view for view in views if NIGHTLY or view.name in names]
 
 
 def routes_of(app: FastAPI) -> set[str]:

@@ -14,7 +14,8 @@ from handraise.server import House
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, violations
-from tests.server.inbox.scene import View, routes_of, views_of, views_of_nothing
+from tests.server.inbox.scene import ONE_OF_EACH, View, routes_of, some_of, views_of, views_of_nothing
+from tests.tiers import NIGHTLY
 
 
 @pytest.fixture
@@ -32,13 +33,14 @@ def _any_attempt_to_sign_in_is_known(app: FastAPI, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(app.state.oidc, "attempt", lambda *_: None)
 
 
+@pytest.mark.only_proof_of("every type of page can be read by everybody; nightly every page in both themes")
 async def test_axe_finds_nothing_wrong_with_any_page_in_either_theme(
     person: NewWindow, app: FastAPI, house: House, desk: LocalDesk, clock: ManualClock
 ) -> None:
     async with person("ann", groups=["ops"], role=Role.ADMIN) as window:
         tab = await window.new_page()
-        found = await wrong_with(tab, await views_of_nothing())
-        views = await views_of(house, desk, clock)
+        found = await wrong_with(tab, some_of(await views_of_nothing(), ONE_OF_EACH))
+        views = some_of(await views_of(house, desk, clock), ONE_OF_EACH)
         assert {view.route for view in views} == routes_of(app), "a page that nobody looks at"
         found |= await wrong_with(tab, views)
         assert found == {}
@@ -58,7 +60,10 @@ async def wrong_with(tab: Page, views: list[View]) -> dict[str, list[str]]:
     return found
 
 
-THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark") if NIGHTLY else ("light",)
+ON_A_PHONE = {"the queue", "what is settled", "a form to answer", "an approval to answer", "oneself"}
+BY_KEYBOARD = {"the queue", "an approval to answer"}
+"""What the gate looks at; nightly it is every page."""
 PHONE = {"width": 320, "height": 640}
 SMALL = """() => {
     // A link in a sentence may be as high as its line, and what is ticked is its whole label.
@@ -75,13 +80,15 @@ WIDE = """() => [...document.querySelectorAll("body *")].filter((each) => {
 }).map((each) => each.outerHTML.slice(0, 200))"""
 
 
+@pytest.mark.only_proof_of("pages fit on a phone; nightly all of them")
 async def test_everything_fits_on_a_phone_and_can_be_hit_with_a_finger(
     person: NewWindow, house: House, desk: LocalDesk, clock: ManualClock
 ) -> None:
     async with person("ann", role=Role.ADMIN, viewport=PHONE, has_touch=True, is_mobile=True) as window:
         tab = await window.new_page()
         found = {}
-        for view in [*await views_of_nothing(), *await views_of(house, desk, clock)]:
+        views = [*await views_of_nothing(), *await views_of(house, desk, clock)]
+        for view in some_of(views, ON_A_PHONE):
             await view.show(tab)
             await tab.evaluate(
                 "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
@@ -149,13 +156,15 @@ async def walk(tab: Page, key: str, most: int) -> tuple[list[str], list[str]]:
     return stops, [*faults, f"{key} does not lead around: {stops[-3:]}"]
 
 
+@pytest.mark.only_proof_of("the keyboard leads everywhere and its focus is seen; nightly on all pages")
 async def test_the_keyboard_leads_to_everything_and_out_again_and_the_focus_is_seen(
     person: NewWindow, house: House, desk: LocalDesk, clock: ManualClock
 ) -> None:
     async with person("ann", role=Role.ADMIN) as window:
         tab = await window.new_page()
         found = {}
-        for view in [*await views_of_nothing(), *await views_of(house, desk, clock)]:
+        views = [*await views_of_nothing(), *await views_of(house, desk, clock)]
+        for view in some_of(views, BY_KEYBOARD):
             if view.alike:
                 continue
             await view.show(tab)

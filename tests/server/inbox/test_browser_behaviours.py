@@ -38,6 +38,7 @@ async def is_marked(tab: Page) -> bool:
 
 
 class TestComingBackAfterSigningIn:
+    @pytest.mark.slow("test_returning.py follows the same way without a browser")
     async def test_from_a_question_to_it_without_scripts(
         self, chromium: Browser, address: str, house: House, workspace: str, desk: LocalDesk
     ) -> None:
@@ -83,6 +84,7 @@ class TestComingBackAfterSigningIn:
 
 
 class TestList:
+    @pytest.mark.slow("test_browser_live.py has that no row moves")
     async def test_new_ones_are_shown_in_place_and_no_row_moves_before(
         self, tab: Page, desk: LocalDesk, errors: list[str]
     ) -> None:
@@ -108,6 +110,9 @@ class TestList:
         assert await is_marked(tab)
         assert errors == []
 
+    @pytest.mark.slow(
+        "test_browser_live.py has the list that is told of new questions; this is one more detail of it"
+    )
     async def test_what_is_read_and_focused_stays_where_it_is(
         self, person: NewWindow, desk: LocalDesk
     ) -> None:
@@ -131,6 +136,9 @@ class TestList:
             await expect(row.get_by_role("link")).to_be_focused()
             assert await is_marked(tab)
 
+    @pytest.mark.slow(
+        "test_browser_live.py has the list that is told of new questions; this is one more detail of it"
+    )
     async def test_who_shows_them_by_keyboard_goes_on_from_the_first_new_one(
         self, tab: Page, desk: LocalDesk
     ) -> None:
@@ -140,6 +148,9 @@ class TestList:
         await tab.get_by_role("link", name="Show", exact=True).press("Enter")
         await expect(tab.get_by_role("link", name="fresh")).to_be_focused()
 
+    @pytest.mark.slow(
+        "test_browser_live.py has the list that is told of new questions; this is one more detail of it"
+    )
     async def test_an_empty_list_fills_by_itself(self, tab: Page, desk: LocalDesk) -> None:
         await listens(tab, "/")
         await expect(tab.get_by_role("heading", name="Nothing is waiting for you")).to_be_visible()
@@ -147,6 +158,9 @@ class TestList:
         await expect(row_of(tab, question.id)).to_be_visible()
         await expect(tab).to_have_title("(1) Waiting · Handraise")
 
+    @pytest.mark.slow(
+        "test_browser_live.py has the list that is told of new questions; this is one more detail of it"
+    )
     async def test_words_that_are_being_typed_into_the_search_stay(self, tab: Page, desk: LocalDesk) -> None:
         await desk.post("old")
         await listens(tab, "/")
@@ -159,6 +173,9 @@ class TestList:
         await tab.keyboard.type("oy")
         await expect(search).to_have_value("deploy")
 
+    @pytest.mark.slow(
+        "test_browser_live.py has the list that is told of new questions; this is one more detail of it"
+    )
     async def test_a_question_that_was_answered_before_anybody_looked_is_not_announced(
         self, tab: Page, desk: LocalDesk
     ) -> None:
@@ -174,6 +191,7 @@ class TestList:
 class TestWhatWasMissed:
     """Events that no page heard: between a page and its stream, and while there was no connection."""
 
+    @pytest.mark.slow("the page of a question comes back in the gate by the same code")
     async def test_in_the_list_is_marked_when_it_is_connected_again(self, tab: Page, desk: LocalDesk) -> None:
         settled, waits = await desk.post("one"), await desk.post("two")
         await tab.route("**/v1/events", _refuse)
@@ -198,6 +216,7 @@ class TestWhatWasMissed:
         await expect(tab.get_by_label("Your answer")).to_have_value("my thought")
         await expect(tab.get_by_role("button", name="Send the answer")).to_be_disabled()
 
+    @pytest.mark.slow("the page of a question comes back in the gate by the same code")
     async def test_a_question_that_nobody_looks_at_holds_no_connection(
         self, tab: Page, desk: LocalDesk
     ) -> None:
@@ -217,6 +236,7 @@ class TestWhatWasMissed:
         await expect(tab.get_by_text("This was answered meanwhile by bob.")).to_be_visible()
 
 
+@pytest.mark.slow("test_browser_access.py runs axe on one page of every type in the gate")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_what_pages_say_by_themselves_passes_axe(
     person: NewWindow, desk: LocalDesk, theme: str

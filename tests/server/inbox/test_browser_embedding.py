@@ -117,6 +117,7 @@ async def settled(host: Page) -> Any:
     return await host.evaluate("settled")
 
 
+@pytest.mark.only_proof_of("a question is answered in a page of somebody else's")
 async def test_it_is_answered_there_and_the_page_hears_of_that_and_of_nothing_else(
     host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -136,6 +137,9 @@ async def test_it_is_answered_there_and_the_page_hears_of_that_and_of_nothing_el
     assert errors == []
 
 
+@pytest.mark.slow(
+    "the element is the same as in test_it_is_answered_there_and_the_page_hears_of_that_and_of_nothing_else"
+)
 async def test_the_page_of_the_how_to_works(
     host: Page, sites: tuple[str, str], address: str, desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -149,6 +153,7 @@ async def test_the_page_of_the_how_to_works(
         await frame.get_by_role("button", name="Yes").click()
 
 
+@pytest.mark.slow("only a look; that a frame is answered is in the gate")
 async def test_the_frame_is_as_tall_as_what_is_in_it(
     host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -182,6 +187,7 @@ async def test_a_site_that_is_not_named_cannot_show_it(
     assert await host.evaluate("heard.concat(settled)") == []
 
 
+@pytest.mark.slow("test_embedding.py has the headers and the page; this is the same in a browser")
 async def test_a_site_that_is_named_can_show_nothing_else(
     host: Page, sites: tuple[str, str], address: str, desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -223,6 +229,7 @@ async def frame_in(host: Page, selector: str) -> Frame:
     return frame
 
 
+@pytest.mark.slow("test_embedding.py has the tab of its own; that a frame follows is one more detail")
 async def test_an_approval_is_decided_in_a_tab_of_its_own_and_the_frame_follows(
     host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -244,6 +251,7 @@ async def test_an_approval_is_decided_in_a_tab_of_its_own_and_the_frame_follows(
     assert await settled(host) == [{"status": "answered"}]
 
 
+@pytest.mark.slow("test_browser_live.py has the same on the page of a question, with the same script")
 async def test_what_was_typed_stays_when_it_is_settled_elsewhere(
     host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -260,6 +268,7 @@ async def test_what_was_typed_stays_when_it_is_settled_elsewhere(
     assert await host.evaluate("settled") == [{"status": "withdrawn"}]
 
 
+@pytest.mark.slow("every link of an agent's opens a tab of its own: test_hostile.py")
 async def test_a_link_of_an_agents_leaves_the_frame_alone(
     host: Page, sites: tuple[str, str], address: str, desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -275,12 +284,17 @@ async def test_a_link_of_an_agents_leaves_the_frame_alone(
     "src",
     [
         "javascript:parent.heard.push('ran')//https://a.example/q/x",
-        "javascript:/q/x",
-        "data:text/html,<script>parent.heard.push('ran')</script>",
-        "https://a.example/sign-in",
-        "/q/hrq_x_y",
-        "nonsense",
-        "",
+        *(
+            pytest.param(src, marks=pytest.mark.slow("one more text that is no link; the gate has one"))
+            for src in (
+                "javascript:/q/x",
+                "data:text/html,<script>parent.heard.push('ran')</script>",
+                "https://a.example/sign-in",
+                "/q/hrq_x_y",
+                "nonsense",
+                "",
+            )
+        ),
     ],
 )
 async def test_what_is_no_link_makes_no_frame(host: Page, sites: tuple[str, str], src: str) -> None:
@@ -300,6 +314,7 @@ async def test_what_is_no_link_makes_no_frame(host: Page, sites: tuple[str, str]
     assert errors == []
 
 
+@pytest.mark.slow("one line of the element, which rarely changes")
 async def test_nobody_but_the_frame_says_that_it_is_settled_or_how_tall_it_is(
     host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -318,6 +333,7 @@ async def test_nobody_but_the_frame_says_that_it_is_settled_or_how_tall_it_is(
     assert await frame.evaluate("document.getElementById('main').dataset.status") == "pending"
 
 
+@pytest.mark.slow("test_browser_access.py runs axe on a page behind a link and on a frame in the gate")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_every_page_passes_axe(
     chromium: Browser,
@@ -351,6 +367,7 @@ async def test_every_page_passes_axe(
     await context.close()
 
 
+@pytest.mark.slow("only a look: two rules of the style sheet")
 async def test_the_theme_of_the_page_around_it_is_followed(
     chromium: Browser, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -365,6 +382,7 @@ async def test_the_theme_of_the_page_around_it_is_followed(
     await context.close()
 
 
+@pytest.mark.slow("test_question_links.py answers without scripts, and test_browser_kinds.py in a browser")
 async def test_the_page_of_a_link_works_without_scripts_on_a_phone(
     chromium: Browser, desk: LocalDesk, link_to: LinkTo
 ) -> None:

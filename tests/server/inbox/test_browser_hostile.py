@@ -18,12 +18,13 @@ from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, complaints
 from tests.server.inbox.hostile import MARK, NAMES, TEXTS
 from tests.server.inbox.scene import link_to
+from tests.tiers import drawn, sized
 
 INSPECT = (Path(__file__).parent / "inspecting.js").read_text()
 IN_A_PROMPT = 6
 OPTIONS, PARTS_OF_A_FORM = 20, 50
 """As many as a form may have."""
-PARTS = 4
+PARTS = sized(gate=1, nightly=4)
 
 
 def groups(size: int) -> Iterator[tuple[list[str], list[str]]]:
@@ -101,13 +102,15 @@ async def inspect(tab: Page, path: str) -> None:
     assert await tab.evaluate(INSPECT, MARK) == [], path
 
 
+@pytest.mark.only_proof_of("a real browser runs nothing of what an agent writes; nightly all texts")
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_a_question_made_of_hostile_texts(
     tab: Page, watch: Watch, house: House, workspace: str, part: int
 ) -> None:
     assert len(set(TEXTS)) >= 300
     assert len(FORMS) <= len(PROMPTS)
-    for place, (texts, names) in list(enumerate(PROMPTS))[part::PARTS]:
+    chosen = drawn(list(enumerate(PROMPTS))[part::PARTS], 5)
+    for turn, (place, (texts, names)) in enumerate(chosen):
         desk = house.desk.at(workspace, asker=names[0][:190])
         question = await desk.post(
             "\n\n".join(texts),
@@ -119,7 +122,7 @@ async def test_a_question_made_of_hostile_texts(
         await inspect(tab, f"/questions/{question.id}")
         written: str = await tab.evaluate("document.querySelector('main').textContent.toLowerCase()")
         assert written.count(MARK) >= 2 * len(texts), f"something was swallowed: {texts}"
-        if place % 5 == 0:
+        if turn % 5 == 0:
             path = await link_to(house, question)
             await inspect(tab, path)
             await inspect(tab, f"{path}/frame")
@@ -128,6 +131,7 @@ async def test_a_question_made_of_hostile_texts(
     assert (watch.away, watch.complaints) == ([], [])
 
 
+@pytest.mark.only_proof_of("lists show hostile texts as texts in a real browser; nightly all texts")
 async def test_lists_of_hostile_questions(
     tab: Page, watch: Watch, house: House, workspace: str, person: NewWindow
 ) -> None:
@@ -135,7 +139,7 @@ async def test_lists_of_hostile_questions(
     async with phone as small_window, person("boss", role=Role.ADMIN) as window_of_boss:
         small, of_boss = await small_window.new_page(), await window_of_boss.new_page()
         found = complaints(of_boss)
-        for texts, names in groups(50):
+        for texts, names in drawn(list(groups(sized(gate=20, nightly=50))), 1):
             desks = [house.desk.at(workspace, asker=name[:190]) for name in names]
             asked = [
                 await desk.post(text, form=Approval.of(name, {}), conversation=name)

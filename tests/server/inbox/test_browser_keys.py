@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Page, expect
 
 from handraise import Approval, Choice, MultiChoice
@@ -27,6 +28,7 @@ async def test_from_the_list_to_a_choice_and_back(tab: Page, desk: LocalDesk, er
     assert errors == []
 
 
+@pytest.mark.slow("test_from_the_list_to_a_choice_and_back answers with the same keys")
 async def test_several_options(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("which", form=MultiChoice.of("a", "b", "c", at_least=1))
     await tab.goto(f"/questions/{question.id}")
@@ -75,6 +77,7 @@ async def test_keys_are_explained_and_can_be_turned_off(tab: Page, desk: LocalDe
     assert await tab.evaluate("document.activeElement.closest('.row')") is None
 
 
+@pytest.mark.slow("test_browser_kinds.py types answers; no key would be lost there either")
 async def test_letters_that_are_typed_are_letters(tab: Page, desk: LocalDesk) -> None:
     question = await desk.post("write")
     await tab.goto(f"/questions/{question.id}")

@@ -150,10 +150,15 @@ def said(question: Question) -> Any:
     return question.outcome.value
 
 
-@pytest.fixture(params=["mouse", "keyboard", "no scripts"])
-def way(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+WAYS = ("mouse", "keyboard", "no scripts")
+IN_THE_GATE = {"choices": "keyboard", "texts": "no scripts", "days": "mouse", "approvals": "mouse"}
+"""How the kinds of a group are answered in the gate; nightly they are answered in every way."""
+NIGHTLY_IS_ENOUGH = pytest.mark.slow("the gate answers every kind in one of the three ways")
+
+
+def ways(gate: str) -> list[Any]:
+    """All ways; those that are not this one leave the gate."""
+    return [pytest.param(way, marks=() if way == gate else NIGHTLY_IS_ENOUGH) for way in WAYS]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -167,7 +172,15 @@ async def hand(page: Page, way: str) -> Hand:
     return Keyboard(page) if way == "keyboard" else Mouse(page)
 
 
-@pytest.mark.parametrize("group", KINDS)
+@pytest.mark.only_proof_of("every kind of question can be answered on its page")
+@pytest.mark.parametrize(
+    ("group", "way"),
+    [
+        pytest.param(group, *way.values, marks=way.marks)
+        for group in KINDS
+        for way in ways(IN_THE_GATE[group])
+    ],
+)
 async def test_is_answered(page: Page, hand: Hand, desk: LocalDesk, group: str) -> None:
     found = complaints(page)
     for place, (kind, (form, deeds, value)) in enumerate(KINDS[group].items()):
@@ -186,6 +199,7 @@ async def test_is_answered(page: Page, hand: Hand, desk: LocalDesk, group: str) 
     assert found == []
 
 
+@pytest.mark.parametrize("way", ways("mouse"))
 async def test_is_declined(page: Page, hand: Hand, desk: LocalDesk) -> None:
     for form in (Open(), Approval.of("payments.transfer", PAYMENT, editable=["amount"])):
         question = await desk.post("What now?", form=form)

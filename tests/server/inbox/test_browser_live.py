@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Page, expect
 
 from handraise import Approval, Confirm
@@ -10,6 +11,7 @@ from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import listens
 
 
+@pytest.mark.only_proof_of("no row of an open list moves under the pointer when something new comes")
 async def test_new_questions_wait_behind_a_line_and_no_row_moves(
     tab: Page, desk: LocalDesk, errors: list[str]
 ) -> None:

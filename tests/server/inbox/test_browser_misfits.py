@@ -29,7 +29,16 @@ async def reason_for(field: Locator) -> str:
     return " ".join(found.split())
 
 
-@pytest.mark.parametrize("way", ["with scripts", "without scripts"])
+@pytest.mark.only_proof_of("who sends what does not fit is told at the field and loses nothing")
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(
+            "with scripts", marks=pytest.mark.slow("the reasons are the server's, with scripts or not")
+        ),
+        "without scripts",
+    ],
+)
 async def test_the_reason_stands_at_the_field_and_nothing_typed_is_lost(
     person: NewWindow, desk: LocalDesk, way: str
 ) -> None:
@@ -71,6 +80,7 @@ async def test_the_reason_stands_at_the_field_and_nothing_typed_is_lost(
         assert await outcome_of(desk, question.id) == expected
 
 
+@pytest.mark.slow("test_rendering.py and the test before have the reasons; this has where the focus goes")
 async def test_somebody_who_cannot_see_comes_to_the_first_field_that_does_not_fit(
     tab: Page, desk: LocalDesk
 ) -> None:
@@ -86,6 +96,7 @@ async def test_somebody_who_cannot_see_comes_to_the_first_field_that_does_not_fi
     assert await violations(tab) == []
 
 
+@pytest.mark.slow("test_browser_kinds.py edits and approves; test_answering.py has the differences")
 async def test_an_edit_is_shown_as_a_difference_before_it_is_approved(
     tab: Page, desk: LocalDesk, errors: list[str]
 ) -> None:

@@ -17,6 +17,7 @@ from handraise.server import House
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- its fixtures
 from tests.server.inbox.chromium import NewWindow, complaints, violations
+from tests.tiers import NIGHTLY
 
 PATHS = (
     "/",
@@ -54,6 +55,7 @@ async def fill(house: House, workspace: str, clock: ManualClock) -> None:
         await desk.sweep()
 
 
+@pytest.mark.slow("test_browser_access.py runs axe on one page of every type in the gate")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_pass_axe_and_never_scroll_sideways(
     person: NewWindow, house: House, workspace: str, clock: ManualClock, theme: Literal["light", "dark"]
@@ -79,7 +81,7 @@ async def test_keep_to_the_policy_with_nothing_inline(
     async with person("ann", role=Role.ADMIN) as window:
         tab = await window.new_page()
         errors = complaints(tab)
-        for path in PATHS:
+        for path in ("/", "/settled", "/insights") if not NIGHTLY else PATHS:
             await tab.goto(path)
             assert await tab.locator("main [style], main script, main style").count() == 0
         assert await bar_width(tab) > 20

@@ -27,7 +27,16 @@ async def hold_answers(*tabs: Page) -> None:
         await tab.route("**/questions/*", hold)
 
 
-@pytest.mark.parametrize("names", [("ann", "bob"), ("ann", "ann")])
+@pytest.mark.only_proof_of("of two windows that send at the same moment one is told who was first")
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("ann", "bob"),
+        pytest.param(
+            ("ann", "ann"), marks=pytest.mark.slow("differs from two people in one word on the page")
+        ),
+    ],
+)
 async def test_of_two_answers_at_the_same_moment_one_wins_and_the_other_is_told(
     person: NewWindow, desk: LocalDesk, names: tuple[str, str]
 ) -> None:
@@ -56,6 +65,7 @@ async def test_of_two_answers_at_the_same_moment_one_wins_and_the_other_is_told(
         await expect(late).to_contain_text(texts[1 - winner])
 
 
+@pytest.mark.only_proof_of("the same answer from two tabs at once is no race that one of them loses")
 async def test_the_same_answer_twice_at_once_is_no_quarrel(person: NewWindow, desk: LocalDesk) -> None:
     async with person("ann") as window:
         tabs = [await window.new_page(), await window.new_page()]
@@ -70,6 +80,7 @@ async def test_the_same_answer_twice_at_once_is_no_quarrel(person: NewWindow, de
             await expect(tab.get_by_text("It ended before your answer arrived")).to_have_count(0)
 
 
+@pytest.mark.slow("test_browser_live.py has who types while another answers through the desk")
 async def test_whoever_types_while_another_answers_goes_on_typing_and_keeps_it(
     person: NewWindow, desk: LocalDesk
 ) -> None:
@@ -95,6 +106,7 @@ async def test_whoever_types_while_another_answers_goes_on_typing_and_keeps_it(
         await expect(ann.get_by_text("half of a thought")).to_be_visible()
 
 
+@pytest.mark.slow("waits by the clock on the wall; how questions expire is in tests/contract")
 class TestExpiring:
     """By the clock on the wall, and by the server's own sweep."""
 

@@ -7,6 +7,7 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Browser, Page, expect
 
 from chaos.servers import free_port
@@ -36,6 +37,9 @@ async def sign_in(tab: Page, server: Serving) -> None:
     await expect(tab.get_by_role("heading", name="Waiting for you", exact=True)).to_be_visible()
 
 
+@pytest.mark.slow(
+    "starts a server twice; test_browser_behaviours.py has a page that comes back, test_running_stop.py a stop"
+)
 async def test_an_open_page_tells_what_was_asked_meanwhile_and_answers_as_before(
     chromium: Browser, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ async def turn_on(tab: Page) -> None:
 
 
 class TestNotifications:
+    @pytest.mark.only_proof_of("a notification says nothing of the question")
     async def test_say_who_asks_and_what_for_and_nothing_of_the_question(
         self, told: BrowserContext, desk: LocalDesk
     ) -> None:
@@ -94,6 +95,9 @@ class TestNotifications:
         assert await shown(tab, count=0) == []
         assert found == []
 
+    @pytest.mark.slow(
+        "test_say_who_asks_and_what_for_and_nothing_of_the_question has the notification; this is when there is none"
+    )
     async def test_are_not_for_questions_of_others_nor_for_who_looks_nor_for_who_did_not_want_them(
         self, person: NewWindow, desk: LocalDesk
     ) -> None:
@@ -112,6 +116,9 @@ class TestNotifications:
             mine = await desk.post("for me", recipients=["boss"])
             assert [each["tag"] for each in await shown(tab)] == [mine.id]
 
+    @pytest.mark.slow(
+        "test_say_who_asks_and_what_for_and_nothing_of_the_question has the notification; this is when there is none"
+    )
     async def test_are_few_however_many_questions_come(self, told: BrowserContext, desk: LocalDesk) -> None:
         tab = await told.new_page()
         await turn_on(tab)
@@ -125,6 +132,9 @@ class TestNotifications:
         found = await shown(tab, count=6)
         assert [each["url"] for each in found if each["title"] == "More questions wait for you"] == ["/"]
 
+    @pytest.mark.slow(
+        "test_say_who_asks_and_what_for_and_nothing_of_the_question has the notification; this is when there is none"
+    )
     async def test_end_with_signing_out(self, told: BrowserContext, desk: LocalDesk) -> None:
         tab = await told.new_page()
         await turn_on(tab)
@@ -137,6 +147,9 @@ class TestNotifications:
         assert await tab.evaluate("Object.keys(localStorage)") == []
         assert await shown(tab, count=0) == []
 
+    @pytest.mark.slow(
+        "test_say_who_asks_and_what_for_and_nothing_of_the_question has the notification; this is when there is none"
+    )
     async def test_say_where_they_are_forbidden(self, person: NewWindow) -> None:
         async with person("ann") as window:
             tab = await window.new_page()
@@ -156,6 +169,9 @@ class TestPushSwitch:
         await told.add_init_script(STUB)
         return await told.new_page()
 
+    @pytest.mark.slow(
+        "test_subscribes_tells_the_server_and_ends_again has the switch; this is one more way in which it ends"
+    )
     async def test_is_not_there_where_the_server_has_none(self, tab: Page) -> None:
         await tab.goto("/me")
         await expect(tab.get_by_role("switch")).to_have_count(1)
@@ -177,6 +193,9 @@ class TestPushSwitch:
         assert [(request.method, request.post_data_json) for request in sent[1:]] == [("DELETE", body)]
         assert await tab.evaluate("localStorage.getItem('stub')") == "gone"
 
+    @pytest.mark.slow(
+        "test_subscribes_tells_the_server_and_ends_again has the switch; this is one more way in which it ends"
+    )
     async def test_is_off_again_where_the_server_does_not_take_it(self, tab: Page) -> None:
         await self.with_server(tab, status=422)
         await tab.goto("/me")
@@ -186,6 +205,9 @@ class TestPushSwitch:
         await expect(switch).not_to_be_checked()
         assert await tab.evaluate("localStorage.getItem('stub')") == "gone"
 
+    @pytest.mark.slow(
+        "test_subscribes_tells_the_server_and_ends_again has the switch; this is one more way in which it ends"
+    )
     async def test_is_off_again_where_the_person_says_no(self, tab: Page) -> None:
         await self.with_server(tab, status=201)
         await tab.goto("/me")
@@ -195,6 +217,9 @@ class TestPushSwitch:
         await expect(tab.get_by_text("was told not to show notifications")).to_be_visible()
         await expect(switch).not_to_be_checked()
 
+    @pytest.mark.slow(
+        "test_subscribes_tells_the_server_and_ends_again has the switch; this is one more way in which it ends"
+    )
     async def test_signing_out_ends_it(self, tab: Page) -> None:
         sent = await self.with_server(tab, status=201)
         await tab.goto("/me")
@@ -215,10 +240,16 @@ class TestPushSwitch:
         return sent
 
 
+def in_the_gate(*rows: tuple[Any, str, str]) -> list[Any]:
+    """All rows; only the first two stay in the gate."""
+    enough = pytest.mark.slow("the gate has a message that is as it should be, and one that leads elsewhere")
+    return [pytest.param(*row, marks=() if place < 2 else enough) for place, row in enumerate(rows)]
+
+
 class TestWorker:
     @pytest.mark.parametrize(
         ("payload", "title", "path"),
-        [
+        in_the_gate(
             (
                 {"title": "deploy-bot asks", "body": "Approval", "url": "/questions/q1?a=b", "tag": "q1"},
                 "deploy-bot asks",
@@ -236,7 +267,7 @@ class TestWorker:
             ("null", "A question waits for you", "/"),
             ("[]", "A question waits for you", "/"),
             ({"title": "x" * 5_000}, "x" * 200, "/"),
-        ],
+        ),
     )
     async def test_shows_what_a_push_message_says_and_leads_nowhere_else(
         self, told: BrowserContext, address: str, payload: Any, title: str, path: str
@@ -247,6 +278,7 @@ class TestWorker:
         [found] = await shown(tab)
         assert (found["title"], found["url"]) == (title, f"{address}{path}")
 
+    @pytest.mark.slow("one more address that a push message may have; the gate has two")
     async def test_of_a_path_that_looks_like_another_host_stays_here(
         self, told: BrowserContext, address: str
     ) -> None:
@@ -272,6 +304,7 @@ class TestWorker:
         }""")
         assert kept == ["/static/mark.svg", "/static/offline.html", "/static/style.css"]
 
+    @pytest.mark.slow("a page that never changes; test_keeps_nothing_of_a_person has what the worker keeps")
     async def test_says_kindly_that_there_is_no_network(self, told: BrowserContext, desk: LocalDesk) -> None:
         tab = await told.new_page()
         question = await desk.post("one")
@@ -325,6 +358,7 @@ async def push(tab: Page, address: str, data: str) -> None:
     )
 
 
+@pytest.mark.slow("test_browser_access.py runs axe on this page in the gate")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_the_page_about_oneself_passes_axe(person: NewWindow, theme: str) -> None:
     async with person("ann", groups=["ops"], color_scheme=theme, bypass_csp=True) as window:
@@ -335,6 +369,7 @@ async def test_the_page_about_oneself_passes_axe(person: NewWindow, theme: str) 
         assert await violations(tab) == []
 
 
+@pytest.mark.slow("one sentence of a page; test_myself.py has the page")
 async def test_without_scripts_it_says_so(person: NewWindow) -> None:
     async with person("ann", java_script_enabled=False) as window:
         tab = await window.new_page()

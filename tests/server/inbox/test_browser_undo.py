@@ -47,6 +47,7 @@ async def hide(tab: Page) -> None:
     )
 
 
+@pytest.mark.only_proof_of("an answer that was taken back is never sent")
 async def test_is_held_back_and_undo_leaves_everything_as_it_was(
     tab: Page, desk: LocalDesk, errors: list[str]
 ) -> None:
@@ -72,6 +73,9 @@ async def test_is_held_back_and_undo_leaves_everything_as_it_was(
     assert errors == []
 
 
+@pytest.mark.slow(
+    "test_is_held_back_and_undo_leaves_everything_as_it_was has the panel; this is one more detail of it"
+)
 async def test_send_now_and_the_end_of_the_time_send_it(tab: Page, desk: LocalDesk) -> None:
     question = await opened(tab, desk)
     await tab.get_by_label("Your answer").fill("at once")
@@ -86,7 +90,14 @@ async def test_send_now_and_the_end_of_the_time_send_it(tab: Page, desk: LocalDe
     assert await outcome_of(desk, question) == "by itself"
 
 
-@pytest.mark.parametrize("way", ["to the list", "by closing", "by hiding"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("to the list", marks=pytest.mark.slow("by closing has the same event of the page")),
+        "by closing",
+        pytest.param("by hiding", marks=pytest.mark.slow("by closing sends it in the same way")),
+    ],
+)
 async def test_is_sent_when_the_page_is_left(tab: Page, desk: LocalDesk, way: str) -> None:
     await tab.goto("/")
     await tab.evaluate("navigator.serviceWorker.ready.then(() => null)")
@@ -109,6 +120,9 @@ async def test_is_sent_when_the_page_is_left(tab: Page, desk: LocalDesk, way: st
         await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
 
 
+@pytest.mark.slow(
+    "test_is_held_back_and_undo_leaves_everything_as_it_was has the panel; this is one more detail of it"
+)
 @pytest.mark.parametrize("way", ["to the list", "by hiding"])
 async def test_that_was_taken_back_is_not_sent_when_the_page_is_left(
     tab: Page, desk: LocalDesk, way: str
@@ -126,6 +140,7 @@ async def test_that_was_taken_back_is_not_sent_when_the_page_is_left(
     assert (await desk.get(question)).outcome is None
 
 
+@pytest.mark.slow("test_browser_races.py and test_browser_live.py have who was first")
 async def test_is_not_sent_where_somebody_else_is_first(
     tab: Page, desk: LocalDesk, errors: list[str]
 ) -> None:
@@ -145,6 +160,9 @@ async def test_is_not_sent_where_somebody_else_is_first(
     assert errors == []
 
 
+@pytest.mark.slow(
+    "test_is_held_back_and_undo_leaves_everything_as_it_was has the panel; this is one more detail of it"
+)
 async def test_an_answer_that_does_not_fit_says_so_also_on_a_hidden_page(tab: Page, desk: LocalDesk) -> None:
     question = await opened(tab, desk, Choice.of("a", "b", allow_other=True))
     await tab.get_by_role("button", name="Send the answer").click()
@@ -156,6 +174,9 @@ async def test_an_answer_that_does_not_fit_says_so_also_on_a_hidden_page(tab: Pa
     assert (await desk.get(question)).outcome is None
 
 
+@pytest.mark.slow(
+    "test_is_held_back_and_undo_leaves_everything_as_it_was has the panel; this is one more detail of it"
+)
 async def test_an_answer_that_could_not_be_sent_is_still_there(tab: Page, desk: LocalDesk) -> None:
     question = await opened(tab, desk)
     await tab.get_by_label("Your answer").fill("my thought")
@@ -171,6 +192,9 @@ async def test_an_answer_that_could_not_be_sent_is_still_there(tab: Page, desk: 
     assert await outcome_of(desk, question) == "my thought"
 
 
+@pytest.mark.slow(
+    "test_is_held_back_and_undo_leaves_everything_as_it_was has the panel; this is one more detail of it"
+)
 async def test_a_second_click_or_a_held_key_takes_nothing_back(tab: Page, desk: LocalDesk) -> None:
     await opened(tab, desk, Confirm())
     yes = await tab.get_by_role("button", name="Yes").bounding_box()
@@ -186,6 +210,9 @@ async def test_a_second_click_or_a_held_key_takes_nothing_back(tab: Page, desk: 
     await expect(panel(tab)).to_be_visible()
 
 
+@pytest.mark.slow(
+    "test_is_held_back_and_undo_leaves_everything_as_it_was has the panel; this is one more detail of it"
+)
 class TestWhatIsHeldBack:
     async def test_declining(self, tab: Page, desk: LocalDesk) -> None:
         question = await opened(tab, desk)
@@ -245,6 +272,7 @@ class TestWhatIsHeldBack:
         assert len(await outcome_of(desk, question)) == 15_000
 
 
+@pytest.mark.slow("by the clock on the wall")
 class TestNearItsEnd:
     """By the clock on the wall."""
 
@@ -264,6 +292,7 @@ class TestNearItsEnd:
         await expect(tab.get_by_role("group", name="Sending in 2")).to_be_visible()
 
 
+@pytest.mark.slow("one rule of the style sheet")
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
 async def test_nothing_moves_for_who_wants_no_motion(person: NewWindow, desk: LocalDesk, motion: str) -> None:
     async with person("ann", reduced_motion=motion) as window:
@@ -275,6 +304,7 @@ async def test_nothing_moves_for_who_wants_no_motion(person: NewWindow, desk: Lo
         assert moving == ([] if motion == "reduce" else ["run-out"])
 
 
+@pytest.mark.slow("test_browser_access.py runs axe on one page of every type in the gate")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_what_is_held_back_passes_axe(person: NewWindow, desk: LocalDesk, theme: str) -> None:
     async with person("ann", color_scheme=theme, bypass_csp=True, reduced_motion="reduce") as window:

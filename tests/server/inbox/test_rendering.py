@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handraise import Approval, Choice, Confirm, Field, Form, InvalidAnswer, MultiChoice, Open, Option
@@ -16,6 +16,9 @@ from handraise.model.json_values import Json
 from handraise.server.inbox.rendering import ZONES, controls_of, read_answer
 from handraise.server.pages import TEMPLATES
 from tests.server.inbox.browser import Page, Sheet
+from tests.tiers import sized
+
+EXAMPLES = sized(gate=30, nightly=200)
 
 OPTIONS = [Option(id=f"o{n}", label=label) for n, label in enumerate(["Canary", "Blue\ngreen", "<b>", "no"])]
 LINES = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), max_size=40)
@@ -74,6 +77,7 @@ VALUES: dict[str, tuple[SimpleForm, st.SearchStrategy[Json]]] = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_what_stands_on_a_page_comes_back_as_it_was(kind: str, data: st.DataObject) -> None:
     form, values = VALUES[kind]
@@ -84,6 +88,7 @@ def test_what_stands_on_a_page_comes_back_as_it_was(kind: str, data: st.DataObje
 
 
 @pytest.mark.parametrize("kind", VALUES)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_what_was_typed_stands_there_again_after_a_refusal(kind: str, data: st.DataObject) -> None:
     form, values = VALUES[kind]
@@ -126,6 +131,7 @@ def test_other_needs_its_text_and_never_hides_behind_an_option() -> None:
     assert read_answer(several, {"v": ["1", "other"], "v.other": ["mine"]}).value == ["b", {"other": "mine"}]
 
 
+@settings(max_examples=EXAMPLES)
 @given(values=st.dictionaries(st.sampled_from(["v", "v.other", "v.zone", "v0", "v1"]), st.lists(TEXTS)))
 def test_whatever_a_browser_sends_is_read_without_a_failure(values: dict[str, list[str]]) -> None:
     forms: list[AnyForm] = [form for form, _ in VALUES.values()]

@@ -24,6 +24,7 @@ class AgreeingContract(ContractFixtures):
         assert await desk.get(question.id) == second
         assert [event.kind for event in await desk.history(question.id)] == ["asked", "voted", "answered"]
 
+    @promise("P11")
     async def test_one_person_cannot_agree_with_themselves(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"], need=2)
         for channel in ("web", "slack", "email"):

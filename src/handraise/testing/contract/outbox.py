@@ -132,6 +132,7 @@ class OutboxContract(ContractFixtures):
         await _route(ports, workspace, asked, _delivery(question, clock))
         assert await ports.outbox.deliveries(question.ref) == []
 
+    @promise("P5")
     async def test_what_is_due_is_taken_by_one_and_again_after_its_lease(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
@@ -294,6 +295,7 @@ class OutboxContract(ContractFixtures):
         [found] = await ports.outbox.deliveries(question.ref)
         assert (found.due_at, found.problem, found.status) == (clock.now() + _HOUR, "busy", "queued")
 
+    @promise("P5")
     async def test_whoever_took_it_over_records_it(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:

@@ -1,0 +1,122 @@
+"""The end of a run says what it cost, names what is flaky, and refuses tests that are too slow for the gate."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from scripts.ci import report
+from scripts.ci.recorder import read
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TESTS = """
+import pathlib, time, pytest
+
+def test_quick(): pass
+
+def test_is_flaky():
+    tried = pathlib.Path("tried")
+    tried.touch() if (first := not tried.exists()) else None
+    assert not first
+
+def test_takes_long(): time.sleep(0.3)
+
+@pytest.mark.only_proof_of("nothing cheaper shows it")
+def test_may_take_long(): time.sleep(0.3)
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where these tests were run as `.ci/run` runs tests, with a second try for the one that failed."""
+    folder = tmp_path_factory.mktemp("ran")
+    (folder / "test_some.py").write_text(TESTS)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    only_proof_of(what): may be slow\n")
+    run_tests(folder, "tests")
+    run_tests(folder, "tests-again", "--last-failed")
+    (folder / ".cache/ci/stages.txt").write_text("lint 3\ntests 42\n")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it to work in, where 0.25 seconds are long."""
+    shutil.copytree(ran, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setattr(report, "LIMIT", 0.25)
+    monkeypatch.setattr(report, "BUSY", 1e9)
+    return tmp_path
+
+
+def run_tests(folder: Path, stage: str, *options: str) -> None:
+    environment = {
+        **os.environ,
+        "CI_STAGE": stage,
+        "PYTHONPATH": str(ROOT),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "scripts.ci.recorder", *options]
+    subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True)
+
+
+def lines_with(text: str, printed: str) -> Sequence[str]:
+    return [line for line in printed.splitlines() if text in line]
+
+
+def test_it_prints_the_cost_of_each_stage_and_keeps_that_of_each_test(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report.main([]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split() for line in printed.splitlines()[:4]] == [
+        ["stage", "seconds", "tests"],
+        ["lint", "3"],
+        ["tests", "42", "4"],
+        ["total", "45", "4"],
+    ]
+    assert lines_with("test_takes_long", printed)
+    kept = json.loads((folder / ".cache/ci.json").read_text())
+    assert (kept["seconds"], kept["tests"], len(kept["stages"][1]["tests"])) == (45, 4, 4)
+
+
+def test_a_test_that_passed_only_on_its_second_try_is_named_and_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        report.main([])
+    printed = capsys.readouterr().out
+    assert (
+        lines_with("second try", printed)
+        == ["passed only on its second try: test_some.py::test_is_flaky"] * 2
+    )
+    kept = json.loads((folder / ".cache/flaky.json").read_text())
+    assert [each["test"] for each in kept] == ["test_some.py::test_is_flaky"] * 2
+
+
+def test_a_slow_test_fails_the_check_unless_it_says_why_it_is_worth_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read("tests")["test_some.py::test_may_take_long"]["call"] > report.LIMIT
+    assert report.main(["--check"]) == 1
+    (line,) = lines_with("by itself", capsys.readouterr().out)
+    assert line.endswith("test_some.py::test_takes_long")
+    monkeypatch.setattr(report, "LIMIT", 60)
+    assert report.main(["--check"]) == 0
+
+
+def test_nothing_is_judged_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "BUSY", 0.0)
+    assert report.main(["--check"]) == 0
+    assert "1 tests over 0.25 s are not judged" in capsys.readouterr().out
