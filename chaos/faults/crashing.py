@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from chaos.checking import Verdict, check
 from chaos.database import fetch_value
+from chaos.faults.cutting import proxy_to
 from chaos.faults.running import WORKSPACE, Survived, desks_on, judged, under_load
 from chaos.servers import Server, own_servers
 from chaos.stored import stored_questions
@@ -118,6 +119,38 @@ async def lagging_fail_overs(times: int, *, seed: int = 7) -> Survived:
     lost = sum(bool(each.verdict.violations) for each in runs)
     said = [f"it said: {each.said}" for each in runs if "not the loss of its disk" not in each.said]
     return Survived(f"promoted {times} times, something lost in {lost}; it said: {runs[0].said}", said)
+
+
+async def led_to_standby(times: int, *, seed: int = 7) -> Survived:
+    """So often the address leads to a standby that lags behind, and then to the primary again, whose connections nobody cuts.
+
+    Nothing is read from the standby, and desks come back by themselves.
+    """
+    began = time.monotonic()
+    async with (
+        with_standby(synchronous=False) as (primary, standby),
+        proxy_to(primary.address) as proxy,
+        desks_on(proxy.address) as desks,
+    ):
+        await _has_schema(standby.address)
+        await fetch_value(standby.address, "select pg_wal_replay_pause()")
+        async with under_load(desks, seed=seed) as load:
+            for _ in range(times):
+                await load.busy()
+                proxy.port = standby.port
+                proxy.cut_all()
+                await load.refused(40)
+                proxy.port = primary.port
+                await load.busy()
+        figures = f"led to a standby {times} times"
+        return await judged(primary.address, load.entries, figures, began=began, least=10 * times)
+
+
+async def _has_schema(address: str) -> None:
+    """Until a standby has the tables that its primary has."""
+    async with asyncio.timeout(30):
+        while await fetch_value(address, "select to_regclass('handraise.events')") is None:
+            await asyncio.sleep(0.05)
 
 
 async def _attached(address: str, state: str) -> None:

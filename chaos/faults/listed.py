@@ -10,7 +10,7 @@ from typing import Literal
 
 from chaos.database import own_database
 from chaos.faults.committing import cut_commits, cut_commits_behind_server, cut_everywhere
-from chaos.faults.crashing import crashes, fail_overs, lagging_fail_overs
+from chaos.faults.crashing import crashes, fail_overs, lagging_fail_overs, led_to_standby
 from chaos.faults.filling import full_disk_below_postgres, full_disk_below_sqlite
 from chaos.faults.hearing import terminations, woken_after_termination, woken_without_hints
 from chaos.faults.parting import network_cut
@@ -52,6 +52,7 @@ FAULTS = {
     "postgres-killed": Fault(2, 30, 300, lambda _, times: crashes(times)),
     "primary-lost": Fault(1, 5, 30, lambda _, times: fail_overs(times)),
     "primary-lost-ahead": Fault(1, 2, 10, lambda _, times: lagging_fail_overs(times)),
+    "led-to-standby": Fault(1, 5, 30, lambda _, times: led_to_standby(times)),
     "cut-at-commit": Fault(15, 150, 1_000, lambda at, times: cut_commits(at.database, times, confined=None)),
     "cut-at-commit-confined": Fault(
         15, 150, 1_000, lambda at, times: cut_commits(at.database, times, confined=True)

@@ -49,6 +49,11 @@ async def test_where_a_standby_lags_behind_the_desk_does_not_say_that_answers_su
     await holds("primary-lost-ahead")
 
 
+@promise("P2", "P4")
+async def test_an_address_that_leads_to_a_standby_for_a_while_loses_and_hides_nothing() -> None:
+    await holds("led-to-standby")
+
+
 @promise("P2", "P7", "P9")
 @pytest.mark.parametrize("name", ["cut-at-commit", "cut-at-commit-confined"])
 async def test_a_connection_cut_at_its_commit_is_resolved_by_doing_it_again(name: str) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeAlias
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
 from handraise.backends.postgres.pooling import Pool
 from handraise.model.errors import StoreUnavailable
@@ -34,6 +35,10 @@ SETTINGS = {
 
 DRIVER_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What a call to the driver may raise; a timeout is an OSError."""
+
+_PRIMARY = SessionAttribute.read_write
+"""A standby takes no answers and shows late what is recorded. During a fail-over an address may lead to one for a while: such
+a connection is closed at once, and of several hosts in an address the next is tried."""
 
 _WITHIN = 60.0
 _ALONE_WITHIN = 15.0
@@ -76,7 +81,11 @@ async def alone(address: str, purpose: str) -> AsyncIterator[asyncpg.Connection[
     """A connection outside the pool, which stays the same session. Raises what the driver raises."""
     settings = {**SETTINGS, "application_name": f"{APPLICATION} {purpose}"}
     opened = await asyncpg.connect(
-        address, server_settings=settings, command_timeout=_ALONE_WITHIN, timeout=15
+        address,
+        server_settings=settings,
+        command_timeout=_ALONE_WITHIN,
+        timeout=15,
+        target_session_attrs=_PRIMARY,
     )
     try:
         yield opened
@@ -93,11 +102,8 @@ async def connection(pool: Pool) -> AsyncIterator[Connection]:
         acquired = await pool.take()
         try:
             yield acquired
-        except asyncpg.PostgresError:
-            pool.give_back(acquired)
-            raise
-        except BaseException:
-            pool.hang_up(acquired)
+        except BaseException as error:
+            (pool.give_back if leaves_connection_good(error) else pool.hang_up)(acquired)
             raise
         pool.give_back(acquired)
 
@@ -133,9 +139,25 @@ def unavailable(error: Exception) -> StoreUnavailable:
     said = str(error) or type(error).__name__
     if "unsupported startup parameter" in said:
         said += " (behind a pooler, HANDRAISE_LISTEN_URL must be PostgreSQL's own address)"
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        said = (
+            "the address leads to a standby, which takes no answers and shows late what is recorded; use the address of its "
+            "primary, or name all hosts in it"
+        )
     ours = StoreUnavailable(f"PostgreSQL cannot do this now: {said}")
     ours.refused = isinstance(error, _REFUSED)
     return ours
+
+
+def leaves_connection_good(error: BaseException) -> bool:
+    """Whether others may have the connection on which this was raised.
+
+    PostgreSQL itself has refused something, and not because it takes no writes: a primary that has become a standby, or was
+    fenced off, would refuse the next ones too.
+    """
+    return isinstance(error, asyncpg.PostgresError) and not isinstance(
+        error, asyncpg.ReadOnlySQLTransactionError
+    )
 
 
 def is_transient(error: Exception) -> bool:
@@ -144,4 +166,5 @@ def is_transient(error: Exception) -> bool:
 
 
 def _open_pool(address: str, size: int, **options: Any) -> Pool:
-    return Pool(lambda: asyncpg.connect(address, command_timeout=_WITHIN, **options), size)
+    options |= {"command_timeout": _WITHIN, "target_session_attrs": _PRIMARY}
+    return Pool(lambda: asyncpg.connect(address, **options), size)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-import asyncpg
-
 from handraise.backends.postgres.connecting import (
     DRIVER_ERRORS,
     Connection,
     is_transient,
+    leaves_connection_good,
     transaction,
     unavailable,
 )
@@ -119,10 +118,9 @@ class Database:
                         return await _last_rows(acquired, statements, values)
                     async with transaction(acquired, begin + self._pool.each_transaction):
                         return await _last_rows(acquired, statements, values)
-                except asyncpg.PostgresError:
-                    raise
-                except BaseException:
-                    done_with = self._pool.hang_up
+                except BaseException as error:
+                    if not leaves_connection_good(error):
+                        done_with = self._pool.hang_up
                     raise
                 finally:
                     done_with(acquired)

@@ -21,7 +21,7 @@ def durability_of(settings: Mapping[str, str]) -> Durability:
     if settings.get("in_hot_standby") == "on":
         raise UnsafeStore(
             "This PostgreSQL is a standby, which takes no answers and shows what is recorded late. Use the address of its "
-            "primary; with several hosts in the address, add target_session_attrs=primary."
+            "primary, or name all hosts in it."
         )
     commit = settings.get("synchronous_commit", "on")
     if commit == "off":
