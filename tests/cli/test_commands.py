@@ -292,3 +292,9 @@ def test_version_and_help() -> None:
 def test_without_the_extra_the_command_names_it() -> None:
     done = process("serve", before="import sys; sys.modules['typer'] = None")
     assert done == Done(78, "", 'typer is not installed. Run: pip install "handraise[server]"\n')
+
+
+def test_over_http_nobody_answers_for_a_person_without_a_token(tmp_path: Path) -> None:
+    done = handraise("mcp", "--http", "--person", "ana", url=f"sqlite:///{tmp_path / 'questions.db'}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "could ask and then answer as ana. Set HANDRAISE_MCP_TOKEN" in " ".join(done.stderr.split())

@@ -62,7 +62,7 @@ def mcp(
 
     The client starts this command by itself and talks to it over stdin and stdout. With --http it serves any number
     of clients at /mcp: with HANDRAISE_MCP_TOKEN set, those that present it as their bearer token, else only those on
-    this machine. HANDRAISE_MCP_STATE_KEY, 32 characters or more, is shared by servers behind one address.
+    this machine, and then nobody can answer there: --person needs the token. HANDRAISE_MCP_STATE_KEY, 32 characters or more, is shared by servers behind one address.
 
     What is said at a client is kept as the word of a program in between: it never approves an action of high risk. At
     a server, --person needs that person's session on this machine: handraise sign-in LINK.
@@ -73,6 +73,11 @@ def mcp(
     if key is not None and len(key.encode()) < _LONG_ENOUGH:
         raise CannotDo(f"HANDRAISE_MCP_STATE_KEY is too short: {_LONG_ENOUGH} characters or more.")
     token = os.environ.get("HANDRAISE_MCP_TOKEN") or None
+    if http and person is not None and token is None:
+        raise CannotDo(
+            f"With --http, any program on this machine could ask and then answer as {person}. "
+            "Set HANDRAISE_MCP_TOKEN to what the client must present, or leave out --person."
+        )
     # By name: its types are checked where its framework is.
     door: Any = importlib.import_module("handraise.integrations.mcp")
     options = {
