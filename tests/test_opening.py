@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,23 @@ async def test_an_address_that_nobody_understands_says_which_ones_do(address: st
     with pytest.raises(UnknownAddress, match="Use 'memory:'"):
         async with open_desk(address):
             pass
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("sqlite:///:memory:", "Use 'memory:'"),
+        ("sqlite:///here.db?mode=ro", "leave out what is behind the '?'"),
+    ],
+)
+async def test_what_would_become_the_name_of_a_file_by_mistake_is_refused(
+    address: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownAddress, match=re.escape(says)):
+        async with open_desk(address):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_address_may_come_from_the_environment(

@@ -162,7 +162,7 @@ def _backend_at(
     if scheme == "sqlite" and rest.startswith("///") and rest != "///":
         from handraise.backends.sqlite import open_sqlite  # noqa: PLC0415 -- only what is needed
 
-        return open_sqlite(Path(rest.removeprefix("///")), clock=clock)
+        return open_sqlite(_sqlite_file(address), clock=clock)
     if scheme in ("postgresql", "postgres"):
         from handraise.backends.postgres import open_postgres  # noqa: PLC0415 -- asyncpg is an extra
 
@@ -177,3 +177,15 @@ def _backend_at(
             )
         return open_shards(address, clock=clock, connections=connections, confined=confined)
     raise UnknownAddress(address)
+
+
+def _sqlite_file(address: str) -> Path:
+    """The file of an SQLite address. What other libraries take there, and we would make a file of, is refused."""
+    name = address.removeprefix("sqlite:///")
+    if name == ":memory:":
+        raise UnknownAddress(address, use="Use 'memory:' for questions that end with the process.")
+    if "?" in name:
+        raise UnknownAddress(
+            address, use="An SQLite address has no options: leave out what is behind the '?'."
+        )
+    return Path(name)
