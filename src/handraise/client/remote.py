@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
@@ -32,7 +33,7 @@ from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder, responder_of
 from handraise.model.questions import Question, Ref
 from handraise.ports import Bus, Durability, IdFactory, Recovered
-from handraise.ports.desk import PAGE, Desk, Page
+from handraise.ports.desk import PAGE, Desk, Page, check_limit, check_max_age
 from handraise.waiting import WaitingRoom
 from handraise.wire.credentials import Credentials
 from handraise.wire.problems import ConflictingQuestion
@@ -66,6 +67,7 @@ from handraise.wire.requests import (
 T = TypeVar("T", bound=pydantic.BaseModel)
 
 _POLL_INTERVAL = 5.0
+_FEED_CURSOR = re.compile(r"[0-9.]*")
 
 
 @asynccontextmanager
@@ -189,8 +191,8 @@ class RemoteDesk(Desk):
         """See `Desk.at`."""
         return RemoteDesk(
             self._office,
-            workspace=workspace or self._workspace,
-            asker=asker or self._asker,
+            workspace=self._workspace if workspace is None else workspace,
+            asker=self._asker if asker is None else asker,
             new_id=self._new_id,
             limits=self._limits,
         )
@@ -294,6 +296,7 @@ class RemoteDesk(Desk):
 
     async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
         """See `Desk.grants`."""
+        check_limit(limit)
         said = await self._as_reader("/v1/grants", query=_given(after=after, limit=limit))
         return [record.grant() for record in _read(GrantPage, said).grants]
 
@@ -333,6 +336,7 @@ class RemoteDesk(Desk):
         limit: int = PAGE,
     ) -> Page:
         """See `Desk.pending`."""
+        check_limit(limit)
         if not all(map(_sendable, filter(None, (conversation, asker, after)))):
             return Page([], None)
         return await self._page(recipient, conversation=conversation, asker=asker, after=after, limit=limit)
@@ -347,6 +351,7 @@ class RemoteDesk(Desk):
         limit: int = PAGE,
     ) -> Page:
         """See `Desk.settled`."""
+        check_limit(limit)
         if not all(map(_sendable, filter(None, (conversation, asker)))):
             return Page([], None)
         if after is not None and not _sendable(after):
@@ -363,6 +368,9 @@ class RemoteDesk(Desk):
 
     async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
         """See `Desk.feed`."""
+        check_limit(limit)
+        if after is not None and not _FEED_CURSOR.fullmatch(after):
+            raise ValueError("`after` is not a cursor of this feed")
         while True:
             said = await self._as_reader("/v1/feed", query=_given(after=after, limit=limit))
             page = _read(EventPage, said)
@@ -384,6 +392,7 @@ class RemoteDesk(Desk):
 
     async def recover(self, max_age: timedelta) -> Recovered:
         """See `Desk.recover`."""
+        check_max_age(max_age)
         body = Recover(max_age=max_age.total_seconds())
         said = await self._as_agent("POST", "/v1/recover", body=body)
         return _read(RecoveredRecord, said).recovered()

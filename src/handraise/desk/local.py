@@ -49,7 +49,7 @@ from handraise.model.people import (
 )
 from handraise.model.questions import Question, Ref
 from handraise.ports import Durability, Filter, IdFactory, Recovered
-from handraise.ports.desk import PAGE, Desk, Page
+from handraise.ports.desk import PAGE, Desk, Page, check_limit, check_max_age
 
 T = TypeVar("T")
 
@@ -72,8 +72,8 @@ class LocalDesk(Desk):
         """See `Desk.at`; `new_id` makes the ids of what is posted there."""
         return LocalDesk(
             self._engine,
-            workspace=workspace or self._workspace,
-            asker=asker or self._asker,
+            workspace=self._workspace if workspace is None else workspace,
+            asker=self._asker if asker is None else asker,
             new_id=new_id or self._new_id,
             limits=self._limits,
         )
@@ -231,6 +231,7 @@ class LocalDesk(Desk):
 
     async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
         """See `Desk.grants`."""
+        check_limit(limit)
         return await self._engine.store.grants(self._workspace, after=after, limit=limit)
 
     async def revoke(self, grant_id: str, *, by: str) -> Grant:
@@ -274,6 +275,7 @@ class LocalDesk(Desk):
         limit: int = PAGE,
     ) -> Page:
         """See `Desk.pending`."""
+        check_limit(limit)
         if any(map(text_problem, filter(None, (conversation, asker, after)))):
             return Page([], None)
         narrow = self._filter(conversation, recipient, asker)
@@ -295,6 +297,7 @@ class LocalDesk(Desk):
         limit: int = PAGE,
     ) -> Page:
         """See `Desk.settled`."""
+        check_limit(limit)
         if any(map(text_problem, filter(None, (conversation, asker)))):
             return Page([], None)
         narrow = self._filter(conversation, recipient, asker)
@@ -312,6 +315,7 @@ class LocalDesk(Desk):
 
     async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
         """See `Desk.feed`."""
+        check_limit(limit)
         return await self._engine.store.feed(self._workspace, after=after, limit=limit)
 
     async def follow(self, *, after: str | None = None) -> AsyncGenerator[Event, None]:
@@ -335,6 +339,7 @@ class LocalDesk(Desk):
 
     async def recover(self, max_age: timedelta) -> Recovered:
         """See `Desk.recover`."""
+        check_max_age(max_age)
         expired = 0
         store = self._engine.store
         await self.sweep()

@@ -24,6 +24,21 @@ from handraise.ports.store import Durability, Recovered
 T = TypeVar("T")
 
 PAGE = 50
+MOST_ON_A_PAGE = 500
+
+
+def check_limit(limit: int) -> None:
+    """Raise `ValueError` unless a page may have so many entries."""
+    if not 1 <= limit <= MOST_ON_A_PAGE:
+        raise ValueError(
+            f"limit must be from 1 to {MOST_ON_A_PAGE}, not {limit}. Go on with `after` for more."
+        )
+
+
+def check_max_age(max_age: timedelta) -> None:
+    """Raise `ValueError` unless something can be older than this."""
+    if max_age < timedelta(0):
+        raise ValueError(f"max_age must not be negative, as {max_age} is")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +238,10 @@ class Desk(ABC):
 
     @abstractmethod
     async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
-        """The workspace's grants, also those that have ended; go on from the last one's id."""
+        """The workspace's grants, also those that have ended; go on from the last one's id.
+
+        `limit` is from 1 to 500, here and below.
+        """
 
     @abstractmethod
     async def revoke(self, grant_id: str, *, by: str) -> Grant:
@@ -275,7 +293,10 @@ class Desk(ABC):
 
     @abstractmethod
     async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
-        """The workspace's events in order. Go on from the last one's `cursor`; none is ever skipped."""
+        """The workspace's events in order. Go on from the last one's `cursor`; none is ever skipped.
+
+        An `after` that no event has as its cursor raises `ValueError`; an empty one is the beginning.
+        """
 
     @abstractmethod
     def follow(self, *, after: str | None = None) -> AsyncGenerator[Event, None]:

@@ -236,7 +236,7 @@ class MemoryStore:
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
-        start = self._place(int(after)) if after else 0
+        start = self._place(_number(after)) if after else 0
         return [event for event in self._events[start:] if event.workspace == workspace][:limit]
 
     async def feed_end(self, workspace: str) -> str:  # noqa: ARG002 -- cursors count the events of all
@@ -291,9 +291,7 @@ class MemoryStore:
 
     def _look_back(self, workspace: str, after: str | None, count: int) -> tuple[list[Event], bool]:
         """The last events of a workspace before a cursor, newest first, and whether there may be more."""
-        if after is not None and not (after.isascii() and after.isdecimal()):
-            raise ValueError(f"{after[:100]!r} is not a cursor of this store")
-        end = len(self._events) if after is None else self._place(int(after) - 1)
+        end = len(self._events) if after is None else self._place(_number(after) - 1)
         back = (event for event in reversed(self._events[:end]) if event.workspace == workspace)
         looked = list(itertools.islice(back, count))
         return looked, len(looked) == count
@@ -401,3 +399,10 @@ def _fits(question: Question, narrow: Filter, concerns: Callable[[Question, Resp
         and (narrow.asker is None or question.asker == narrow.asker)
         and (narrow.recipient is None or concerns(question, narrow.recipient))
     )
+
+
+def _number(cursor: str) -> int:
+    """The number of the event at a cursor."""
+    if not (cursor.isascii() and cursor.isdecimal()):
+        raise ValueError(f"{cursor[:100]!r} is not a cursor of this store")
+    return int(cursor)

@@ -45,7 +45,7 @@ _LOOKS = 64
 _REMOVED_AT_ONCE = 500
 _WAIT, _WAITS = 0.005, 200
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
-_BEGINNING = f"0.{-(2**63)}"
+_BEGINNING = {"transaction": "0", "number": -(2**63)}
 """Nothing that somebody puts before the first event stays out of a feed."""
 _END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
@@ -196,8 +196,8 @@ class PostgresStore:
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
-        transaction, _, number = (after or _BEGINNING).partition(".")
-        rows = await self._fetch(workspace, "feed", transaction=transaction, number=int(number), limit=limit)
+        place = _place(after) if after else _BEGINNING
+        rows = await self._fetch(workspace, "feed", **place, limit=limit)
         return [_event(row) for row in rows]
 
     async def feed_end(self, workspace: str) -> str:

@@ -247,7 +247,9 @@ class SqliteStore:
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
-        rows = await self._fetch("feed", workspace=workspace, number=int(after or _BEGINNING), limit=limit)
+        rows = await self._fetch(
+            "feed", workspace=workspace, number=_place(after) if after else _BEGINNING, limit=limit
+        )
         return [stored_event(row, str(row["number"]), instant) for row in rows]
 
     async def feed_end(self, workspace: str) -> str:

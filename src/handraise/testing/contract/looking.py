@@ -257,7 +257,7 @@ class LookingContract(ContractFixtures):
         assert await elsewhere.find_by_key("k") == same_key
 
     @promise("P8")
-    @pytest.mark.parametrize("name", [" ", "a\x00b", "\ud800", "x" * 201])
+    @pytest.mark.parametrize("name", ["", " ", "a\x00b", "\ud800", "x" * 201])
     async def test_a_name_that_cannot_be_kept_is_no_workspace_and_no_asker(
         self, desk: Desk, name: str
     ) -> None:
@@ -265,6 +265,20 @@ class LookingContract(ContractFixtures):
             desk.at(name)
         with pytest.raises(ValueError, match="cannot be the name of an asker"):
             desk.at(asker=name)
+
+    @pytest.mark.parametrize("limit", [-2, -1, 0, 501])
+    async def test_a_page_that_no_desk_gives_out_is_refused(self, desk: Desk, limit: int) -> None:
+        await desk.post("Which?")
+        for verb in (desk.pending, desk.settled, desk.grants, desk.feed):
+            with pytest.raises(ValueError, match=f"from 1 to 500, not {limit}"):
+                await verb(limit=limit)
+
+    @pytest.mark.parametrize("junk", ["nonsense", "-1", "1.2.3", "٣", "\x00", "\ud800"])
+    async def test_a_feed_goes_on_from_no_cursor_that_it_did_not_give_out(
+        self, desk: Desk, junk: str
+    ) -> None:
+        with pytest.raises(ValueError, match="cursor"):
+            await desk.feed(after=junk)
 
     @promise("P8")
     async def test_two_workspaces_may_use_the_same_ids(self, backend: Backend, workspace: str) -> None:

@@ -203,6 +203,12 @@ class TimingContract(ContractFixtures):
             question = await desk.post("Which?", expires_in=0.1)
             assert isinstance(await desk.wait(question.id, timeout=SOON), Expired)
 
+    async def test_a_negative_age_is_refused_and_expires_nothing(self, desk: Desk) -> None:
+        question = await desk.post("Which?")
+        with pytest.raises(ValueError, match="max_age must not be negative"):
+            await desk.recover(timedelta(seconds=-1))
+        assert (await desk.get(question.id)).status == "pending"
+
     @promise("P10")
     async def test_recover_expires_what_is_too_old_and_counts_the_rest(
         self, backend: Backend, clock: ManualClock, workspace: str
