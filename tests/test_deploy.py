@@ -310,6 +310,7 @@ def show_packages(home: Path) -> None:
     (site / "here.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
 
 
+@pytest.mark.slow("starts a server and three processes; tests/server/test_health.py has what they ask")
 def test_the_health_check_tells_a_server_that_runs_from_one_that_does_not(tmp_path: Path) -> None:
     command = last(final_stage(), "HEALTHCHECK").value.partition("CMD ")[2]
     python, *arguments = json.loads(command)

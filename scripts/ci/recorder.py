@@ -9,11 +9,10 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-FOLDER = Path(".cache/ci")
+from scripts.ci.costs import FOLDER
 
 
 @dataclass
@@ -54,9 +53,3 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         stage = os.environ.get("CI_STAGE", "tests")
         config.pluginmanager.register(Recorder(FOLDER / f"{stage}.json"), "costs")
-
-
-def read(stage: str) -> dict[str, dict[str, Any]]:
-    """What each test of a stage cost; empty if the stage ran no tests."""
-    path = FOLDER / f"{stage}.json"
-    return dict(json.loads(path.read_text())) if path.exists() else {}

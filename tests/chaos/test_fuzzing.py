@@ -8,8 +8,9 @@ import time
 import pytest
 
 from chaos.fuzzing import PARSERS, Parser, Unanswered, changed, fuzz
+from tests.tiers import sized
 
-INPUTS = 1_000
+INPUTS = sized(gate=300, nightly=1_000)
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)

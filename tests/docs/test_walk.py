@@ -13,6 +13,7 @@ from tests.docs.reading import ROOT
 
 
 @pytest.mark.proof
+@pytest.mark.slow("makes an environment with pip; test_consoles.py gives the same commands in the gate")
 @pytest.mark.timeout(900)
 def test_the_tutorial_can_be_walked_from_its_first_step_to_its_last_with_the_built_wheel() -> None:
     done = subprocess.run(

@@ -276,6 +276,7 @@ async def test_a_state_that_somebody_else_left_under_the_runs_name_is_not_loaded
     assert shop.context.refunds == []
 
 
+@pytest.mark.slow("makes a state of megabytes; the limit itself is checked in tests/model")
 async def test_a_state_that_is_too_large_is_told_before_anybody_is_asked_or_kept_in_a_folder(
     desk: Desk, tmp_path: Path
 ) -> None:

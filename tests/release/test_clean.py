@@ -18,6 +18,7 @@ CORE = clean.Clean("core", Path(), dict.fromkeys({"handraise", *clean.OF_PYDANTI
 
 
 @pytest.mark.proof
+@pytest.mark.slow("makes environments with pip; test_wheel.py looks into the wheel in the gate")
 @pytest.mark.timeout(600)
 def test_a_release_can_be_made_and_works_where_nothing_else_is(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

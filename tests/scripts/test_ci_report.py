@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.ci import report
-from scripts.ci.recorder import read
+from scripts.ci import report, slow
+from scripts.ci.costs import read
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,8 +53,9 @@ def folder(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setattr(report, "LIMIT", 0.25)
-    monkeypatch.setattr(report, "BUSY", 1e9)
+    monkeypatch.setattr(slow, "LIMIT", 0.25)
+    monkeypatch.setattr(slow, "TRIES", 1)
+    monkeypatch.setattr(slow, "BUSY", 1e9)
     return tmp_path
 
 
@@ -76,7 +77,7 @@ def lines_with(text: str, printed: str) -> Sequence[str]:
 def test_it_prints_the_cost_of_each_stage_and_keeps_that_of_each_test(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert report.main([]) == 0
+    report.main()
     printed = capsys.readouterr().out
     assert [line.split() for line in printed.splitlines()[:4]] == [
         ["stage", "seconds", "tests"],
@@ -93,7 +94,7 @@ def test_a_test_that_passed_only_on_its_second_try_is_named_and_kept(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
-        report.main([])
+        report.main()
     printed = capsys.readouterr().out
     assert (
         lines_with("second try", printed)
@@ -106,17 +107,17 @@ def test_a_test_that_passed_only_on_its_second_try_is_named_and_kept(
 def test_a_slow_test_fails_the_check_unless_it_says_why_it_is_worth_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert read("tests")["test_some.py::test_may_take_long"]["call"] > report.LIMIT
-    assert report.main(["--check"]) == 1
+    assert read("tests")["test_some.py::test_may_take_long"]["call"] > slow.LIMIT
+    assert slow.main(["tests"]) == 1
     (line,) = lines_with("by itself", capsys.readouterr().out)
     assert line.endswith("test_some.py::test_takes_long")
-    monkeypatch.setattr(report, "LIMIT", 60)
-    assert report.main(["--check"]) == 0
+    monkeypatch.setattr(slow, "LIMIT", 60)
+    assert slow.main(["tests"]) == 0
 
 
 def test_nothing_is_judged_on_a_busy_machine(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(report, "BUSY", 0.0)
-    assert report.main(["--check"]) == 0
-    assert "1 tests over 0.25 s are not judged" in capsys.readouterr().out
+    monkeypatch.setattr(slow, "BUSY", 0.0)
+    assert slow.main(["tests"]) == 0
+    assert "not judged: test_some.py::test_takes_long\n" in capsys.readouterr().out

@@ -235,6 +235,7 @@ async def test_pages_through_everything_once(ann: httpx2.AsyncClient, desk: Loca
 
 
 @pytest.mark.proof
+@pytest.mark.slow("measures how long a page takes")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 async def test_is_quick_and_small_with_ten_thousand_waiting(
     ann: httpx2.AsyncClient, desk: LocalDesk, store: str

@@ -1,0 +1,15 @@
+"""What each test of a stage cost, as `recorder` wrote it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(".cache/ci")
+
+
+def read(stage: str) -> dict[str, dict[str, Any]]:
+    """What each test of a stage cost; empty if the stage ran no tests."""
+    path = FOLDER / f"{stage}.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {}
