@@ -7,9 +7,10 @@ WORKDIR /src
 RUN python -m venv --without-pip /opt/handraise
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src src
-# Wheels only: a dependency that wants a compiler stops the build instead of bringing one along.
+# Wheels only: a dependency that wants a compiler stops the build instead of bringing one along. http-ece, which web push needs,
+# is pure Python and has no wheel.
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir dist . \
-    && pip --python /opt/handraise/bin/python install --no-cache-dir --only-binary :all: \
+    && pip --python /opt/handraise/bin/python install --no-cache-dir --only-binary :all: --no-binary http-ece \
         --constraint constraints.txt "$(echo dist/*.whl)[server,postgres,oidc,otel,fast,slack,email,push,telegram,discord,teams,apprise,audit]"
 
 FROM python:${PYTHON}-slim

@@ -31,8 +31,8 @@ from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, link_to, settled
 from tests.certificates import certificate, presenting
 from tests.channels.apprise_peer import SECRET, Hook, open_hook
-from tests.channels.drawing import ON_DISK
 from tests.channels.receiver import Got, Says, receiving
+from tests.samples import ON_DISK
 from tests.serving import Issuer
 
 # Apprise imports a module that Python is about to leave out.

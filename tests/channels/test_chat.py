@@ -22,7 +22,7 @@ from handraise.server import House
 from handraise.testing import ManualClock
 from handraise.testing.contract.channel import ChannelContract, a_question
 from tests.channels.chat_house import Wire, ask, becomes, opened, outcome, put, reference_in, reply
-from tests.channels.drawing import ON_DISK
+from tests.samples import ON_DISK
 
 WITHIN = 10.0
 NOBODY = Replies(None, None, None)  # type: ignore[arg-type]  # for tests in which nothing comes in

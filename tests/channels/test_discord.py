@@ -19,7 +19,7 @@ from handraise.model.timelines import Escalation
 from tests.channels.discord_house import ANN, BOB, STRANGER, Team, open_team
 from tests.channels.discord_peer import GUILD, ROOM, WITHIN, Fault, open_peer
 from tests.channels.discord_rules import modal_text
-from tests.channels.drawing import ON_DISK
+from tests.samples import ON_DISK
 from tests.tiers import sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -27,7 +27,7 @@ from tests.channels.discord_rules import (
     elements_in,
     seen,
 )
-from tests.channels.drawing import OTHER_LETTERS, hostile, with_slow
+from tests.samples import OTHER_LETTERS, hostile, with_slow
 from tests.server.inbox.hostile import NAMES, TEXTS
 
 LINK = "https://desk.example/questions/q-1"

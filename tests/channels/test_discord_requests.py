@@ -23,7 +23,7 @@ from handraise.model.questions import Question
 from handraise.server import ServerSettings
 from tests.channels.discord_house import ANN, INBOUND, STRANGER, Team, open_team
 from tests.channels.discord_peer import APPLICATION, BOT_TOKEN, THREE_SECONDS, Posted, Sent, open_peer
-from tests.channels.drawing import turns
+from tests.samples import turns
 from tests.tiers import drawn, sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

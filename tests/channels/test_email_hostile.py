@@ -29,8 +29,8 @@ from handraise.model.timelines import Step
 from handraise.ports.channel import Message, Notice
 from handraise.testing.contract.channel import AT, a_question, link_to
 from handraise.testing.contract.channel import settled as ended
-from tests.channels.drawing import hostile
 from tests.channels.mail_servers import Seen
+from tests.samples import hostile
 from tests.server.inbox.hostile import MARK, NAMES, TEXTS
 
 SENDER = Address("Handraise", addr_spec="desk@example.org")

@@ -24,9 +24,9 @@ from handraise.channels.webhook import signed
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.server.mail_addresses import follow_email, follow_everybody
-from tests.channels.drawing import turns
 from tests.channels.mail_servers import Mail, PostOffice, address_of, post_office, reply_to
 from tests.cli.command import handraise
+from tests.samples import turns
 from tests.server.conftest import listening
 from tests.serving import Issuer
 from tests.tiers import sized

@@ -33,9 +33,9 @@ from handraise.testing.contract.channel import (
     settled,
 )
 from tests.channels import ntfy_peer
-from tests.channels.drawing import ON_DISK
 from tests.channels.ntfy_peer import TOKEN, open_ntfy_server
 from tests.channels.receiver import Says
+from tests.samples import ON_DISK
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "reach-people-by-ntfy.md"

@@ -25,9 +25,9 @@ from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, NotSent
 from handraise.server import House, ServerSettings, open_house
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, settled
-from tests.channels.drawing import ON_DISK
 from tests.channels.matrix_peer import TOKEN, Homeserver, open_homeserver
 from tests.channels.receiver import Says
+from tests.samples import ON_DISK
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "matrix_channel.py"

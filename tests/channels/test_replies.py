@@ -20,7 +20,7 @@ from handraise.model.identities import Role
 from handraise.opening import open_backend
 from handraise.ports import Backend
 from handraise.testing import promise
-from tests.channels.drawing import with_slow
+from tests.samples import with_slow
 
 REFUSED = "I cannot take an answer to this from you. Open your inbox to see what waits for you."
 

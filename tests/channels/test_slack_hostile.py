@@ -29,8 +29,8 @@ from handraise.model.visible import visible
 from handraise.ports.channel import Message, Notice
 from handraise.testing.contract.channel import ANSWERS, AT, FORMS, a_question
 from handraise.testing.contract.channel import settled as ended
-from tests.channels.drawing import OTHER_LETTERS, hostile, with_slow
 from tests.channels.slack_rules import as_text, check_message, check_view, elements_in
+from tests.samples import OTHER_LETTERS, hostile, with_slow
 from tests.server.inbox.hostile import NAMES, TEXTS
 
 LINK = "https://desk.example/questions/q-1"

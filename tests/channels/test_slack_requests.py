@@ -23,9 +23,9 @@ from handraise.channels.slack.api import SlackApi
 from handraise.model.forms import Confirm, MultiChoice
 from handraise.model.questions import Question
 from handraise.ports.channel import NotSent
-from tests.channels.drawing import turns
 from tests.channels.slack_house import INBOUND, STRANGER, Team, open_team
 from tests.channels.slack_peer import SECRET, Posted, Sent
+from tests.samples import turns
 from tests.tiers import drawn, sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -17,11 +17,11 @@ from handraise.model.forms import Choice, Confirm, Field, Form, MultiChoice, Ope
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
-from tests.channels.drawing import ON_DISK
 from tests.channels.teams_house import ANN, BOB, PEOPLE, STRANGER, Office, open_office, open_server
 from tests.channels.teams_peer import ROOM, TENANT, Fault, TeamsPeer, chat_with, open_peer
 from tests.channels.teams_rules import as_text, inputs_in
 from tests.conftest import own_database
+from tests.samples import ON_DISK
 from tests.tiers import sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -29,8 +29,8 @@ from handraise.model.visible import visible
 from handraise.ports.channel import Message, Notice
 from handraise.testing.contract.channel import AT, a_question
 from handraise.testing.contract.channel import settled as ended
-from tests.channels.drawing import OTHER_LETTERS, hostile, with_slow
 from tests.channels.teams_rules import as_text, buttons_in, check_activity, check_card
+from tests.samples import OTHER_LETTERS, hostile, with_slow
 from tests.server.inbox.hostile import NAMES, TEXTS
 
 LINK = "https://desk.example/questions/q-1"

@@ -21,10 +21,10 @@ from handraise.channels.teams import tokens as tokens_module
 from handraise.channels.teams.tokens import NotGenuine, Tokens
 from handraise.model.forms import Confirm
 from handraise.ports.channel import NotSent
-from tests.channels.drawing import turns
 from tests.channels.teams_house import ANN, INBOUND, STRANGER, Office, open_office
 from tests.channels.teams_peer import APP, ISSUER, Fault, Key, Posted, TeamsPeer, chat_with, open_peer
 from tests.channels.test_teams_contract import PLAIN, canary
+from tests.samples import turns
 from tests.tiers import drawn, sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

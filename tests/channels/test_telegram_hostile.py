@@ -17,8 +17,8 @@ from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice
 from handraise.testing.contract.channel import AT, a_question, link_to
 from handraise.testing.contract.channel import settled as ended
-from tests.channels.drawing import hostile
 from tests.channels.telegram_rules import as_text, check_message
+from tests.samples import hostile
 from tests.server.inbox.hostile import MARK, NAMES, TEXTS
 
 UNSEEN = ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")

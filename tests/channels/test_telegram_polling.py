@@ -17,9 +17,9 @@ from handraise.channels.telegram import polling
 from handraise.channels.telegram.incoming import Incoming
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm
-from tests.channels.drawing import ON_DISK
 from tests.channels.telegram_house import ANN, Transport, open_server, open_team
 from tests.channels.telegram_peer import SECRET, Fault, TelegramPeer, open_peer
+from tests.samples import ON_DISK
 from tests.tiers import sized
 
 on_disk = pytest.mark.parametrize("address", ON_DISK, indirect=True)

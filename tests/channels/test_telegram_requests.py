@@ -26,9 +26,9 @@ from handraise.model.forms import Confirm
 from handraise.model.identities import Role
 from handraise.model.questions import Question
 from handraise.server import ServerSettings
-from tests.channels.drawing import turns
 from tests.channels.telegram_house import ANN, EVE, INBOUND, Team, open_server, open_team
 from tests.channels.telegram_peer import BOT_TOKEN, SECRET, Fault, Posted, open_peer
+from tests.samples import turns
 from tests.tiers import drawn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -25,8 +25,8 @@ from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing import ManualClock
-from tests.channels.drawing import ON_DISK
 from tests.channels.receiver import Got, Receiver, Says, receiving
+from tests.samples import ON_DISK
 from tests.tiers import drawn, sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -20,8 +20,8 @@ from handraise.cli.drawing import Line, form_lines, question_lines
 from handraise.desk.local import LocalDesk
 from handraise.model.visible import visible, visible_line
 from handraise.testing import ManualClock
-from tests.channels.drawing import hostile
 from tests.cli.terminal import CTRL_C, Screen, at_terminal
+from tests.samples import hostile
 from tests.server.inbox.hostile import MARK, TEXTS
 from tests.tiers import drawn as some
 
