@@ -198,6 +198,11 @@ UNASKABLE: list[tuple[str, dict[str, Any], str]] = [
     ("a count too large to write", {"form": MultiChoice.of("a", at_most=10**5_000)}, "form.at_most"),
     ("labels that read alike", {"choices": ["a b", "A  B"]}, "form.options[1].label"),
     (
+        "a label that is the id of another option",
+        {"form": Choice.of(Option(id="No", label="Yes, delete everything"), Option(id="keep", label="no"))},
+        "form.options[1].label",
+    ),
+    (
         "two fields with one name",
         {"form": Form(fields=(Field(name="a", form=Open()), Field(name="a", form=Confirm())))},
         "form.fields.a",

@@ -46,7 +46,7 @@ ANSWERS: list[tuple[str, AnyForm, str, Any]] = [
     ("a label with other white space", STRATEGY, "\tcanary \n RELEASE ", "can"),
     ("a label that is a number, before a position", REPLICAS, "2", "2"),
     ("a position where no label is that number", REPLICAS, "3", "4"),
-    ("a label that is another option's position", Choice.of("3", "1", "2"), "1", "1"),
+    ("a position that is another option's label, as one", Choice.of("3", "1", "2"), "#1", "3"),
     ("other text where it is allowed", OWN, "Other:  a dark green ", {"other": "a dark green"}),
     ("an option where other text is allowed too", OWN, "red", "Red"),
     ("one of several options", TOPPINGS, "ham", ["Ham"]),
@@ -189,9 +189,19 @@ def test_a_number_that_is_one_options_id_and_anothers_position_is_not_guessed_at
     assert replied(counted_from_zero, "2") == Understood("1")
 
 
-def test_the_label_that_a_person_sees_counts_before_an_id_that_they_do_not() -> None:
+@pytest.mark.parametrize("reply", ["1", "1.", "1)", " 1 "])
+def test_a_number_that_is_one_options_label_and_anothers_position_is_not_guessed_at(reply: str) -> None:
+    listed = Choice.of("0", "1", "2")
+    said = replied(listed, reply)
+    assert isinstance(said, NotAnAnswer)
+    assert said.reason.endswith("could mean two options; reply with #1 for “0” or #2 for “1”")
+    assert replied(listed, "#2") == Understood("1")
+    assert replied(listed, "0") == Understood("0")
+
+
+def test_a_label_that_is_another_options_id_is_not_guessed_at() -> None:
     crossed = Choice.of(Option(id="b", label="a"), Option(id="a", label="b"))
-    assert replied(crossed, "a") == Understood("b")
+    assert isinstance(replied(crossed, "a"), NotAnAnswer)
 
 
 def test_a_field_given_twice_is_not_guessed_at() -> None:

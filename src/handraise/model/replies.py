@@ -72,20 +72,23 @@ def _read_simple(form: SimpleForm, text: str) -> Json | NotAnAnswer:
 
 
 def _read_option(form: Choice | MultiChoice, text: str) -> Json | NotAnAnswer:
-    """A label, an id, or the number of an option. Labels come first: they are what people see."""
+    """A label, an id, or the number of an option. What could mean two options means none."""
     name = text.strip()
-    number = re.fullmatch(r"#?([0-9]{1,3})[.)]?", name)
-    place = int(number[1]) if number else 0
-    folded = fold(name)
-    for option in form.options:
-        if fold(option.label) == folded:
-            return option.id
-    meant = {option.id for option in form.options if option.id == name}
-    meant |= {option.id for option in form.options[max(place - 1, 0) : place]}
+    number = re.fullmatch(r"(#?)([0-9]{1,3})[.)]?", name)
+    place = int(number[2]) if number else 0
+    # Behind a # it is the number of an option. Without one it may also be what the option is called.
+    names = {name, number[2]} if number and not number[1] else {name}
+    folded = {fold(each) for each in names}
+    meant = {
+        at: option
+        for at, option in enumerate(form.options, 1)
+        if at == place or fold(option.label) in folded or option.id in names
+    }
     if len(meant) == 1:
-        return meant.pop()
+        return next(iter(meant.values())).id
     if meant:
-        return NotAnAnswer(f"{name} could mean two options; reply with the name of one")
+        ways = " or ".join(f"#{at} for “{option.label}”" for at, option in meant.items())
+        return NotAnAnswer(f"{name} could mean two options; reply with {ways}")
     if number:
         return NotAnAnswer(f"there is no option {place}; choose from 1 to {len(form.options)}")
     if form.allow_other and (other := re.fullmatch(r"\s*other\s*:(.+)", text, re.DOTALL | re.IGNORECASE)):

@@ -52,7 +52,6 @@ _FORM = Form(
 FITTING: list[tuple[str, Any, Any, Any]] = [
     ("an option's id", _TITLED, "bg", "bg"),
     ("an option's label", _TITLED, " blue-GREEN ", "bg"),
-    ("an id before a label", Choice.of(Option(id="b", label="a"), Option(id="a", label="b")), "a", "a"),
     ("other text", Choice.of("a", allow_other=True), {"other": " mine "}, {"other": "mine"}),
     ("options in any order", MultiChoice.of("a", "b", "c"), ["c", "A"], ["a", "c"]),
     ("no option at all", MultiChoice.of("a", "b", at_least=0), [], []),

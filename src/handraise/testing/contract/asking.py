@@ -60,6 +60,10 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
     "an empty label": ("Which?", {"choices": ["a", " "]}),
     "two options with one id": ("Which?", {"choices": ["a", "a"]}),
     "two options that read alike": ("Which?", {"choices": ["Yes", "yes"]}),
+    "a label that is the id of another option": (
+        "Which?",
+        {"form": Choice.of(Option(id="b", label="a"), Option(id="a", label="b"))},
+    ),
     "more options than the limit": ("Which?", {"choices": [str(n) for n in range(21)]}),
     "choices and a form": ("Which?", {"choices": ["a"], "form": Confirm()}),
     "bounds nobody can meet": ("Which?", {"form": MultiChoice.of("a", at_least=2)}),
