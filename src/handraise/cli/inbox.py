@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -248,9 +247,11 @@ def _ends_soon(question: Question) -> bool:
 
 def _cut(text: str, size: int) -> str:
     """As much of a line as fits; the whole is shown when the question is opened."""
-    if get_cwidth(text) <= size:
-        return text
-    kept: Sequence[str] = text
-    while get_cwidth("".join(kept)) > size - 1:
-        kept = kept[:-1]
-    return f"{''.join(kept)}…"
+    width = fits = 0
+    for place, each in enumerate(text, 1):
+        width += get_cwidth(each)
+        if width < size:
+            fits = place
+        elif width > size:
+            return f"{text[:fits]}…"
+    return text
