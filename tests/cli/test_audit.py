@@ -58,6 +58,7 @@ def exported(url: str, workspace: str, file: Path, key: Path | None, events: int
         file.unlink(missing_ok=True)
         done = handraise("audit", "export", str(file), "-w", workspace, url=url, **settings)
         assert done.returncode == 0, done.stderr
+        assert file.stat().st_mode & 0o077 == 0, "others could read all questions and answers"
         lines = file.read_text().splitlines()
         if json.loads(lines[-1])["events"] == events and not json.loads(lines[-1])["loose"]:
             return lines

@@ -79,7 +79,9 @@ def export(
     async def work(house: House) -> int:
         where, number = house.settings.workspace, 0
         await Sealer(house.store, house.ledger, house.signer).seal(where)
-        out = file.open("x", encoding="utf-8") if file else sys.stdout
+        if file:
+            file.touch(mode=0o600, exist_ok=False)
+        out = file.open("w", encoding="utf-8") if file else sys.stdout
         try:
             async for line in export_lines(house.store, house.ledger, where, house.signer):
                 out.write(line)
