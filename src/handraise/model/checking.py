@@ -25,12 +25,16 @@ from handraise.model.forms import (
     Option,
     SimpleForm,
 )
-from handraise.model.json_values import Json, json_problems, text_problem
+from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
 
 MAX_TEXT = 100_000
 """No text in an answer is longer than this, whatever the form says."""
+MAX_ANSWER = 450_000
+"""No answer has more bytes than this as JSON, so that every server takes it."""
 
 _MAX_DEPTH = 64
+_MOST_BYTES = 6
+"""What a character takes in JSON at most, as \\u0001 does."""
 _MAX_REPEATS = 1_024
 _MAX_NUMBER = 100
 _MAX_BITS = 400
@@ -61,11 +65,20 @@ def check_answer(form: AnyForm, value: Json) -> Json:
     """The canonical value of an answer that fits, or `InvalidAnswer` with every problem."""
     problems = list(json_problems(value, "", depth=_MAX_DEPTH))
     canonical = None
+    if not problems and not is_small_enough(value):
+        problems.append(Problem("", f"is larger than {MAX_ANSWER:,} bytes"))
     if not problems:
         canonical = _check(form, value, "", problems)
     if problems:
         raise InvalidAnswer(_bounded(problems))
     return canonical
+
+
+def is_small_enough(value: Json) -> bool:
+    """Whether an answer has no more bytes than any answer may."""
+    if isinstance(value, str) and len(value) < MAX_ANSWER // _MOST_BYTES:
+        return True
+    return len(canonical_json(value).encode()) <= MAX_ANSWER
 
 
 def _bounded(problems: Sequence[Problem]) -> list[Problem]:

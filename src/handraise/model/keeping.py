@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from handraise.model.checking import is_small_enough
 from handraise.model.composing import Limits
 from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
@@ -50,5 +51,7 @@ def keepable(limits: Limits, value: Json) -> Json:
 
 
 def sendable(limits: Limits, value: Json) -> Json:
-    """An answer of any size, or None if it is no JSON, in which case it fits no form."""
-    return None if any(json_problems(value, "", depth=limits.json_depth)) else value
+    """An answer, or None if it is no JSON or too large: then it fits no form, and neither does None."""
+    if any(json_problems(value, "", depth=limits.json_depth)) or not is_small_enough(value):
+        return None
+    return value

@@ -209,6 +209,14 @@ class AnsweringContract(ContractFixtures):
         assert answered.outcome.value == text
 
     @promise("P12")
+    async def test_a_form_too_large_for_a_server_fits_nowhere(self, desk: Desk) -> None:
+        form = Form(fields=tuple(Field(name=f"part{n}", form=Open()) for n in range(6)))
+        question = await desk.post("Paste the logs.", form=form)
+        with pytest.raises(InvalidAnswer):
+            await desk.answer(question.id, {f"part{n}": "x" * 90_000 for n in range(6)}, by="ana")
+        assert (await desk.get(question.id)).attempts == 1
+
+    @promise("P12")
     async def test_an_attempt_is_kept_with_its_reason(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"])
         with pytest.raises(InvalidAnswer):
@@ -438,6 +446,7 @@ class AnsweringContract(ContractFixtures):
         for question in questions[1:]:
             assert await desk.get(question.id) == question
 
+    @promise("P12")
     async def test_an_answer_too_large_to_keep_is_refused_and_only_counted(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a"])
         with pytest.raises(InvalidAnswer):
