@@ -1,18 +1,24 @@
 """A pytest plugin that writes what each test cost to `.cache/ci/STAGE.json`: `python -m pytest -p scripts.ci.recorder`.
 
 The stage is in CI_STAGE. With workers, only the process that collects their reports writes.
+With CI_AFTER, the name of another stage, only those tests run that have not passed there.
+With CI_IDLE, a number of seconds, a run in which no test has ended for so long is interrupted: when a worker dies, pytest-xdist
+sometimes waits for ever with a few tests left.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
-from scripts.ci.costs import FOLDER
+from scripts.ci.costs import FOLDER, read
 
 
 @dataclass
@@ -32,9 +38,11 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._costs: dict[str, Cost] = {}
+        self.heard_at = time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add setup, call and teardown of a test."""
+        self.heard_at = time.monotonic()
         cost = self._costs.setdefault(report.nodeid, Cost())
         cost.seconds += report.duration
         cost.call += report.duration if report.when == "call" else 0.0
@@ -50,6 +58,26 @@ class Recorder:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Record in the process that hears of all tests, and only there."""
-    if not hasattr(config, "workerinput"):
-        stage = os.environ.get("CI_STAGE", "tests")
-        config.pluginmanager.register(Recorder(FOLDER / f"{stage}.json"), "costs")
+    if hasattr(config, "workerinput"):
+        return
+    recorder = Recorder(FOLDER / f"{os.environ.get('CI_STAGE', 'tests')}.json")
+    config.pluginmanager.register(recorder, "costs")
+    if idle := float(os.environ.get("CI_IDLE", "0")):
+        threading.Thread(target=_interrupt_when_idle, args=(recorder, idle), daemon=True).start()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what has passed in the stage before."""
+    before = read(os.environ.get("CI_AFTER", ""))
+    passed = {test for test, cost in before.items() if cost["ran"] and not cost["failed"]}
+    left_out = [item for item in items if item.nodeid in passed]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.nodeid not in passed]
+
+
+def _interrupt_when_idle(recorder: Recorder, idle: float) -> None:
+    while time.monotonic() - recorder.heard_at < idle:
+        time.sleep(idle / 100)
+    os.write(2, f"\nno test has ended for {idle:g} s: interrupted\n".encode())
+    os.kill(os.getpid(), signal.SIGINT)

@@ -336,7 +336,11 @@ async def test_reminders_and_escalations_say_that_they_are(team: Team) -> None:
         remind=(timedelta(seconds=0.3),), escalate=(Escalation(after=timedelta(seconds=0.6), to=("bob",)),)
     )
     question = await team.desk.post("Go?", form=Confirm(), recipients=["ann"], timeline=timeline)
-    reminder = await team.peer.message(lambda each: "A reminder" in each.shown and question.id in each.shown)
+    reminder = await team.peer.message(
+        lambda each: (
+            "A reminder" in each.shown and question.id in each.shown and team.peer.rooms[each.room] == ANN
+        )
+    )
     escalation = await team.peer.message(
         lambda each: "so you are asked too" in each.shown and question.id in each.shown
     )

@@ -454,7 +454,7 @@ async def test_reminders_and_escalations_say_that_they_are(team: Team) -> None:
         remind=(timedelta(seconds=0.3),), escalate=(Escalation(after=timedelta(seconds=0.6), to=("bob",)),)
     )
     question = await team.desk.post("Go?", form=Confirm(), recipients=["ann"], timeline=timeline)
-    reminder = await team.peer.message(lambda each: "Reminder" in each.shown)
+    reminder = await team.peer.message(lambda each: "Reminder" in each.shown and each.channel == "DU0ANN")
     escalation = await team.peer.message(lambda each: "Escalated" in each.shown)
     assert (reminder.channel, escalation.channel) == ("DU0ANN", "DU0BOB")
     await team.peer.press(BOB, escalation, "yes")

@@ -572,7 +572,9 @@ async def test_reminders_and_escalations_say_that_they_are(office: Office) -> No
         remind=(timedelta(seconds=0.3),), escalate=(Escalation(after=timedelta(seconds=0.6), to=("bob",)),)
     )
     question = await office.desk.post("Go?", form=Confirm(), recipients=["ann"], timeline=timeline)
-    reminder = await office.peer.message(lambda each: "A reminder" in each.shown)
+    reminder = await office.peer.message(
+        lambda each: "A reminder" in each.shown and each.conversation == chat_with(ANN)
+    )
     escalation = await office.peer.message(lambda each: "you are asked too" in each.shown)
     assert (reminder.conversation, escalation.conversation) == (chat_with(ANN), chat_with(BOB))
     await office.peer.press(BOB, escalation, "yes")

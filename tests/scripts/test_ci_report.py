@@ -41,7 +41,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test_some.py").write_text(TESTS)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    only_proof_of(what): may be slow\n")
     run_tests(folder, "tests")
-    run_tests(folder, "tests-again", "--last-failed")
+    run_tests(folder, "tests-again", CI_AFTER="tests")
     (folder / ".cache/ci/stages.txt").write_text("lint 3\ntests 42\n")
     return folder
 
@@ -59,15 +59,18 @@ def folder(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_tests(folder: Path, stage: str, *options: str) -> None:
+def run_tests(folder: Path, stage: str, **settings: str) -> int:
     environment = {
         **os.environ,
         "CI_STAGE": stage,
         "PYTHONPATH": str(ROOT),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        **settings,
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "scripts.ci.recorder", *options]
-    subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "scripts.ci.recorder"]
+    return subprocess.run(
+        command, cwd=folder, env=environment, check=False, capture_output=True, timeout=60
+    ).returncode
 
 
 def lines_with(text: str, printed: str) -> Sequence[str]:
@@ -121,3 +124,24 @@ def test_nothing_is_judged_on_a_busy_machine(
     monkeypatch.setattr(slow, "BUSY", 0.0)
     assert slow.main(["tests"]) == 0
     assert "not judged: test_some.py::test_takes_long\n" in capsys.readouterr().out
+
+
+def test_the_second_try_runs_what_failed_and_nothing_that_passed() -> None:
+    assert list(read("tests-again")) == ["test_some.py::test_is_flaky"]
+
+
+def test_a_run_that_hangs_is_interrupted_and_the_rest_runs_the_second_time(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import pathlib, time\n"
+        "def test_first(): pass\n"
+        "def test_hangs():\n"
+        "    tried = pathlib.Path('hung')\n"
+        "    if not tried.exists():\n"
+        "        tried.touch()\n"
+        "        time.sleep(60)\n"
+        "def test_last(): pass\n"
+    )
+    assert run_tests(tmp_path, "tests", CI_IDLE="1") == pytest.ExitCode.INTERRUPTED
+    assert [test for test, cost in read("tests").items() if cost["ran"]] == ["test_some.py::test_first"]
+    assert run_tests(tmp_path, "tests-again", CI_AFTER="tests") == 0
+    assert list(read("tests-again")) == ["test_some.py::test_hangs", "test_some.py::test_last"]

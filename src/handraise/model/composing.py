@@ -283,7 +283,7 @@ def _option_problems(options: Sequence[Option], path: str, limits: Limits) -> It
         yield Problem(where, f"at most {limits.options} options are possible, not {len(options)}")
     ids: set[str] = set()
     labels: set[str] = set()
-    owners = {fold(option.id): option.id for option in options}
+    hidden = {fold(each.id): each.id for each in options if fold(each.id) != fold(each.label)}
     for place, option in enumerate(options):
         yield from _text_problems(f"{where}[{place}].id", option.id, limits.label)
         yield from _text_problems(f"{where}[{place}].label", option.label, limits.label)
@@ -294,7 +294,7 @@ def _option_problems(options: Sequence[Option], path: str, limits: Limits) -> It
             yield Problem(f"{where}[{place}].id", f"{option.id!r} is the id of another option already")
         elif label in labels:
             yield Problem(f"{where}[{place}].label", f"{option.label!r} reads like another option")
-        elif owners.get(label, option.id) != option.id:
+        elif hidden.get(label, option.id) != option.id:
             yield Problem(
                 f"{where}[{place}].label",
                 f"{option.label!r} is the id of another option: which one would be meant?",
