@@ -1,6 +1,7 @@
-"""Fail if a test of the gate takes more than 3 s by itself and does not say why: `python -m scripts.ci.slow STAGE`.
+"""Name each test of the gate that takes more than 3 s by itself and does not say why: `python -m scripts.ci.slow STAGE`.
 
 Run it in the environment in which the stage ran: the tests that took long beside others are run again, one after the other.
+Machines are shared and differ by a factor of two, so only a test that takes twice as long as it may fails the run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from scripts.ci.costs import read
 
 LIMIT = 3.0
 """Seconds that a test may take by itself, without its fixtures, which others share."""
+FAILS_FROM = 2 * LIMIT
 TRIES = 2
 BUSY = 1.3
 """Wall-clock time of a busy loop divided by its processor time, from which on this machine is too busy to judge."""
@@ -22,14 +24,14 @@ ALONE = "alone"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Name the tests that are too slow; 1 if there are any."""
+    """Name the tests that are too slow; 1 if one is far too slow."""
     (stage,) = arguments
     slow = too_slow(read(stage))
     for test, seconds in slow.items():
         print(f"takes {seconds:.1f} s by itself, more than {LIMIT:g}: {test}")
     if slow:
         print("Make it faster, mark it `slow` with a reason, or `only_proof_of` what only it proves.")
-    return 1 if slow else 0
+    return 1 if any(seconds > FAILS_FROM for seconds in slow.values()) else 0
 
 
 def too_slow(costs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

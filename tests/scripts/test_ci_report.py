@@ -54,6 +54,7 @@ def folder(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setattr(slow, "LIMIT", 0.25)
+    monkeypatch.setattr(slow, "FAILS_FROM", 0.25)
     monkeypatch.setattr(slow, "TRIES", 1)
     monkeypatch.setattr(slow, "BUSY", 1e9)
     return tmp_path
@@ -114,6 +115,9 @@ def test_a_slow_test_fails_the_check_unless_it_says_why_it_is_worth_it(
     assert slow.main(["tests"]) == 1
     (line,) = lines_with("by itself", capsys.readouterr().out)
     assert line.endswith("test_some.py::test_takes_long")
+    monkeypatch.setattr(slow, "FAILS_FROM", 60)
+    assert slow.main(["tests"]) == 0
+    assert lines_with("by itself", capsys.readouterr().out)
     monkeypatch.setattr(slow, "LIMIT", 60)
     assert slow.main(["tests"]) == 0
 

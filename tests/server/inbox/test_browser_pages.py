@@ -94,6 +94,7 @@ async def bar_width(tab: Page) -> float:
     return box["width"]
 
 
+@pytest.mark.only_proof_of("the list can be narrowed in a browser without scripts")
 async def test_filter_and_search_without_scripts(
     person: NewWindow, house: House, workspace: str, clock: ManualClock
 ) -> None:
