@@ -4,14 +4,17 @@ ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS build
 WORKDIR /src
-RUN python -m venv --without-pip /opt/handraise
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+RUN python -m venv /opt/build && python -m venv --without-pip /opt/handraise
+COPY pyproject.toml hatch_build.py README.md LICENSE requirements-build.txt requirements-image.txt ./
 COPY src src
-# Wheels only: a dependency that wants a compiler stops the build instead of bringing one along. http-ece, which web push needs,
-# is pure Python and has no wheel.
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir dist . \
-    && pip --python /opt/handraise/bin/python install --no-cache-dir --only-binary :all: --no-binary http-ece \
-        --constraint constraints.txt "$(echo dist/*.whl)[server,postgres,oidc,otel,fast,slack,email,push,telegram,discord,teams,apprise,audit]"
+# Every file is one that we have seen: its hash is in requirements-*.txt. Wheels only: a dependency that wants a compiler stops the
+# build instead of bringing one along. http-ece, which web push needs, is pure Python and has no wheel.
+RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary :all: --requirement requirements-build.txt \
+    && /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
+    && /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes --only-binary :all: \
+        --no-binary http-ece --wheel-dir wheels --requirement requirements-image.txt \
+    && /opt/build/bin/pip --python /opt/handraise/bin/python install --no-cache-dir --no-index --find-links wheels \
+        "$(echo dist/*.whl)[server,postgres,oidc,otel,fast,slack,email,push,telegram,discord,teams,apprise,audit]"
 
 FROM python:${PYTHON}-slim
 ARG VERSION=unknown

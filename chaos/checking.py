@@ -286,7 +286,7 @@ def _events(calls: Sequence[Call], stored: Stored | None) -> Broken:
         yield "events", f"was consumed {kinds['consumed']} times by its events, {stored.consumed} by its row"
     if kinds["attempted"] + kinds["exhausted"] != stored.attempts:
         yield "events", f"has {stored.attempts} attempts, and {kinds['attempted']} events of one"
-    for once in ("unreached", "revoked"):
+    for once in ("unreached", "revoked", "taken_back", "sent"):
         if kinds[once] > 1:
             yield "events", f"was {once} {kinds[once]} times"
     for made, kind in (({"vote", "decline"}, "voted"), ({"answer", "vote"}, "attempted")):

@@ -72,6 +72,13 @@ class Client:
             done.value = (await self.desk.consume(question.id, request=request)).digest
         return self.is_final
 
+    async def send(self, question: Question) -> bool:
+        """Show a question in a chat, and record that, whoever has taken it on before and died."""
+        with self._doing("read", key_of(question)) as done:
+            await self.desk.claim_sending(question.id)
+            done.value = seen((await self.desk.mark_sent(question.id)).outcome)
+        return self.is_final
+
     async def read(self, question: Question) -> None:
         """Look at a question."""
         with self._doing("read", key_of(question)) as done:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import random
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_DATABASE = "handraise"
 
 
 class Server:
@@ -38,7 +41,7 @@ class Server:
         self._under = under
         self._settings = {"max_connections": "60", "shared_buffers": "64MB", **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
-        self.address = f"postgresql://postgres@{host}:{self.port}/postgres"
+        self.address = f"postgresql://postgres@{host}:{self.port}/{_DATABASE}"
 
     def start(self) -> None:
         """Start, and wait until it takes connections."""
@@ -53,12 +56,22 @@ class Server:
         ready: list[str | Path] = [self.binaries / "pg_isready", "-h", self.host, "-p", str(self.port)]
         for _ in range(1_500):
             if subprocess.run(ready, check=False, capture_output=True).returncode == 0:
+                self._make_database()
                 return
             if self._process.poll() is not None:
                 break
             time.sleep(0.02)
         self.kill()
         raise RuntimeError(f"PostgreSQL did not start on port {self.port}")
+
+    def _make_database(self) -> None:
+        """Make the database, unless it is there; a standby has what its primary has."""
+        server = ["-h", self.host, "-p", str(self.port), "-U", "postgres"]
+        made = subprocess.run(
+            [self.binaries / "createdb", *server, _DATABASE], check=False, capture_output=True, text=True
+        )
+        if made.returncode != 0 and not re.search("already exists|read-only transaction", made.stderr):
+            raise RuntimeError(made.stderr)
 
     @property
     def is_running(self) -> bool:

@@ -20,7 +20,7 @@ from handraise.ports import Backend, Filter
 _PAGE = 500
 _TRACES = (
     "select id from {0}questions where workspace = {1}",
-    "select distinct question_id from {0}events where workspace = {1}",
+    "select distinct question_id from {0}events where workspace = {1} and question_id <> ''",
     "select distinct question_id from {0}inbox where workspace = {1}",
 )
 _ARCHIVE = ("select id from {0}archive_index where workspace = {1}",)

@@ -54,7 +54,7 @@ async def asked(desk: Desk, order: str) -> Question:
 
 async def main(url: str) -> None:
     """Play the workers and the people, each at a desk of their own."""
-    async with handraise.open_desk(url) as people:
+    async with handraise.open_desk(url, asker="refund-agent") as people:
         print("A-17:")
         async with asyncio.TaskGroup() as both:
             both.create_task(worker(url, "A-17", 40))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from datetime import timedelta
 import pytest
 
 import handraise.blocking
-from handraise import Answered, Confirm, Desk, InvalidAnswer, Problem, Recovered, StillPending
+from handraise import Answered, Confirm, Desk, InvalidAnswer, Problem, Recovered, StillPending, WrongLoop
 from handraise.testing import promise
+from handraise.testing.contract.backend import in_a_forked_child
 
 
 def test_every_verb_blocks(address: str) -> None:
@@ -104,6 +106,49 @@ def test_closing_ends_the_calls_of_other_threads() -> None:
         assert ended == ["closed"] * 3
         with pytest.raises(handraise.DeskClosed):
             desk.get(question.id)
+
+
+@promise("P10")
+def test_a_forked_child_is_told_at_once_to_open_a_desk_of_its_own(address: str) -> None:
+    with handraise.blocking.open_desk(address, workspace=f"forked {address}") as desk:
+        question = desk.post("Which?")
+        assert in_a_forked_child(lambda: desk.post("Which?")) == "ForkedDesk"
+        assert in_a_forked_child(lambda: desk.at("elsewhere").wait(question.id)) == "ForkedDesk"
+        assert in_a_forked_child(lambda: next(desk.follow())) == "ForkedDesk"
+        assert desk.get(question.id).status == "pending"
+        if address != "memory:":
+
+            def opens_its_own() -> str:
+                with handraise.blocking.open_desk(address, workspace=desk.workspace) as own:
+                    return own.answer(question.id, "a", by="ana").status
+
+            assert in_a_forked_child(opens_its_own) == "answered"
+            assert isinstance(desk.wait(question.id, timeout=10), Answered)
+
+
+@promise("P10")
+def test_a_child_that_leaves_the_desk_leaves_its_parents_connections_alone(address: str) -> None:
+    with handraise.blocking.open_desk(address) as kept:
+        with handraise.blocking.open_desk(address) as desk:
+            desk.post("Which?")
+            opened = handraise.blocking.open_desk(address)
+            forked = opened.__enter__()
+            forked.post("Which?")
+            assert in_a_forked_child(lambda: opened.__exit__(None, None, None)) in ("None", "False")
+            assert forked.post("And now?").status == "pending"
+            opened.__exit__(None, None, None)
+        assert kept.post("Still?").status == "pending"
+
+
+async def test_inside_a_coroutine_it_says_what_to_write_instead() -> None:
+    with pytest.raises(WrongLoop, match=r"await desk\.ask"), handraise.blocking.open_desk("memory:"):
+        pass
+    opened = handraise.blocking.open_desk("memory:")
+    desk = await asyncio.to_thread(opened.__enter__)
+    with pytest.raises(WrongLoop, match=r"asyncio\.to_thread"):
+        desk.post("Which?")
+    assert (await asyncio.to_thread(desk.post, "Which?")).status == "pending"
+    opened.__exit__(None, None, None)
 
 
 WAITS_FOR_EVER = """

@@ -51,7 +51,13 @@ CLUSTER_PAGE = ROOT / "docs" / "how-to" / "run-on-kubernetes.md"
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PORT = ServerSettings.model_fields["port"].default
-ROLE_NAMES = {"handraise_owner", "handraise_server", "handraise_app"}
+ROLE_NAMES = {
+    "handraise_owner",
+    "handraise_server",
+    "handraise_operator",
+    "handraise_app",
+    "handraise_keeper",
+}
 SOON = 30.0
 
 
@@ -74,10 +80,16 @@ def tool(name: str) -> str:
     return str(path)
 
 
-def attempt(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+def attempt(*command: str | Path, within: float = 100, **options: Any) -> subprocess.CompletedProcess[str]:
     """A command that has ended, well or not."""
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL, **options
+        command,
+        capture_output=True,
+        text=True,
+        timeout=within,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        **options,
     )
 
 
@@ -254,6 +266,40 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def locked(file: str) -> dict[str, tuple[str, int]]:
+    """What a file of requirements has: by each name its version, and how many files may be it."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    found = re.findall(r"^([\w.-]+)==([^\s;]+)(.*(?:\n .*)*)", text, re.MULTILINE)
+    return {plain(name): (version, rest.count("--hash=sha256:")) for name, version, rest in found}
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_the_image_and_releases_are_made_of_files_whose_hashes_are_known() -> None:
+    tested = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").split())
+    versions = {plain(name): version for name, version in tested.items()}
+    for file in ("requirements-build.txt", "requirements-image.txt"):
+        for name, (version, files) in locked(file).items():
+            assert files, f"{file}: {name} has no hash"
+            assert versions.get(name, version) == version, f"{file}: we test with {name} {versions[name]}"
+    (extras,) = re.findall(r"\.whl\)\[([\w,]+)\]", DOCKERFILE.read_text(encoding="utf-8"))
+    wanted = [
+        *PROJECT["dependencies"],
+        *(each for extra in extras.split(",") for each in PROJECT["optional-dependencies"][extra]),
+    ]
+    names = {plain(re.split(r"[\[<>=;~! ]", each)[0]) for each in wanted}
+    assert names <= {*locked("requirements-image.txt")}, "see the head of requirements-image.txt"
+    (build,) = [each.value for each in instructions() if each.name == "RUN" and "pip wheel" in each.value]
+    fetching = [part for part in build.split("&&") if "--requirement" in part]
+    assert len(fetching) == 2
+    assert all("--require-hashes" in part for part in fetching)
+    assert all(
+        "--no-deps" in part or "--no-index" in part for part in build.split("&&") if part not in fetching
+    )
+
+
 def is_ignored(path: str) -> bool:
     """Whether .dockerignore keeps a path at the top out of the build: the last line that fits decides."""
     ignored = False
@@ -284,8 +330,8 @@ def test_the_build_stage_makes_a_server_that_is_ready(context: Path, tmp_path: P
     for each in instructions():
         if each.name == "RUN" and each.stage == 0:
             # The image keeps no cache of pip's; this machine may.
-            line = each.value.replace("/opt/handraise", str(home)).replace("--no-cache-dir ", "")
-            run("/bin/sh", "-c", line, cwd=context, env=environment)
+            line = each.value.replace("/opt/", f"{tmp_path}/").replace("--no-cache-dir ", "")
+            run("/bin/sh", "-c", line, cwd=context, env=environment, within=500)
     (wheel,) = (context / "dist").glob("*.whl")
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("handraise/")}
     package = context / "src" / "handraise"
@@ -521,6 +567,7 @@ def test_the_unit_is_confined_and_stops_gently() -> None:
     assert {name: unit().get(name) for name in wanted} == {name: [value] for name, value in wanted.items()}
     assert int(unit()["TimeoutStopSec"][0]) > longest_stop({})
     assert "KillSignal" not in unit(), "SIGTERM is what it stops at"
+    assert "ProcSubset" not in unit(), "process_* metrics need /proc/stat"
     (default,) = unit()["Environment"]
     assert default == "HANDRAISE_URL=sqlite:////var/lib/handraise/handraise.db", "its state directory"
     (file,) = unit()["EnvironmentFile"]

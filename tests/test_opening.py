@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
+import asyncpg
 import pytest
 
 import handraise
-from handraise import UnknownAddress, open_desk
-from handraise.opening import default_address
+from handraise import (
+    InvalidQuestion,
+    NotEntitled,
+    Responder,
+    SchemaMismatch,
+    StoreUnavailable,
+    UnknownAddress,
+    open_desk,
+)
+from handraise.model.identities import Role
+from handraise.opening import default_address, open_backend
+from handraise.testing import StandIn
 
 
 @pytest.mark.parametrize(
@@ -62,6 +76,25 @@ async def test_without_an_address_it_is_one_file_in_the_users_data_folder(
     assert (tmp_path / "handraise").stat().st_mode & 0o077 == 0
 
 
+async def test_a_slip_in_the_path_of_a_file_makes_no_folders(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match=re.escape(f"There is no folder {tmp_path}/nowhere/here")):
+        async with open_desk(f"sqlite:///{tmp_path}/nowhere/here/q.db"):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_database_that_postgresql_comes_with_is_left_alone(postgres: str) -> None:
+    own = urlunsplit(urlsplit(postgres)._replace(path="/postgres"))
+    with pytest.raises(SchemaMismatch, match=r"createdb handraise.*handraise migrate"):
+        async with open_desk(own):
+            pass
+    plain = await asyncpg.connect(own)
+    try:
+        assert await plain.fetchval("select to_regnamespace('handraise')") is None
+    finally:
+        await plain.close()
+
+
 async def test_a_relative_file_is_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with open_desk("sqlite:///here.db") as desk:
@@ -103,3 +136,65 @@ def test_every_public_name_is_there_and_documented() -> None:
             f"{name} has no docstring"
         )
     assert handraise.__all__ == sorted(handraise.__all__)
+
+
+async def test_a_question_has_its_page_where_the_address_of_a_server_is_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "handraise")
+    async with open_desk("memory:") as desk:
+        assert (await desk.post("Which?")).url is None
+        await asyncio.gather(desk.ask("Secret?", recipients=["ana"], key="k"), StandIn(desk).answer("a", "b"))
+    monkeypatch.setenv("HANDRAISE_PUBLIC_URL", "https://questions.example.com/")
+    async with open_desk("memory:", new_id=lambda: "q-1") as desk:
+        got = await asyncio.gather(desk.ask("Secret?", key="k"), StandIn(desk).answer("a"))
+        page = "https://questions.example.com/questions/q-1"
+        found = await desk.find_by_key("k")
+        assert found is not None
+        for question in (got[1], found, await desk.get("q-1"), *(await desk.settled()).questions):
+            assert question.url == page
+    said = [record.getMessage() for record in caplog.records if "waits for" in record.getMessage()]
+    assert "waits for ana: answer it with: handraise answer " in said[0]
+    assert said[1] == f"question q-1 waits for anyone: {page}"
+    assert "Secret" not in caplog.text
+
+
+async def test_a_question_becomes_json() -> None:
+    async with open_desk("memory:") as desk:
+        question = await desk.post("Which?", choices=["a"], state={"my": "own"}, expires_in="2h")
+        written = json.loads(json.dumps(handraise.question_to_dict(question)))
+        assert (written["id"], written["status"], written["timeline"]) == (
+            question.id,
+            "pending",
+            {"remind": [], "escalate": [], "expire": 7200.0},
+        )
+        assert "state" not in written
+
+
+async def test_a_person_is_in_the_groups_that_the_store_knows_of(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'questions.db'}"
+    async with open_backend(url) as backend:
+        for who in ("bob", "eve"):
+            await backend.directory.put_person("default", who, name=who, email=None, role=Role.MEMBER)
+        await backend.directory.put_group("default", "leads", ["bob"])
+    async with open_desk(url) as desk:
+        question = await desk.post("Ship it?", recipients=["group:leads"])
+        theirs = (await desk.pending(recipient="bob")).questions
+        assert [each.id for each in theirs] == [question.id]
+        assert not (await desk.pending(recipient="eve")).questions
+        with pytest.raises(NotEntitled, match="addressed to others"):
+            await desk.answer(question.id, "yes", by="eve")
+        with pytest.raises(NotEntitled, match="addressed to others"):
+            await desk.answer(question.id, "yes", by=Responder("bob"))  # in no group, its caller says
+        assert (await desk.answer(question.id, "yes", by="bob")).status == "answered"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["group: leads", "Group:leads", " group:leads", "GROUP : leads", "group:leads "]
+)
+async def test_a_group_that_is_spelt_wrongly_is_refused_with_what_to_write(wrong: str) -> None:
+    async with open_desk("memory:") as desk:
+        with pytest.raises(InvalidQuestion, match="write 'group:leads'"):
+            await desk.post("Ship it?", recipients=[wrong])
+        with pytest.raises(InvalidQuestion, match="write 'ana'"):
+            await desk.post("Ship it?", recipients=["ana "])

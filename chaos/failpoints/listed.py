@@ -93,6 +93,11 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "consume_archived",
             "consumed_by",
         ),
+        "send": (
+            "read",
+            "claim_sending",
+            "mark_sent",
+        ),
         "wait": (
             "hear",
             "outcomes",
@@ -196,6 +201,15 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "consume_archived/commit",
             "consumed_by",
             "consumed_by/commit",
+        ),
+        "send": (
+            "begin",
+            "read",
+            "read/commit",
+            "claim_sending",
+            "claim_sending/commit",
+            "mark_sent",
+            "mark_sent/commit",
         ),
         "wait": (
             "hear",
@@ -312,6 +326,15 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "consume/consumed_by",
             "consume/consumed_by/commit",
         ),
+        "send": (
+            "read",
+            "begin",
+            "claim_sending",
+            "claim_sending/commit",
+            "mark_sent",
+            "mark_sent/log",
+            "mark_sent/log/commit",
+        ),
         "wait": (
             "begin",
             "hear",
@@ -357,8 +380,9 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By backend and verb. `confined` is PostgreSQL with a transaction around each workspace's statements, as at a server."""
 
-BESIDE = frozenset({"notify", "listening", "rollback"})
-"""What is done beside a verb, at no fixed moment: it is struck where the verb always comes to it."""
+BESIDE = frozenset({"notify", "listening", "rollback", "history", "history/commit"})
+"""What is done beside a verb, at no fixed moment: it is struck where the verb always comes to it. A history is read to say why
+an approval was not given out."""
 
 _LEDGER = frozenset(load_statements("handraise.backends.sqlite", "ledger.sql")) - {"rules"}
 
@@ -366,6 +390,10 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "it only reads, and what it reads decides nothing": frozenset(
         {
             "pending_all",
+            "urgent_all",
+            "urgent_by_asker",
+            "urgent_by_conversation",
+            "urgent_by_recipient",
             "pending_by_asker",
             "pending_by_conversation",
             "pending_by_recipient",
@@ -374,6 +402,9 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "endings",
             "history",
             "feed",
+            "trail",
+            "workspace_events",
+            "find_address",
             "feed_end",
             "pulse",
             "pulse_of_questions",
@@ -397,6 +428,10 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "leave_groups",
             "end_sessions",
             "lock_group",
+            "lock_person",
+            "bind_identity",
+            "lock_policy",
+            "note_change",
             "empty_group",
             "fill_group",
             "open_session",
@@ -418,6 +453,9 @@ OUTSIDE: dict[str, frozenset[str]] = {
     ),
     "it comes only after a failure, and the runs of others go through it": frozenset(
         {"release", "read_request"}
+    ),
+    "it is decided by the row that `consume` changes, and the contract has the race of the two": frozenset(
+        {"take_back", "take_back_archived"}
     ),
     "it removes on purpose what is not kept any more": frozenset(
         {

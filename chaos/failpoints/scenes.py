@@ -253,6 +253,14 @@ async def _consume(stage: Stage, client: Client) -> None:
         await client.consume(stage.questions["approved"])  # somebody who comes too late
 
 
+async def _send_before(stage: Stage, client: Client) -> None:
+    await stage.ask(client, "sent")
+
+
+async def _send(stage: Stage, client: Client) -> None:
+    await stage.unless_done("read", "sent", client.send)
+
+
 async def _wait_before(stage: Stage, client: Client) -> None:
     await stage.ask(client, "answered")
     await stage.unless_done("answer", "answered", lambda each: client.answer(each, "yes", "ana"))
@@ -361,6 +369,7 @@ SCENES: dict[str, tuple[Part, Part]] = {
     "sweep": (_sweep_before, _sweep),
     "dispatch": (_dispatch_before, _dispatch),
     "consume": (_consume_before, _consume),
+    "send": (_send_before, _send),
     "wait": (_wait_before, _wait),
     "tidy": (_tidy_before, _tidy),
     "revoke": (_revoke_before, _revoke),

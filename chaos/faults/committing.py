@@ -38,7 +38,9 @@ async def desks_behind_server(
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(proxy_to(address))
         # In a thread: the server comes up through our proxy.
-        serving = server_process(proxy.address, folder / "clock", rate_limit="1000000/second")
+        serving = server_process(
+            proxy.address, folder / "clock", rate_limit="1000000/second", pending_quota="0"
+        )
         url = await asyncio.to_thread(serving.__enter__)
         stack.push_async_callback(asyncio.to_thread, serving.__exit__, None, None, None)
         issuing = issuer_at(address)

@@ -78,7 +78,7 @@ async def fail_over(*, synchronous: bool, seed: int) -> FailOver:
     """Kill a primary under load and promote its standby."""
     async with with_standby(synchronous=synchronous) as (primary, standby):
         hosts = f"{primary.host}:{primary.port},{standby.host}:{standby.port}"
-        address = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=primary"
+        address = f"postgresql://postgres@{hosts}/handraise?target_session_attrs=primary"
         async with desks_on(address) as desks:
             said = (await desks[0].durability()).survives
             async with under_load(desks, seed=seed) as load:

@@ -223,6 +223,7 @@ async def server(told: dict[str, Any]) -> None:
         poll_interval=0.5,
         connections=3,
         rate_limit="100000/second",
+        pending_quota=0,
     )
     await serve(settings, lambda _: None)
 

@@ -69,6 +69,8 @@ def _told(story: Story, groups: Groups) -> str:
     question, events = story.question, story.events
     asked_at = question.asked_at
     dues = [asked_at + step.after for step in question.steps]
+    if question.expires_at is not None:
+        dues[-1] = question.expires_at  # deeds that came late have put it off
     # TLC's numbers are small: instants are given by their order, which is all that counts.
     order = {at: place for place, at in enumerate(sorted({asked_at, *dues, *(event.at for event in events)}))}
     names = _Names()

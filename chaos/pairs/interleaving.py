@@ -37,6 +37,10 @@ _READS = frozenset(
         "feed_end",
         "writers",
         "pending_all",
+        "urgent_all",
+        "urgent_by_asker",
+        "urgent_by_recipient",
+        "urgent_by_conversation",
         "pending_by_asker",
         "pending_by_recipient",
         "pending_by_conversation",
@@ -57,6 +61,8 @@ _NOTHING_WRITTEN = frozenset(
         "expire_older",
         "consume",
         "consume_archived",
+        "claim_sending",
+        "mark_sent",
         "revoke",
         "unreached",
         "take",
@@ -106,15 +112,17 @@ class Hand:
     hang_up = give_back
     each_transaction = ""
 
-    async def execute(self, statement: str) -> None:
-        """Begin, commit or roll back."""
+    async def execute(self, statement: str, *, timeout: float | None = None) -> None:
+        """Begin, commit or roll back, however long that takes: it may have to wait for its turn."""
+        del timeout
         if statement == "commit" and self._wrote:
             await self._turn(Step("commit", reads=False))
         self._begun, self._wrote = statement.startswith("begin"), False
         await self._connection.execute(statement)
 
-    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
+    async def fetch(self, statement: str, *arguments: Any, timeout: float | None = None) -> list[Any]:
         """A statement: by itself, which is in a transaction that only it knows of, or in one that was begun."""
+        del timeout
         name = self._names.get(statement, statement)
         reads = name in _READS
         await self._turn(Step(name, reads=reads))

@@ -9,7 +9,7 @@ import asyncio
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langgraph.checkpoint.sqlite import SqliteSaver
-from scripted_langchain import model  # or "openai:gpt-5"
+from scripted_langchain import model  # beside this file; yours is model = "openai:gpt-5"
 
 import handraise
 from handraise.integrations.langgraph import ask_human, run

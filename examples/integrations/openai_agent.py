@@ -7,7 +7,7 @@ It needs: pip install "handraise[openai-agents]"
 import asyncio
 
 from agents import Agent, function_tool
-from scripted_agents import model  # or "gpt-5"
+from scripted_agents import model  # beside this file; yours is model = "gpt-5"
 
 import handraise
 from handraise.integrations.openai_agents import ask_human, editable, run

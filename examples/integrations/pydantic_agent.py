@@ -7,7 +7,7 @@ It needs: pip install "handraise[pydantic-ai]"
 import asyncio
 
 from pydantic_ai import Agent, Tool
-from scripted_pydantic import model  # or "openai:gpt-5"
+from scripted_pydantic import model  # beside this file; yours is model = "openai:gpt-5"
 
 import handraise
 from handraise.integrations.pydantic_ai import ask_human, run

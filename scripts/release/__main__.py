@@ -2,6 +2,8 @@
 
 check [FOLDER]   build both distributions into FOLDER (else dist/), look into them, install the wheel in clean
                  environments, bound what it brings, try it there, and list its parts (SBOM)
+check-built FOLDER
+                 the same with the distributions that are in FOLDER
 tag NAME         whether a tag such as v0.2.0 fits the version and the changelog
 changes          what the public names have become since the release before, and whether the changelog says so
 licences         write docs/reference/licences.md anew; needs both environments of .ci/run
@@ -23,7 +25,9 @@ def main(arguments: Sequence[str]) -> int:
     """Do one of these; 0 if all is well."""
     match arguments:
         case ["check", *folder]:
-            return check(Path(*folder) if folder else wheel.ROOT / "dist")
+            return check(*built(Path(*folder) if folder else wheel.ROOT / "dist"))
+        case ["check-built", folder]:
+            return check(*wheel.found(Path(folder)))
         case ["tag", name]:
             return told(changelog.tag_faults(name))
         case ["changes"]:
@@ -41,13 +45,18 @@ def main(arguments: Sequence[str]) -> int:
             return 2
 
 
-def check(folder: Path) -> int:
-    """Everything that somebody who publishes this wants to know first."""
-    began = time.monotonic()
+def built(folder: Path) -> tuple[Path, Path]:
+    """Both distributions, made in a folder in place of those of before."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("handraise-*"):
         old.unlink()
-    source, built = wheel.build(folder)
+    return wheel.build(folder)
+
+
+def check(source: Path, built: Path) -> int:
+    """Everything that somebody who publishes this wants to know first."""
+    began = time.monotonic()
+    folder = built.parent
     for made in (source, built):
         say(f"{made.name}: {made.stat().st_size / 1e6:.2f} MB")
     found = [*wheel.source_faults(source), *wheel.wheel_faults(built)]

@@ -30,6 +30,11 @@ def build(folder: Path) -> tuple[Path, Path]:
     done = subprocess.run(line, capture_output=True, text=True, check=False)  # noqa: S603 -- our own line
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
+    return found(folder)
+
+
+def found(folder: Path) -> tuple[Path, Path]:
+    """The source distribution and the wheel in a folder."""
     (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     return source, wheel
 

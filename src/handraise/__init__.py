@@ -1,5 +1,6 @@
 """Handraise: a program asks a person something, stops durably, and carries on with a validated answer."""
 
+from handraise._version import __version__ as __version__
 from handraise.desk.ids import counted_ids, uuid7_ids
 from handraise.desk.local import LocalDesk
 from handraise.model.checking import Decision
@@ -8,7 +9,10 @@ from handraise.model.composing import Limits, QuestionOptions
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
+    ApprovalLapsed,
+    ApprovalTakenBack,
     DeskClosed,
+    ForkedDesk,
     GrantNotFound,
     HandraiseError,
     InvalidAnswer,
@@ -23,6 +27,7 @@ from handraise.model.errors import (
     NotSignedIn,
     Problem,
     QuestionNotFound,
+    QuotaExceeded,
     RequestConflict,
     SchemaMismatch,
     StillPending,
@@ -31,6 +36,7 @@ from handraise.model.errors import (
     UnknownAddress,
     UnsafeStore,
     UnusableAnswer,
+    WrongLoop,
 )
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import (
@@ -66,8 +72,7 @@ from handraise.opening import DeskOptions, open_desk, open_desk_on
 from handraise.ports import Durability, Recovered
 from handraise.ports.desk import Desk, Page
 from handraise.wire.credentials import Credentials
-
-__version__ = "0.1.0"
+from handraise.wire.records import question_to_dict
 
 __all__ = [
     "Action",
@@ -76,6 +81,8 @@ __all__ = [
     "Answered",
     "AnyForm",
     "Approval",
+    "ApprovalLapsed",
+    "ApprovalTakenBack",
     "Choice",
     "Confirm",
     "Credentials",
@@ -92,6 +99,7 @@ __all__ = [
     "Exhausted",
     "Expired",
     "Field",
+    "ForkedDesk",
     "Form",
     "Grant",
     "GrantNotFound",
@@ -118,6 +126,7 @@ __all__ = [
     "Question",
     "QuestionNotFound",
     "QuestionOptions",
+    "QuotaExceeded",
     "Recovered",
     "Ref",
     "Reply",
@@ -137,12 +146,14 @@ __all__ = [
     "UnusableAnswer",
     "Vote",
     "Withdrawn",
+    "WrongLoop",
     "coerce_choices",
     "counted_ids",
     "form_from_schema",
     "form_to_schema",
     "open_desk",
     "open_desk_on",
+    "question_to_dict",
     "read_reply",
     "uuid7_ids",
 ]

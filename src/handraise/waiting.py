@@ -158,12 +158,18 @@ class WaitingRoom:
 
     async def _settled_after_all(self, refs: Sequence[Ref]) -> tuple[Ref, Outcome]:
         """The time is over: look once more, for it may have been too short to look at all."""
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_LAST_LOOK):
-                for ref, outcome in (await self._read(refs)).items():
-                    if outcome is None:
-                        raise QuestionNotFound(ref.id, ref.workspace)
-                    return ref, outcome
+                found = await self._read(refs)
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"The time of this wait is over, and the store did not say within {_LAST_LOOK:g} seconds whether there is an "
+                "answer. Wait again when it can be reached; nothing is lost."
+            ) from None
+        for ref, outcome in found.items():
+            if outcome is None:
+                raise QuestionNotFound(ref.id, ref.workspace)
+            return ref, outcome
         raise StillPending([ref.id for ref in refs])
 
     async def _read_for_all(self) -> None:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
+import uuid
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
 
-from handraise import open_desk
+from handraise import Approval, NotApproved, UnsafeStore, open_desk
 from handraise.backends.shards import move_workspace
 from handraise.desk.exporting import export_lines
 from handraise.desk.sealing import Sealer
 from handraise.model.errors import StoreUnavailable
-from handraise.model.verifying import HeadMark, Verdict, verify
+from handraise.model.sealing import HeadMark, Rule
+from handraise.model.verifying import Verdict, verify
 from handraise.opening import open_backend
 from handraise.ports import Backend
-from handraise.server.audit_keys import KeySigner, checker, load_signer, make_key
+from handraise.server.audit_keys import KeySigner, load_signer, make_key, trusted_key
+from handraise.testing.promises import promise
 from tests.conftest import own_shards
 
 SOON = 20.0
@@ -39,11 +45,13 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return found
 
 
-async def run(address: str, sql: str, *values: Any) -> None:
-    """Do to the database what only its operator could."""
+async def run(address: str, sql: str, *values: Any, above_triggers: bool = True) -> None:
+    """Do to the database what only its operator could, whom no trigger holds up."""
     if address.startswith("sqlite"):
         connection = sqlite3.connect(address.removeprefix("sqlite:///"))
         with connection:
+            for trigger in ("asked_stays", "settled_stays") if above_triggers else ():
+                connection.execute(f"drop trigger if exists {trigger}")
             connection.execute(sql.replace("handraise.", "").replace("::jsonb", ""), values)
         connection.close()
         return
@@ -51,6 +59,8 @@ async def run(address: str, sql: str, *values: Any) -> None:
         sql = sql.replace("?", f"${place + 1}", 1)
     plain = await asyncpg.connect(address)
     try:
+        if above_triggers:
+            await plain.execute("set session_replication_role = replica")
         await plain.execute(sql, *values)
     finally:
         await plain.close()
@@ -82,7 +92,7 @@ async def sealed(ports: Backend, workspace: str, signer: KeySigner, events: int)
 
 async def judged(ports: Backend, workspace: str, signer: KeySigner, tmp_path: Path) -> Verdict:
     lines = [line async for line in export_lines(ports.store, ports.ledger, workspace, signer)]
-    return verify(lambda: lines, check=checker([tmp_path / "key.pub"]))
+    return verify(lambda: lines, keys=[trusted_key(tmp_path / "key.pub")])
 
 
 TAMPERING = {
@@ -90,6 +100,10 @@ TAMPERING = {
     "where workspace = ? and question_id = ? and kind = 'answered'",
     "who": "update handraise.events set actor = 'bob' where workspace = ? and question_id = ? and kind = 'answered'",
     "the question": "update handraise.questions set prompt = 'Else' where workspace = ? and id = ?",
+    "the outcome": 'update handraise.questions set outcome = \'{"value":"no","by":"ana"}\' '
+    "where workspace = ? and id = ?",
+    "the status": "update handraise.questions set status = 'pending', settled_at = null, outcome = null "
+    "where workspace = ? and id = ?",
     "an event away": "delete from handraise.events where workspace = ? and question_id = ? and kind = 'answered'",
     "a salt": "delete from handraise.salts where workspace = ? and question_id = ?",
 }
@@ -108,8 +122,30 @@ async def test_what_is_changed_in_the_database_is_found_and_named(
         await run(address, TAMPERING[what], workspace, ids[1])
         fault = (await judged(ports, workspace, signer, tmp_path)).fault
     assert fault is not None
+    if what in ("the outcome", "the status"):
+        assert (fault.cursor, fault.question_id) == (None, ids[1])
+        assert "the row of the question says something else" in fault.why
+        return
     first = "asked" if what in ("the question", "a salt") else "answered"
     assert fault.cursor == of_second[first]
+
+
+async def test_what_happens_after_the_last_seal_is_no_fault(
+    address: str, workspace: str, signer: KeySigner, tmp_path: Path
+) -> None:
+    async with open_desk(address, workspace=workspace) as desk, open_backend(address) as ports:
+        form = Approval.of("pay", {"eur": 5.0})
+        first, second = [await desk.post("Pay?", form=form, need=need) for need in (1, 2)]
+        await desk.answer(second.id, "approve", by="ana")
+        await sealed(ports, workspace, signer, 3)
+        await desk.answer(first.id, "approve", by="ana")
+        await desk.consume(first.id)
+        await desk.answer(second.id, "approve", by="bob")
+        verdict = await judged(ports, workspace, signer, tmp_path)
+        assert (verdict.fault, verdict.questions) == (None, 2)
+        await sealed(ports, workspace, signer, 6)
+        verdict = await judged(ports, workspace, signer, tmp_path)
+        assert (verdict.fault, verdict.questions) == (None, 2)
 
 
 async def test_an_event_that_somebody_puts_between_is_found(
@@ -152,7 +188,7 @@ async def test_seals_that_somebody_deletes_are_found(
         )
         lines = [line async for line in refusing(ports, workspace, signer)]
         marks = [HeadMark(last.number, last.digest)] if which == "last" else []
-        fault = verify(lambda: lines, check=checker([tmp_path / "key.pub"]), known=marks).fault
+        fault = verify(lambda: lines, keys=[trusted_key(tmp_path / "key.pub")], known=marks).fault
     assert fault is not None
 
 
@@ -188,6 +224,141 @@ async def test_the_application_cannot_change_what_is_sealed(
                 await plain.execute(sql)
     finally:
         await plain.close()
+
+
+async def test_the_application_cannot_let_go_of_seals_by_saying_so(
+    postgres: str, workspace: str, signer: KeySigner
+) -> None:
+    await ask(postgres, workspace, 2)
+    async with open_backend(postgres, confined=True) as ports:
+        await sealed(ports, workspace, signer, 4)
+        before = await ports.ledger.seals(workspace, after=0, limit=100)
+        cursors = [event.cursor for event in await ports.store.feed(workspace, after=None, limit=10)]
+    last, (transaction, _, number) = before[-1], cursors[-1].partition(".")
+    plain = await asyncpg.connect(postgres)
+    try:
+        await plain.execute("set role handraise_app")
+        for key_id in (None, "a-key"):
+            appended = await plain.fetchval(
+                "select handraise.append_seal($1, $2, $2, '0', 0, $3::text::xid8, $4, now(), $5, $6, $7, 4, null, $8, '{}')",
+                workspace,
+                last.number + 1,
+                transaction,
+                int(number),
+                last.digest,
+                bytes(32 * 4),
+                ",".join(cursors),
+                key_id,
+            )
+            assert appended is False
+    finally:
+        await plain.close()
+    async with open_backend(postgres) as ports:
+        assert await ports.ledger.seals(workspace, after=0, limit=100) == before
+
+
+async def test_the_application_can_neither_erase_nor_remove_nor_lift_a_hold(postgres: str) -> None:
+    plain = await asyncpg.connect(postgres)
+    try:
+        await plain.execute("set role handraise_app")
+        for sql in (
+            "select handraise.erase_questions('default', '{}', 'ana', now())",
+            "select handraise.erase_person('default', 'ana')",
+            "select handraise.remove_archived(now(), now(), 1)",
+            "select handraise.drop_archive_months(now())",
+            "insert into handraise.retention (workspace, keep) values ('default', interval '0')",
+            "delete from handraise.holds",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await plain.execute(sql)
+    finally:
+        await plain.close()
+
+
+@pytest.mark.parametrize("keeper", [False, True], ids=["a server's login", "a keeper's login"])
+async def test_only_a_keeper_erases_and_removes(
+    postgres: str, workspace: str, caplog: pytest.LogCaptureFixture, *, keeper: bool
+) -> None:
+    (question,) = await ask(postgres, workspace, 1)
+    name = f"keeper_{uuid.uuid4().hex[:12]}"
+    roles = "handraise_app, handraise_keeper" if keeper else "handraise_app"
+    await run(postgres, f"create role {name} login in role {roles}")
+    parts = urlsplit(postgres)
+    login = urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
+    try:
+        async with open_backend(login, confined=True) as ports:
+            if keeper:
+                assert await ports.ledger.erase(workspace, [question], by="op") == [question]
+                await ports.ledger.put_rule(workspace, Rule(timedelta(days=1)))
+            else:
+                with pytest.raises(UnsafeStore, match="handraise_keeper"):
+                    await ports.ledger.erase(workspace, [question], by="op")
+                with pytest.raises(UnsafeStore, match="handraise_keeper"):
+                    await ports.ledger.put_rule(workspace, Rule(timedelta(0)))
+            await ports.store.tidy(rest=timedelta(days=999), keep=timedelta(days=999), limit=10)
+    finally:
+        await run(postgres, f"drop role {name}")
+    assert ("handraise retention run" in caplog.text) is not keeper
+
+
+CHANGES_AFTER_THE_END = {
+    "open again": "status = 'pending', settled_at = null, outcome = null",
+    "another ending": "status = 'declined'",
+    "another answer": 'outcome = \'{"value": "no", "by": "ana"}\'',
+    "another question": "prompt = 'Pay a million'",
+    "another form": "form = '{}'",
+    "another asker": "asker = 'mallory'",
+    "not used up": "consumed_at = null",
+}
+
+
+@promise("P6")
+@pytest.mark.parametrize("change", CHANGES_AFTER_THE_END)
+async def test_the_database_itself_keeps_what_was_asked_and_how_it_ended(
+    address: str, workspace: str, change: str
+) -> None:
+    async with open_desk(address, workspace=workspace) as desk:
+        question = await desk.post("Pay?", form=Approval.of("pay", {"eur": 5}))
+        await desk.answer(question.id, "approve", by="ana")
+        await desk.consume(question.id)
+        before = await desk.get(question.id)
+        sql = f"update handraise.questions set {CHANGES_AFTER_THE_END[change]} where workspace = ? and id = ?"  # noqa: S608 -- ours
+        with pytest.raises(
+            (sqlite3.IntegrityError, asyncpg.PostgresError), match=r"does not change|used up once"
+        ):
+            await run(address, sql, workspace, question.id, above_triggers=False)
+        if address.startswith("postgres"):
+            await put_away(address)
+            archived = sql.replace("handraise.questions", "handraise.archive")
+            with pytest.raises(asyncpg.PostgresError, match="does not change"):
+                await run(address, archived, workspace, question.id, above_triggers=False)
+        assert await desk.get(question.id) == before
+
+
+@promise("P11")
+async def test_an_approval_that_is_only_in_the_row_is_not_executed(address: str, workspace: str) -> None:
+    async with open_desk(address, workspace=workspace) as desk:
+        form = Approval.of("pay", {"eur": 5})
+        question = await desk.post("Pay?", form=form)
+        await desk.answer(question.id, "deny", by="ana")
+        forged = json.dumps({"value": {"decision": "approve", "digest": form.action.digest}, "by": "ana"})
+        sql = f"update handraise.questions set outcome = '{forged}' where workspace = ? and id = ?"  # noqa: S608 -- ours
+        await run(address, sql, workspace, question.id)
+    async with open_desk(address, workspace=workspace) as desk:
+        assert (await desk.get(question.id)).decision
+        with pytest.raises(NotApproved, match="history does not say"):
+            await desk.consume(question.id)
+        assert (await desk.get(question.id)).consumed_at is None
+        await put_away(address)
+        with pytest.raises(NotApproved, match="history does not say"):
+            await desk.consume(question.id)
+
+
+async def put_away(address: str) -> None:
+    """Archive what is settled, where there is an archive."""
+    async with open_backend(address) as ports:
+        for _ in range(3):
+            await ports.store.tidy(rest=timedelta(0), keep=None, limit=10_000)
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -12,12 +13,15 @@ import pytest
 
 from handraise import (
     Answered,
+    Approval,
     Responder,
     SchemaMismatch,
     StillPending,
     StoreUnavailable,
     UnsafeStore,
+    __version__,
     open_desk,
+    open_desk_on,
 )
 from handraise.backends.hints import LONGEST, decoded, encoded
 from handraise.backends.postgres import schema
@@ -25,7 +29,9 @@ from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.schema import MIGRATIONS
 from handraise.backends.statements import Migration
 from handraise.desk import local
+from handraise.model.identities import Role
 from handraise.model.questions import Ref
+from handraise.opening import open_backend
 from handraise.testing import ManualClock, promise
 from tests.conftest import migrated
 
@@ -158,6 +164,33 @@ async def test_a_schema_from_the_future_is_refused(
         await plain.execute("delete from handraise.migrations where number = 9999")
 
 
+async def test_a_release_starts_on_a_newer_schema_unless_the_schema_needs_a_newer_release(
+    plain: asyncpg.Connection[asyncpg.Record], postgres: str, workspace: str
+) -> None:
+    added = "insert into handraise.migrations (number, name, oldest_release) values ($1, 'future', $2)"
+    try:
+        await plain.execute(added, 9998, __version__)
+        async with open_desk(postgres, workspace=workspace) as desk:
+            question = await desk.post("Which?")
+            assert (await desk.get(question.id)).prompt == "Which?"
+        await plain.execute(added, 9999, "9.0.0")
+        with pytest.raises(SchemaMismatch, match=r"needs release 9\.0\.0 of Handraise; this is"):
+            async with open_desk(postgres):
+                pass
+    finally:
+        await plain.execute("delete from handraise.migrations where number >= 9998")
+
+
+async def test_migrations_keep_the_oldest_release_that_works_on_them(
+    plain: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    rows = await plain.fetch("select number, oldest_release from handraise.migrations")
+    began = next(each.number for each in MIGRATIONS if each.name.endswith("_oldest_release"))
+    assert {row["number"]: row["oldest_release"] for row in rows} == {
+        each.number: each.oldest_release if each.number >= began else None for each in MIGRATIONS
+    }
+
+
 async def test_every_table_has_a_workspace_for_row_level_security(
     plain: asyncpg.Connection[asyncpg.Record],
 ) -> None:
@@ -276,6 +309,31 @@ async def test_a_listener_that_is_cut_off_comes_back_and_reads_again(
         assert isinstance(await two, Answered)
 
 
+@promise("P1", "P7")
+async def test_a_post_whose_connection_is_cut_is_made_once(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], workspace: str
+) -> None:
+    async with open_desk(postgres, workspace=workspace) as desk:
+        under_way = plain.transaction()
+        await under_way.start()
+        await plain.execute(
+            "insert into handraise.questions (asked_at, need, veto, workspace, id, asker, key, recipients, prompt, form) "
+            "values (now(), 1, false, $1, 'held', 'agent', 'k', '[]', '?', '{}')",
+            workspace,
+        )
+        posting = asyncio.create_task(desk.post("Go?", key="k"))
+        async with asyncio.timeout(SOON):
+            while not await plain.fetchval(
+                "select count(pg_terminate_backend(pid)) from pg_stat_activity "
+                "where pg_backend_pid() = any (pg_blocking_pids(pid))"
+            ):
+                await asyncio.sleep(0.01)
+        await under_way.rollback()
+        question = await posting
+        assert [event.kind for event in await desk.history(question.id)] == ["asked"]
+        assert len((await desk.pending()).questions) == 1
+
+
 @promise("P4")
 async def test_no_notify_where_nobody_could_be_listening(
     postgres: str, plain: asyncpg.Connection[asyncpg.Record], workspace: str
@@ -338,3 +396,57 @@ async def listener(plain: asyncpg.Connection[asyncpg.Record]) -> int:
             await asyncio.sleep(0.02)
     number: int = process
     return number
+
+
+@promise("P11")
+@pytest.mark.parametrize("lost", ["revoked", "removed", "left"])
+async def test_a_grant_that_ends_while_it_is_applied_waits_or_wins(
+    postgres: str, plain: asyncpg.Connection[asyncpg.Record], lost: str
+) -> None:
+    """Whoever writes to a question may hold the settlement up; what is acknowledged meanwhile must not be overlooked."""
+    workspace = f"late-{lost}-{uuid.uuid4().hex}"
+    form = Approval.of("pay", {"amount": 1}, scopes=("once", "always"))
+    async with open_backend(postgres) as backend:
+        directory = backend.directory
+        await directory.put_person(workspace, "ana", name="Ana", email=None, role=Role.MEMBER)
+        await directory.put_group(workspace, "ops", ["ana"])
+        async with open_desk_on(backend.store, backend.bus, workspace=workspace) as desk:
+            first = await desk.post("Pay?", form=form, recipients=["group:ops"])
+            approval = {"decision": "approve", "scope": "always"}
+            await desk.answer(first.id, approval, by=Responder("ana", frozenset({"ops"})))
+            (grant,) = await desk.grants()
+            again = await desk.post("Pay?", form=form, recipients=["group:ops"])
+            held = plain.transaction()
+            await held.start()
+            row = "select from handraise.questions where workspace = $1 and id = $2 for update"
+            await plain.execute(row, workspace, again.id)
+            applying = asyncio.create_task(desk.apply_grant(again.id))
+            await _blocked(plain, 1)
+            ends: dict[str, Coroutine[Any, Any, object]] = {
+                "revoked": desk.revoke(grant.id, by="bob"),
+                "removed": directory.remove_person(workspace, "ana"),
+                "left": directory.put_group(workspace, "ops", []),
+            }
+            ending = asyncio.create_task(ends.pop(lost))
+            for other in ends.values():
+                other.close()
+            await _blocked(plain, 2, unless=ending)
+            assert not ending.done()
+            await held.rollback()
+            assert await asyncio.wait_for(applying, SOON) is not None
+            await asyncio.wait_for(ending, SOON)
+            last = await desk.post("Pay?", form=form, recipients=["group:ops"])
+            assert await desk.apply_grant(last.id) is None
+
+
+async def _blocked(
+    plain: asyncpg.Connection[asyncpg.Record], count: int, *, unless: asyncio.Task[Any] | None = None
+) -> None:
+    """Return once so many others wait for a lock, or a task is done that should be one of them."""
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    async with asyncio.timeout(SOON):
+        while not (unless and unless.done()):
+            await plain.execute("select pg_stat_clear_snapshot()")
+            if await plain.fetchval(waiting) >= count:
+                return
+            await asyncio.sleep(0.01)

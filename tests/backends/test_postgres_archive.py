@@ -16,6 +16,7 @@ from handraise import (
     AlreadyConsumed,
     Answered,
     Approval,
+    ApprovalTakenBack,
     Desk,
     Question,
     QuestionNotFound,
@@ -261,6 +262,24 @@ async def test_an_approval_that_is_used_up_while_it_is_in_both_places_stays_used
     assert (await desk.get(question.id)).consumed_at == clock.now()
     with pytest.raises(AlreadyConsumed):
         await desk.consume(question.id)
+
+
+@promise("P11")
+async def test_an_approval_that_is_taken_back_while_it_is_in_both_places_stays_taken_back(
+    backend: Backend, desk: Desk, plain: Connection, clock: ManualClock
+) -> None:
+    both, archived = [await desk.post("Pay?", form=Approval.of("pay", {"amount": n})) for n in range(2)]
+    for question in (both, archived):
+        await desk.answer(question.id, "approve", by="ana")
+    clock.advance(DAY)
+    await plain.fetch("select * from handraise.copy_settled($1, 1000000)", clock.now())
+    await desk.take_back(both.id, by="ana")
+    assert await backend.store.tidy(rest=NOW, keep=None, limit=ALL)
+    await desk.take_back(archived.id, by="ana")
+    for question in (both, archived):
+        assert (await desk.get(question.id)).taken_back_at == clock.now()
+        with pytest.raises(ApprovalTakenBack):
+            await desk.consume(question.id)
 
 
 async def test_what_somebody_else_holds_is_passed_over(

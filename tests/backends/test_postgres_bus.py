@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import asyncpg
 import pytest
 
 from handraise.backends.hints import decoded
-from handraise.backends.postgres import bus, open_postgres
+from handraise.backends.postgres import bus, connecting, open_postgres
 from handraise.backends.postgres.database import Database
 from handraise.model.questions import Ref
 from handraise.ports import Backend, feed_of
@@ -143,3 +143,36 @@ async def test_an_ear_that_closes_leaves_the_others_of_its_process_open(
         await first.aclose()
         await here.bus.wake([FEED])
         await heard.until(FEED)
+
+
+async def test_a_listener_says_why_it_lost_its_connection_and_that_it_has_one_again(
+    postgres: str, here: Backend, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "_RETRY", 0.01)
+    fails, real = [TimeoutError(), TimeoutError()], connecting.alone
+
+    @asynccontextmanager
+    async def alone(address: str, purpose: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        if fails:
+            raise fails.pop()
+        async with real(address, purpose) as acquired:
+            yield acquired
+
+    monkeypatch.setattr(bus, "alone", alone)
+    plain = await asyncpg.connect(postgres)
+    heard = Heard()
+    async with here.bus.listen(heard), asyncio.timeout(SOON):
+        await plain.execute("delete from handraise.listeners")
+        await plain.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where application_name = 'handraise listener' and datname = current_database()"
+        )
+        while sum("again" in each.getMessage() for each in caplog.records) < 2:
+            await asyncio.sleep(0.01)
+    await plain.close()
+    assert [each.getMessage() for each in caplog.records if "listener" in each.getMessage()] == [
+        "the listener lost its connection (TimeoutError); polling until it is back",
+        "the listener has a connection again",
+        "the listener lost its connection (it was closed); polling until it is back",
+        "the listener has a connection again",
+    ]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
 from handraise import StoreUnavailable
-from handraise.backends.postgres import open_postgres, pooling
+from handraise.backends.postgres import database, open_postgres, pooling
 from handraise.backends.postgres.connecting import connection, open_pool, transaction
 from handraise.backends.postgres.pooling import Pool
 from handraise.model.questions import Ref
+from handraise.ports import Filter
 from tests.backends.test_postgres_walls import draft
 from tests.conftest import own_database
 
@@ -173,3 +175,72 @@ async def test_a_plan_that_was_made_for_an_empty_table_is_made_anew_when_it_has_
         for number in range(20):
             assert (await backend.store.read([Ref(workspace, str(number))]))[0] is not None
         assert await rows_fetched() - before < 1_000
+
+
+class Freezer:
+    """Stands in front of PostgreSQL. While it is frozen nothing passes, and nothing is lost: as if the server were stopped."""
+
+    def __init__(self) -> None:
+        self.thawed = asyncio.Event()
+        self.thawed.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def before(self, address: str) -> AsyncIterator[str]:
+        parts = urlsplit(address)
+
+        async def come(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            from_server, to_server = await asyncio.open_connection(parts.hostname, parts.port)
+            ways = ((reader, to_server), (from_server, writer))
+            self._tasks |= {asyncio.create_task(self._pass_on(*way)) for way in ways}
+
+        server = await asyncio.start_server(come, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            yield urlunsplit(parts._replace(netloc=f"127.0.0.1:{port}"))
+        finally:
+            self.thawed.set()
+            server.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def thaw(self) -> None:
+        """Let everything pass, and wait until PostgreSQL is done with what came on the connections of before."""
+        self.thawed.set()
+        await asyncio.gather(*self._tasks)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError), closing(writer):
+            while data := await reader.read(65_536):
+                await self.thawed.wait()
+                writer.write(data)
+                await writer.drain()
+
+
+async def test_a_frozen_server_is_given_up_soon_and_nothing_is_recorded_when_it_thaws(
+    postgres: str, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freezer = Freezer()
+    async with (
+        freezer.before(postgres) as address,
+        open_postgres(address, confined=True, connections=2, listen=postgres) as backend,
+        asyncio.timeout(SOON),
+    ):
+        assert await backend.store.read([Ref(workspace, "0")]) == [None]
+        freezer.thawed.clear()
+        with monkeypatch.context() as patched:
+            for module, name in (
+                (database, "WITHIN"),
+                (database, "_AT_LEAST"),
+                (pooling, "_PATIENCE"),
+                (pooling, "_HANGING_UP"),
+            ):
+                patched.setattr(module, name, 0.1)
+            for number in range(3):  # on a connection that is open, then where none can be opened
+                with pytest.raises(StoreUnavailable):
+                    await backend.store.insert([draft(workspace, str(number))])
+        await freezer.thaw()
+        await backend.store.insert([draft(workspace, "later")])
+        found = await backend.store.pending(Filter(workspace=workspace), after=None, limit=10)
+        assert [each.id for each in found] == ["later"]

@@ -52,7 +52,7 @@ async def test_the_feed_goes_on_where_it_was_when_a_dump_is_restored_in_another_
         first, second = await desk.post("First?"), await desk.post("Second?")
         await desk.answer(first.id, "yes", by="ana")
         before = await fed(desk, 3)
-    await run(new, "create role handraise_app")  # which a dump of one database has not
+    await run(new, "create role handraise_app", "create role handraise_keeper")  # which a dump has not
     restored(old, new)
     for _ in range(2):  # opened again, it does not begin another count
         async with open_desk(new.address) as desk:

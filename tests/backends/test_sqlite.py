@@ -6,10 +6,12 @@ import asyncio
 import fcntl
 import json
 import os
+import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from handraise import (
     StillPending,
     StoreUnavailable,
     UnsafeStore,
+    __version__,
     open_desk,
 )
 from handraise.backends.sqlite import connecting, durability
@@ -118,6 +121,26 @@ async def test_a_schema_from_the_future_is_refused(address: str, file: Path) -> 
             pass
 
 
+async def test_a_release_opens_a_newer_schema_unless_the_schema_needs_a_newer_release(
+    address: str, file: Path
+) -> None:
+    async with open_desk(address) as desk:
+        question = await desk.post("Which?")
+
+    def becomes(number: int, oldest: str) -> None:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("insert into migrations values (?, 'future', ?)", [number, oldest])
+            connection.execute(f"pragma user_version = {number:d}")
+
+    becomes(9998, __version__)
+    async with open_desk(address) as desk:
+        assert (await desk.get(question.id)).prompt == "Which?"
+    becomes(9999, "9.0.0")
+    with pytest.raises(SchemaMismatch, match=r"needs release 9\.0\.0 of Handraise; this is"):
+        async with open_desk(address):
+            pass
+
+
 async def test_a_file_that_is_no_database_is_a_clear_error(address: str, file: Path) -> None:
     file.write_text("these are not the bytes you are looking for" * 100)
     with pytest.raises(StoreUnavailable, match="SQLite cannot do this now"):
@@ -197,6 +220,7 @@ PARAMETERS: dict[str, Any] = {
     "workspace": "w",
     "id": "1",
     "key": "k",
+    "owner": "a",
     "asker": "a",
     "person": "p",
     "conversation": "c",
@@ -211,6 +235,7 @@ PARAMETERS: dict[str, Any] = {
     "edge": 0,
     "looked": 50,
     "since": 0,
+    "urgency": 0,
 }
 
 
@@ -219,6 +244,7 @@ PARAMETERS: dict[str, Any] = {
     [
         *("read", "read_by_key", "outcomes", "due", "history", "feed", "feed_end"),
         *("pending_all", "pending_by_asker", "pending_by_conversation", "pending_by_recipient"),
+        *("urgent_all", "urgent_by_asker", "urgent_by_conversation", "urgent_by_recipient"),
         *("looked_through", "settled", "endings", "pulse_of_workspace"),
     ],
 )
@@ -299,3 +325,28 @@ async def test_the_file_is_its_owners_and_opening_it_again_leaves_its_locks_alon
             )
             assert done.stdout.strip() == "('answered',)"
         assert (await one.get(question.id)).status == "answered"
+
+
+@promise("P1")
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+async def test_nothing_is_acknowledged_in_a_file_that_was_deleted_or_replaced(
+    tmp_path: Path, how: str
+) -> None:
+    path = tmp_path / "questions.db"
+    url = f"sqlite:///{path}"
+    async with open_desk(url) as desk:
+        await desk.post("One?", key="one")
+        if how == "deleted":
+            for each in tmp_path.iterdir():
+                each.unlink()
+        else:
+            shutil.copy(path, tmp_path / "backup.db")
+            (tmp_path / "backup.db").replace(path)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+                await desk.post("Two?", key="two")
+            with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+                await desk.find_by_key("one")
+    async with open_desk(url) as again:
+        assert await again.find_by_key("two") is None
+        assert (await again.post("Two?", key="two")).status == "pending"

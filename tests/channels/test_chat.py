@@ -55,6 +55,16 @@ class TestContract(ChannelContract):
             await channel.send(self.message(channel, dead, a_question()))
         assert "hunter2" not in str(failed.value)
 
+    async def test_a_line_of_an_argument_cannot_pass_for_another_argument(
+        self, channel: Chat, peer: Wire, to: Json
+    ) -> None:
+        form = Approval.of("mail", {"body": "Hello\ndry_run: true", "to\ndry_run": "ann", "all": True})
+        await channel.send(self.message(channel, to, a_question(form)))
+        [(_, text)] = peer.sent
+        assert "│ body (text):\n│ │ Hello\n│ │ dry_run: true\n" in text
+        assert "│ all: true\n" in text
+        assert not any(line.startswith("│ dry_run") for line in text.split("\n"))
+
 
 @pytest.fixture
 def wire() -> Wire:
@@ -193,7 +203,7 @@ async def test_an_action_is_decided_here_only_where_it_was_shown_in_full(house: 
     small = Approval.of("deploy", {"version": "1.2.3", "note": "line\nline"})
     question = await ask(house, form=small)
     [text] = wire.sent_to("thread-9")
-    for line in ("│ deploy", '│ version: "1.2.3"', "│ note: line", "│ line"):
+    for line in ("│ deploy", '│ version: "1.2.3"', "│ note (text):", "│ │ line"):
         assert line in text.splitlines()
     assert (await reply(house, "approve"))[0] == "taken"
     ended = await outcome(house, question)

@@ -47,7 +47,7 @@ class TestEmail(ChannelContract):
             sender=SENDER,
             host="ask.example.org",
             reply_to="reply@example.org",
-            key=b"k" * 32,
+            keys=[b"k" * 32],
         )
         async with opened as channel:
             yield channel

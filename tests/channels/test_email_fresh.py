@@ -333,6 +333,30 @@ def test_only_the_receiving_servers_word_counts(found: str, genuine: bool) -> No
     assert passes(read_letter(letter(Authentication_Results=found)), "mx.example.com") is genuine
 
 
+@pytest.mark.parametrize(
+    "between", ["", "Received: from evil\r\n", "Authentication-Results: other; none\r\n"]
+)
+def test_findings_below_the_topmost_were_written_by_the_sender(between: str) -> None:
+    genuine = "Authentication-Results: mx.example.com; spf=none\r\n"
+    forged = "Authentication-Results: mx.example.com; dmarc=pass header.from=example.org\r\n"
+    above, below = (f"{one}{between}{two}".encode() for one, two in ((genuine, forged), (forged, genuine)))
+    assert not passes(read_letter(above + letter()), "mx.example.com")
+    assert passes(read_letter(below + letter()), "mx.example.com")
+    unreadable = b'Authentication-Results: "mx.example.com; spf=none\r\n'
+    assert not passes(read_letter(unreadable + forged.encode() + letter()), "mx.example.com")
+
+
+@pytest.mark.parametrize("finding", ["dkim=pass header.d=co.uk", "spf=pass smtp.mailfrom=a@co.uk"])
+def test_a_domain_that_everybody_can_register_in_is_not_the_senders(finding: str) -> None:
+    raw = letter(From="Ann <ann@example.co.uk>", Authentication_Results=f"mx.example.com; {finding}")
+    assert not passes(read_letter(raw), "mx.example.com")
+    own = letter(
+        From="Ann <ann@example.co.uk>",
+        Authentication_Results=f"mx.example.com; {finding.replace('co.uk', 'example.co.uk')}",
+    )
+    assert passes(read_letter(own), "mx.example.com")
+
+
 class TestTokens:
     addresses = ReplyAddresses("reply@example.org", b"k" * 32)
     question = "0197fa3c-0000-7000-8000-0123456789ab"
@@ -374,6 +398,14 @@ class TestTokens:
             [token] = self.addresses.read([other.address], [])
             wrong = type(token)("w", self.question, token.code)
             assert self.addresses.recipient_of(wrong, ["ann"]) is None
+
+    def test_a_reply_to_a_mail_from_before_the_secret_was_replaced_finds_its_question(self) -> None:
+        made = self.addresses.make("w", self.question, "ann")
+        assert made is not None
+        now = ReplyAddresses("reply@example.org", b"n" * 32, b"k" * 32)
+        [token] = now.read([made.address], [])
+        assert now.recipient_of(token, ["bob", "ann"]) == "ann"
+        assert now.make("w", self.question, "ann") != made
 
     def test_every_changed_character_is_another_address(self) -> None:
         made = self.addresses.make("w", self.question, "ann")

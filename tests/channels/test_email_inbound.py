@@ -70,7 +70,7 @@ async def house(office: PostOffice, tmp_path: Path, changes: dict[str, Any]) -> 
             person = await house.directory.put_person(
                 "default", name, name=name, email=address, role=Role.MEMBER
             )
-            await follow_email(house, None, person)
+            await follow_email(house, None, person, by=None)
         yield house
 
 
@@ -307,7 +307,7 @@ async def test_a_long_workspace_name_travels_in_the_message_id(
 ) -> None:
     workspace = "a workspace with a rather long name: 名前"
     person = await house.directory.put_person(workspace, "ann", name="ann", email=ANN, role=Role.MEMBER)
-    await follow_email(house, None, person)
+    await follow_email(house, None, person, by=None)
     desk = house.desk.at(workspace)
     question = await desk.post("Which strategy?", form=STRATEGY, recipients=["ann"])
     mail = await office.mail_to(ANN)
@@ -374,7 +374,7 @@ async def test_the_command_that_adds_somebody_gives_them_their_address(tmp_path:
 async def test_without_e_mail_nobody_has_an_address_for_it(tmp_path: Path) -> None:
     async with open_house(ServerSettings(url=f"sqlite:///{tmp_path / 'questions.db'}")) as house:
         person = await house.directory.put_person("default", "ann", name="ann", email=ANN, role=Role.MEMBER)
-        await follow_email(house, None, person)
+        await follow_email(house, None, person, by=None)
         await follow_everybody(house)
         assert await recipients(house) == []
 

@@ -131,7 +131,7 @@ def test_settings_that_cannot_work_are_named(change: dict[str, Any]) -> None:
     assert ServerSettings(**WHOLE).teams_app_id == APP
     with pytest.raises(pydantic.ValidationError) as failed:
         ServerSettings(**(WHOLE | change))
-    assert [each["loc"] for each in failed.value.errors()] == [tuple(change)]
+    assert [each["loc"][:1] for each in failed.value.errors()] == [tuple(change)]
 
 
 def test_settings_hide_the_secret_and_take_ids_in_any_letters() -> None:

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from standardwebhooks import Webhook as Reference
 
-from handraise import Answered, Approval, Choice, Confirm, Declined, EventKind
+from handraise import Answered, Approval, Choice, Confirm, Declined, EventKind, Timeline
 from handraise.channels.webhook import Webhook, secret_bytes, signed
 from handraise.desk.local import LocalDesk
 from handraise.model.deliveries import Address
@@ -142,6 +142,26 @@ async def test_from_the_question_to_the_resumed_asker_and_back(
         async with asyncio.timeout(WITHIN):
             while [each.status.value for each in await house.outbox.deliveries(question.ref)] != ["updated"]:
                 await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("address", ["memory"], indirect=True)
+async def test_a_system_that_was_reminded_is_told_once_that_the_question_has_ended(
+    address: str, receiver: Receiver, workspace: str
+) -> None:
+    async with opened(address) as house:
+        desk = await furnished(house, receiver, workspace)
+        timeline = Timeline(remind=(timedelta(seconds=0.1),))
+        question = await desk.post("Which?", recipients=["ann"], timeline=timeline)
+        await got(receiver, question.id, "reminded")
+        await desk.answer(question.id, "Rolling", by="ann")
+        async with asyncio.timeout(WITHIN):
+            while [each.status.value for each in await house.outbox.deliveries(question.ref)] != [
+                "updated"
+            ] * 2:
+                await asyncio.sleep(0.01)
+        events = [json.loads(each.body) for each in receiver.got]
+        kinds = [each["type"].rpartition(".")[2] for each in events if each["subject"] == question.id]
+        assert kinds == ["asked", "reminded", "settled"]
 
 
 async def got(receiver: Receiver, question_id: str, kind: str) -> Got:

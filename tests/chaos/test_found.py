@@ -113,7 +113,8 @@ async def test_a_connection_that_went_silent_is_not_used_again(
     database: str, confined: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     within = 2.0 if NIGHTLY else 1.0
-    monkeypatch.setattr(connecting, "_WITHIN", within)
+    for name in ("WITHIN", "_AT_LEAST"):
+        monkeypatch.setattr(f"handraise.backends.postgres.database.{name}", within)
     async with (
         proxy_to(database) as proxy,
         open_postgres(proxy.address, connections=2, confined=confined == "confined" or None) as backend,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Approval, Desk, Question, open_desk
+from handraise import Approval, Desk, Escalation, Question, Timeline, open_desk
 from tests.cli.command import Done, Serving, handraise, serving
 
 Run = Callable[..., Done]
@@ -112,6 +112,90 @@ def test_every_ending_has_its_code(run: Run, file: str, verb: str, code: int, sa
     assert done.stderr.startswith(says)
 
 
+def test_it_reminds_escalates_takes_a_default_and_needs_several(file: str, run: Run) -> None:
+    timeline = [
+        "--remind",
+        "10m",
+        "--escalate",
+        "2h=group:leads,zoe",
+        "--expires",
+        "3d",
+        "--default",
+        "Canary",
+    ]
+    run("ask", "Which?", "--choice", "Canary", "--choice", "Rolling", "--need", "2", *timeline)
+    question = only(file)
+    assert question.need == 2
+    assert question.timeline == Timeline(
+        remind=["10m"],
+        escalate=[Escalation(after="2h", to=["group:leads", "zoe"])],
+        expire="3d",
+        default="Canary",
+    )
+    for wrong in (["--escalate", "2h"], ["--argument", "n=1"], ["--approval", "pay", "--argument", "n"]):
+        assert run("ask", "Which?", *wrong).returncode == 2
+
+
+def test_an_approval_is_used_up_by_the_command_that_prints_it(file: str, run: Run) -> None:
+    line = (
+        "ask",
+        "Pay?",
+        "--approval",
+        "pay",
+        "--argument",
+        "amount=40",
+        "--argument",
+        "to=Bo",
+        "--key",
+        "pay",
+    )
+    assert run(*line).returncode == 7
+    question = only(file)
+    assert isinstance(question.form, Approval)
+    assert question.form.action.arguments == {"amount": 40, "to": "Bo"}
+    at_desk(file, lambda desk: desk.answer(question.id, "approve", by="bob"))
+    first, again = run(*line), run(*line)
+    assert (first.returncode, first.stdout) == (0, "approve\n")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "used already" in again.stderr
+
+
+def test_a_form_that_is_given_in_place_of_its_file_says_so(run: Run) -> None:
+    told = run("ask", "How much?", "--form", '{"amount": "number"}')
+    assert "--form takes the name of a file" in told.stderr
+
+
+def test_what_ended_is_listed_by_date_and_beyond_the_first_hundred(file: str, run: Run) -> None:
+    async def settle(desk: Desk) -> None:
+        questions = [await desk.post(f"Number {n}?") for n in range(103)]
+        for question in questions:
+            await desk.answer(question.id, "a", by="ana")
+
+    at_desk(file, settle)
+
+    def listed(*line: str) -> list[str]:
+        done = run("list", "--settled", "--all", "--json", *line)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(each)["prompt"] for each in done.stdout.splitlines()]
+
+    assert len(listed()) == 100
+    assert len(listed("--limit", "0")) == 103
+    assert listed("--limit", "2") == ["Number 102?", "Number 101?"]
+    assert len(listed("--since", "1h", "--limit", "0")) == 103
+    assert listed("--since", "2999-01-01") == []
+    assert listed("--until", "2001-01-01T00:00Z", "--limit", "0") == []
+    assert "is not a date such as" in run("list", "--settled", "--since", "yesterday").stderr
+    assert "give --settled too" in run("list", "--since", "7d").stderr
+
+
+def test_an_empty_list_says_if_others_have_something_to_answer(run: Run) -> None:
+    assert run("list").stdout.startswith("Nothing is pending. To ask something")
+    run("ask", "Which?", "--to", "bob")
+    assert run("list").stdout == (
+        "Nothing is pending for you. To see what others may answer: handraise list --all\n"
+    )
+
+
 APPROVAL = Approval.of("deploy", {"service": "payments"})
 
 
@@ -152,7 +236,7 @@ def test_what_does_not_fit_is_said_and_kept_as_an_attempt(run: Run, file: str) -
     question = only(file)
     refused = run("answer", question.id, "C")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("That answer does not fit. “C” is not one of the options: A, B.")
+    assert refused.stderr.startswith("That answer does not fit: “C” is not one of the options: A, B.")
     shown = run("history", question.id).stdout
     assert "agent asked" in shown
     assert "ada gave an answer that does not fit (terminal)" in shown
@@ -176,8 +260,19 @@ def test_questions_are_listed_shown_declined_and_withdrawn(run: Run) -> None:
     assert run("decline", first["id"], "--reason", "no time").stdout == (
         "Settled: ada would not answer (no time).\n"
     )
-    assert run("withdraw", second["id"]).stderr.startswith("'agent' may not do this: only whoever asked")
+    assert run("withdraw", second["id"]).stderr.startswith(
+        f"There is no question {second['id']!r} that 'agent' asked"
+    )
     assert run("withdraw", second["id"], "--as", "other-bot").stdout == "Settled: withdrawn by other-bot.\n"
+    for _ in range(3):
+        run("ask", "Third?", "--as", "runaway")
+    assert "Say which" in run("withdraw").stderr
+    third = json.loads(run("list", "--json").stdout.splitlines()[0])
+    assert "runaway asked that" in run("withdraw", third["id"], "--asker", "other-bot").stderr
+    assert run("withdraw", third["id"], "--asker", "runaway", "--reason", "a loop").stdout == (
+        "Settled: withdrawn by ada (a loop).\n"
+    )
+    assert run("withdraw", "--asker", "runaway").stdout == "Withdrawn: 2 questions of runaway.\n"
     again = run("answer", first["id"], "late")
     assert (again.returncode, again.stdout) == (1, "")
     assert "is settled: declined by ada" in again.stderr
@@ -217,6 +312,36 @@ def test_groups_of_the_store_count(run: Run, file: str) -> None:
     assert "For us?" in run("list").stdout
     assert "For us?" not in run("list", "--as", "eve").stdout
     assert run("answer", only(file).id, "yes").returncode == 0
+
+
+def test_show_has_what_everybody_voted_and_whether_they_can_still_agree(run: Run, file: str) -> None:
+    refund = Approval.of("refund", {"order": "A-7", "amount": 500}, editable=["amount"])
+
+    async def vote(desk: Desk) -> str:
+        question = await desk.post("Refund?", form=refund, need=2, recipients=["ann", "bob", "cid"])
+        for name, amount in (("ann", 400), ("bob", 420)):
+            await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": amount}}, by=name)
+        await desk.decline(question.id, by="cid")
+        return question.id
+
+    shown = run("show", at_desk(file, vote), name="ann").stdout
+    for text in ("ann voted approve, with changed arguments", "+ 400", "+ 420", "cid would not answer"):
+        assert text in shown
+    assert "These votes cannot lead to an agreement." in shown
+
+
+def test_an_approval_is_taken_back_until_it_is_used(run: Run, file: str) -> None:
+    async def approve(desk: Desk) -> str:
+        question = await desk.post("May I?", form=Approval.of("deploy", {"service": "payments"}))
+        await desk.answer(question.id, "approve", by="ada")
+        return question.id
+
+    question_id = at_desk(file, approve)
+    refused = run("take-back", question_id, "--as", "bob")
+    assert (refused.returncode, "only those who approved" in refused.stderr) == (1, True)
+    taken = run("take-back", question_id, "--reason", "the wrong release")
+    assert taken.stdout == "Taken back: agent cannot execute the action.\n"
+    assert "ada took the approval back (the wrong release)" in run("history", question_id).stdout
 
 
 def test_grants_are_listed_and_revoked(run: Run, file: str) -> None:

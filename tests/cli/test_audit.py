@@ -101,6 +101,65 @@ def test_an_unsigned_export_says_so(url: str, workspace: str, tmp_path: Path) ->
     assert "nobody" in good.stdout
 
 
+def test_a_store_whose_seals_were_deleted_is_not_exported_with_a_signature(
+    url: str, workspace: str, tmp_path: Path, key: Path
+) -> None:
+    asyncio.run(asked_and_answered(url, workspace))
+    exported(url, workspace, tmp_path / "before.jsonl", key, 2)
+    good = handraise("doctor", url=url, audit_key=str(key))
+    assert (good.returncode, "goes on from what was signed" in good.stdout) == (0, True)
+    asyncio.run(rewritten(url, workspace))
+    file = tmp_path / "after.jsonl"
+    refused = handraise("audit", "export", str(file), "-w", workspace, url=url, audit_key=str(key))
+    assert (refused.returncode, refused.stdout, file.exists()) == (78, "", False)
+    assert "seal 1 was signed, and there is none now" in refused.stderr
+    looked = handraise("doctor", url=url, audit_key=str(key))
+    assert (looked.returncode, "NOT SIGNED any more in 1 workspaces" in looked.stdout) == (78, True)
+    assert refused.stderr in looked.stderr
+    wrong = handraise("audit", "accept", "1:" + "0" * 64, "-w", workspace, url=url, audit_key=str(key))
+    assert (wrong.returncode, "The last seal of the store is none" in wrong.stderr) == (1, True)
+    done = handraise("audit", "accept", "none", "-w", workspace, url=url, audit_key=str(key))
+    assert done.returncode == 0, done.stderr
+    exported(url, workspace, file, key, 2)
+
+
+async def rewritten(url: str, workspace: str) -> None:
+    """What an operator of the database can do without the key."""
+    changes = (
+        "delete from handraise.seals where workspace = ?",
+        "update handraise.events set actor = 'bob' where workspace = ? and kind = 'answered'",
+    )
+    if url.startswith("sqlite"):
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as file:
+            for sql in changes:
+                file.execute(sql.replace("handraise.", ""), (workspace,))
+        file.close()
+        return
+    connection = await asyncpg.connect(url)
+    try:
+        for sql in changes:
+            await connection.execute(sql.replace("?", "$1"), workspace)
+    finally:
+        await connection.close()
+
+
+def test_seals_that_nobody_signed_are_good_only_below_the_seal_that_is_given(
+    url: str, workspace: str, tmp_path: Path, key: Path
+) -> None:
+    asyncio.run(asked_and_answered(url, workspace))
+    file, public = tmp_path / "trail.jsonl", f"{key}.pub"
+    exported(url, workspace, file, None, 2)
+    first = asyncio.run(head_number(url, workspace)) + 1
+    asyncio.run(asked_and_answered(url, workspace))
+    exported(url, workspace, file, key, 4)
+    refused = verified(file, "--key", public)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"--allow-unsigned-before {first}" in refused.stderr
+    good = verified(file, "--key", public, "--allow-unsigned-before", str(first))
+    assert good.returncode == 0, good.stderr
+    assert f"the first {first - 1} seals only by the chain" in good.stdout
+
+
 def test_nothing_is_written_over(url: str, workspace: str, tmp_path: Path, key: Path) -> None:
     file = tmp_path / "there"
     file.write_text("mine")
@@ -161,7 +220,7 @@ def test_who_is_erased_leaves_no_byte_and_a_chain_that_is_good(
     asyncio.run(fill(url, workspace))
     asyncio.run(asked_and_answered(url, workspace, "bob", "Something else?"))
     file, public = tmp_path / "trail.jsonl", f"{key}.pub"
-    exported(url, workspace, file, key, 6)
+    exported(url, workspace, file, key, 12)  # six of them are of the workspace
     assert CANARY in file.read_text()
     assert CANARY in contents(url)
     would = handraise("erase", CANARY, "-w", workspace, url=url)
@@ -174,7 +233,7 @@ def test_who_is_erased_leaves_no_byte_and_a_chain_that_is_good(
     assert CANARY not in file.read_text()
     assert CANARY not in contents(url)
     good = verified(file, "--key", public)
-    assert (good.returncode, "2, besides 4 erased" in good.stdout) == (0, True)
+    assert (good.returncode, "2, besides 10 erased" in good.stdout) == (0, True)
 
 
 async def fill(url: str, workspace: str) -> None:
@@ -249,15 +308,3 @@ def test_what_is_over_is_removed_by_the_workspaces_rule(url: str, workspace: str
             return not (await desk.settled()).questions and await desk.find_by_key(question) is None
 
     assert asyncio.run(tidied())
-
-
-def test_a_sqlite_file_of_the_release_before_is_brought_up_to_date(tmp_path: Path) -> None:
-    file = tmp_path / "questions.db"
-    asyncio.run(asked_and_answered(f"sqlite:///{file}", "default"))
-    with sqlite3.connect(file) as connection:
-        for table in ("seals", "salts", "removals", "retention", "holds"):
-            connection.execute(f"drop table {table}")
-        connection.execute("create table seals (workspace text)")
-        connection.execute("pragma user_version = 6")
-    connection.close()
-    exported(f"sqlite:///{file}", "default", tmp_path / "trail", None, 2)

@@ -9,13 +9,18 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import asyncpg
 import pytest
+import typer
 
-from handraise import open_desk
+from handraise import __version__, open_desk
+from handraise.cli import commands
+from handraise.cli.houses import operator
 from handraise.opening import open_backend
 from handraise.wire.credentials import TokenKind, read_token
 from tests.cli.command import Done, handraise, process
@@ -117,7 +122,7 @@ def test_a_question_link_is_for_somebody_who_may_answer(file: str) -> None:
             kept = await backend.directory.find_question_link("default", token.digest)
             assert kept is not None
             link = kept[0]
-            assert (link.question_id, link.person, link.created_by) == (asked, "ada", "command line")
+            assert (link.question_id, link.person, link.created_by) == (asked, "ada", operator())
             assert link.expires_at - link.created_at == timedelta(days=7)
 
     asyncio.run(look())
@@ -129,6 +134,24 @@ def test_a_question_link_is_for_somebody_who_may_answer(file: str) -> None:
     ):
         done = handraise("people", "question-link", name, question, url=file)
         assert (done.returncode, done.stdout, why in done.stderr) == (1, "", True), done.stderr
+
+
+def test_a_link_has_the_address_that_was_given_and_a_guess_is_called_one(tmp_path: Path) -> None:
+    file = f"sqlite:///{tmp_path / 'desk.db'}"
+    handraise("people", "add", "ada", url=file)
+    given = handraise("people", "link", "ada", "--server", "https://ask.example.com/", url=file)
+    assert "https://ask.example.com/sign-in/link?token=" in given.stdout
+    assert given.stderr == ""
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = str(busy.getsockname()[1])
+        told = handraise("people", "link", "ada", url=file, port=port)
+    assert f":{port}/sign-in/link" in told.stdout
+    assert told.stderr == ""
+    with mock.patch("socket.create_connection", side_effect=ConnectionRefusedError):
+        guessed = handraise("people", "link", "ada", url=file)
+    assert guessed.returncode == 0
+    assert "No server answers at http://127.0.0.1:8765" in guessed.stderr
+    assert "--server ADDRESS" in guessed.stderr
 
 
 def test_people_and_their_groups(url: str, workspace: str) -> None:
@@ -172,6 +195,30 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
     assert run("groups", "set", "release").stdout == "group:release is gone.\n"
 
 
+def test_somebody_is_taken_out_and_what_they_answered_stays(file: str) -> None:
+    for line in (("ada", "--admin"), ("bob",)):
+        assert handraise("people", "add", *line, url=file).returncode == 0
+    handraise("groups", "set", "ops", "ada", "bob", url=file)
+
+    async def ask_and_answer() -> str:
+        async with open_desk(file) as desk:
+            return (await desk.answer((await desk.post("Go?")).id, "yes", by="bob")).id
+
+    asked = asyncio.run(ask_and_answer())
+    done = handraise("people", "remove", "bob", url=file)
+    assert (done.returncode, done.stdout) == (0, "bob is taken out. What they answered stays.\n")
+    shown = handraise("people", "list", url=file).stdout
+    assert "bob" not in shown
+    assert "bob" in handraise("show", asked, url=file).stdout
+    for name, why in (
+        ("bob", "There is nobody called 'bob' here."),
+        ("ada", "'ada' is the only administrator. Add another first"),
+    ):
+        refused = handraise("people", "remove", name, url=file)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr.startswith(why)
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "says"),
     [
@@ -179,12 +226,44 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
         ({"url": "http://localhost:8765"}, 1, "HANDRAISE_URL is the address of a server"),
         ({"url": "memory:"}, 1, "HANDRAISE_URL is memory:, which keeps nothing"),
         ({"url": "postgresql://me:secret@127.0.0.1:1/db"}, 69, "PostgreSQL cannot do this now"),
-        ({"url": "sqlite:////proc/nowhere/file.db"}, 78, "/proc/nowhere: No such file or directory."),
+        ({"url": "sqlite:////proc/nowhere/file.db"}, 69, "There is no folder /proc/nowhere: make it"),
         ({"port": "secret"}, 78, "HANDRAISE_PORT cannot be used: "),
         ({"rate_limit": "secret"}, 78, "HANDRAISE_RATE_LIMIT cannot be used: expected a rate such as"),
         ({"oidc_join": "secret"}, 78, "HANDRAISE_OIDC_JOIN cannot be used: it is not JSON."),
         ({"public_url": "secret"}, 78, "HANDRAISE_PUBLIC_URL cannot be used: expected an address such as"),
         ({"workspace": ""}, 78, "HANDRAISE_WORKSPACE cannot be used: "),
+        (
+            {"audit_key": "/nowhere/key"},
+            78,
+            "/nowhere/key: No such file or directory. Check HANDRAISE_AUDIT_KEY.",
+        ),
+        ({"trusted_proxies": "foo/bar"}, 78, "HANDRAISE_TRUSTED_PROXIES cannot be used: expected addresses"),
+        (
+            {"slack_bot_token": "secret"},
+            78,
+            "HANDRAISE_SLACK_BOT_TOKEN cannot be used: expected the Bot User",
+        ),
+        (
+            {"slack_app_token": "xoxb-secret"},
+            78,
+            "HANDRAISE_SLACK_APP_TOKEN cannot be used: expected an app-level",
+        ),
+        (
+            {"oidc_issuer": "https://login.example.com"},
+            78,
+            "HANDRAISE_OIDC_CLIENT_ID cannot be used: sign-in by",
+        ),
+        ({"oidc_client_id": "us"}, 78, "HANDRAISE_OIDC_CLIENT_ID cannot be used: it is for sign-in by OIDC"),
+        (
+            {"oidc_issuer": "https://login.example.com", "oidc_client_id": "us", "secret": "secret"},
+            78,
+            "HANDRAISE_OIDC_CLIENT_ID cannot be used: sign-in by OIDC needs HANDRAISE_SECRET",
+        ),
+        (
+            {"oidc_issuer": "http://login.example.com"},
+            78,
+            "HANDRAISE_OIDC_ISSUER cannot be used: expected an https",
+        ),
     ],
     ids=lambda value: str(next(iter(value))) if isinstance(value, dict) else "",
 )
@@ -221,9 +300,38 @@ def test_migrate_says_what_it_did(file: str, tmp_path: Path) -> None:
     assert "Upgrade Handraise" in newer.stderr
 
 
+def test_migrate_and_doctor_say_that_a_newer_schema_can_be_worked_on(file: str, tmp_path: Path) -> None:
+    handraise("migrate", url=file)
+
+    def becomes(number: int, oldest: str) -> None:
+        with closing(sqlite3.connect(tmp_path / "questions.db")) as connection, connection:
+            connection.execute("insert into migrations values (?, 'later', ?)", [number, oldest])
+            connection.execute(f"pragma user_version = {number:d}")
+
+    becomes(998, __version__)
+    said = r"998, of a later release; this one knows \d+ and works on it"
+    migrated, looked = handraise("migrate", url=file), handraise("doctor", url=file)
+    assert (migrated.returncode, looked.returncode) == (0, 0)
+    assert re.search(f"Nothing to do: the schema is at {said}", migrated.stdout)
+    assert re.search(f"Schema +{said}", looked.stdout)
+    becomes(999, "9.0.0")
+    looked = handraise("doctor", url=file)
+    assert looked.returncode == 78
+    assert "needs release 9.0.0 of Handraise" in " ".join(looked.stdout.split())
+
+
+def test_doctor_names_variables_that_are_no_settings(file: str) -> None:
+    done = handraise("doctor", url=file, trusted_proxys="10.0.0.1", zzz="1", key="hrk_x")
+    why = "is no setting of this release, and nothing reads it."
+    assert done.stderr.splitlines() == [
+        f"HANDRAISE_TRUSTED_PROXYS {why} Did you mean HANDRAISE_TRUSTED_PROXIES?",
+        f"HANDRAISE_ZZZ {why}",
+    ]
+
+
 def test_doctor_says_what_the_store_promises_and_changes_nothing(file: str, tmp_path: Path) -> None:
     before = handraise("doctor", url=file)
-    assert before.returncode == 0
+    assert before.returncode == 78
     assert "none yet" in before.stdout
     assert not (tmp_path / "questions.db").exists()
     handraise("migrate", url=file)
@@ -287,11 +395,36 @@ def test_version_and_help() -> None:
     assert re.fullmatch(r"handraise \d+\.\d+\.\d+\n", handraise("--version").stdout)
     assert handraise("nonsense").returncode == 2
     assert "Traceback" not in handraise("serve", "--port", "99999").stderr
+    assert handraise("--", "keys", "list", url="memory:").stderr.startswith("HANDRAISE_URL is memory:")
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_need_nothing_of_a_server(option: str) -> None:
+    """The server's parts take seconds to import."""
+    parts = "['handraise.server', 'fastapi', 'uvicorn', 'asyncpg', 'sqlite3']"
+    looked = f"import atexit, sys; atexit.register(lambda: print(*set({parts}) & {{*sys.modules}}, file=sys.stderr))"
+    done = process(option, before=looked)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    whole = typer.main.get_command(commands.app_with())
+    assert isinstance(whole, typer.core.TyperGroup)
+    assert list(commands.COMMANDS) == sorted(whole.commands, key=list(commands.COMMANDS).index)
+    for name, (_, _, summary) in commands.COMMANDS.items():
+        said = " ".join((whole.commands[name].help or "").split())
+        assert said.startswith(summary), name
+        assert f"  {name} " in handraise("--help").stdout
 
 
 def test_without_the_extra_the_command_names_it() -> None:
     done = process("serve", before="import sys; sys.modules['typer'] = None")
-    assert done == Done(78, "", 'typer is not installed. Run: pip install "handraise[server]"\n')
+    assert done == Done(
+        78,
+        "",
+        'typer is not installed. Run: pip install "handraise[server]"\n'
+        'Without installing it: uvx --from "handraise[server]" handraise serve\n',
+    )
 
 
 def test_over_http_nobody_answers_for_a_person_without_a_token(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_the_settings_page_has_every_setting_with_its_default() -> None:
 
 def shown(default: Any) -> str:
     match default:
-        case None | ():
+        case None | () | "":
             return ""
         case bool():
             return f"`{str(default).lower()}`"

@@ -110,6 +110,42 @@ def keeping(app: ASGIApp) -> ASGIApp:
     return keep
 
 
+async def test_another_web_server_at_the_address_is_told_at_once() -> None:
+    async def another(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b"Not Found"})
+
+    async with served(another) as address, asyncio.timeout(SOON):
+        with pytest.raises(
+            StoreUnavailable, match=r"is not a Handraise server, or .* it said 404"
+        ) as refused:
+            async with open_desk(address, credentials="hra_x"):
+                pass
+        assert address in str(refused.value)
+
+
+async def test_a_dead_server_is_told_soon_and_not_in_silence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(line, "_OPENING_PATIENCE", 0.1)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            async with asyncio.timeout(SOON), open_desk(address, credentials="hra_x"):
+                pass
+    told = [record for record in caplog.records if "Trying again" in record.getMessage()]
+    assert len(told) == 1
+    assert address in told[0].getMessage()
+
+
+async def test_a_question_from_a_server_has_its_page(house: House, issuer: Issuer) -> None:
+    async with remote(house, issuer) as desk:
+        question = await desk.post("Which?")
+        assert question.url == f"{house.settings.base_url}/questions/{question.id}"
+        assert (await desk.get(question.id)).url == question.url
+
+
 @promise("P4")
 @pytest.mark.parametrize("between", [None, refusing("/v1/events", 404), refusing("/v1/events", 503), keeping])
 async def test_a_wait_is_woken_with_a_stream_or_without(
@@ -346,16 +382,19 @@ async def test_a_key_is_good_for_its_own_name_only(house: House, issuer: Issuer)
 
 
 @promise("P10")
-async def test_a_wait_keeps_its_timeout_while_the_server_is_down(
+@promise("P10", "P13")
+async def test_a_wait_keeps_its_timeout_while_the_server_is_down_and_does_not_say_what_it_does_not_know(
     house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "_LAST_LOOK", 0.2)
-    async with served(create_app(house)) as address:
-        pass
+    async with served(create_app(house)) as address, open_desk(address, credentials=issuer) as desk:
+        question = await desk.post("Go?")
+    await house.desk.answer(question.id, "yes", by="ana")
     async with open_desk(address, credentials=issuer) as desk:
-        with pytest.raises(StillPending):
-            async with asyncio.timeout(SOON):
-                await desk.wait("a-question", timeout=0.1)
+        for wait in (desk.wait(question.id, timeout=0.1), desk.wait_any([question.id], timeout=0.1)):
+            with pytest.raises(StoreUnavailable, match="whether there is an answer"):
+                async with asyncio.timeout(SOON):
+                    await wait
 
 
 async def test_an_address_of_something_else_is_said_to_be_that(issuer: Issuer) -> None:

@@ -10,10 +10,12 @@ import pytest
 
 from chaos.database import fetch_value
 from handraise.backends.postgres import open_postgres
+from handraise.ports import Backend as Parts
 from handraise.ports import Directory, Store
 from handraise.testing import ManualClock
 from handraise.testing.contract import AddressBackend, Backend, DeskContract
 from handraise.testing.contract.directory import DirectoryContract
+from handraise.testing.contract.rights import RightsContract
 from handraise.testing.contract.store import StoreContract
 from tests.conftest import own_database
 
@@ -24,7 +26,9 @@ def confined(postgres: str) -> Iterator[str]:
     with own_database() as address:
         parts = urlsplit(address)
         name = parts.path[1:]
-        asyncio.run(fetch_value(postgres, f"create role {name} login in role handraise_app"))
+        asyncio.run(
+            fetch_value(postgres, f"create role {name} login in role handraise_app, handraise_keeper")
+        )
         yield urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
     asyncio.run(fetch_value(postgres, f"drop role {name}"))
 
@@ -50,3 +54,11 @@ class TestPostgresConfinedDirectory(DirectoryContract):
     async def directory(self, confined: str, clock: ManualClock) -> AsyncIterator[Directory]:
         async with open_postgres(confined, clock=clock, confined=True) as backend:
             yield backend.directory
+
+
+@pytest.mark.promises_only("the gate runs all of it on memory")
+class TestPostgresConfinedRights(RightsContract):
+    @pytest.fixture
+    async def parts(self, confined: str, clock: ManualClock) -> AsyncIterator[Parts]:
+        async with open_postgres(confined, clock=clock, confined=True) as backend:
+            yield backend

@@ -241,7 +241,7 @@ async def test_an_insufficient_reply_is_kept_and_the_same_question_is_asked_agai
         assert attempt.data["problems"] == [{"path": "", "message": "order numbers start with an A"}]
         await chat.write("A-17")
         assert agent.calls == [("sufficient", "A-17", {"wants": "refund"})]
-        assert await chat.kinds(question_id) == ["asked", "attempted", "answered"]
+        assert await chat.kinds(question_id) == ["asked", "sent", "attempted", "answered"]
 
 
 @promise("P13")
@@ -260,7 +260,7 @@ async def test_two_retries_are_three_unfit_replies_and_then_it_is_exhausted() ->
             f"I did not get an answer that I can use, so I leave this out for now: {PROMPT}",
             "Write again whenever you like.",
         ]
-        assert await chat.kinds(question_id) == ["asked", "attempted", "attempted", "exhausted"]
+        assert await chat.kinds(question_id) == ["asked", "sent", "attempted", "attempted", "exhausted"]
 
 
 async def test_without_on_insufficient_the_polite_message_is_all_that_is_said() -> None:
@@ -369,7 +369,7 @@ async def test_the_form_decides_first_then_the_validator_then_the_judge() -> Non
     async with chat_with(Scripted(ask("How many?", form=Open(type="integer")), evaluate)) as chat:
         question_id = waited_for(await chat.write("go"))
         await chat.write("?")
-        assert await chat.kinds(question_id) == ["asked"]
+        assert await chat.kinds(question_id) == ["asked", "sent"]
     assert [getattr(verdict, "reason", None) for verdict in verdicts] == [
         "expected a whole number, got a text",
         "too many",
@@ -415,7 +415,7 @@ async def test_a_validator_that_does_not_say_what_is_wrong_is_refused_and_nothin
         question_id = waited_for(await chat.write("go"))
         with pytest.raises(TypeError, match="say what is wrong"):
             await chat.write("y")
-        assert await chat.kinds(question_id) == ["asked"]
+        assert await chat.kinds(question_id) == ["asked", "sent"]
 
 
 async def test_an_evaluation_of_ones_own_may_understand_more_but_never_past_the_form() -> None:
@@ -431,7 +431,7 @@ async def test_an_evaluation_of_ones_own_may_understand_more_but_never_past_the_
         assert (await chat.write("hm")).waiting_for == question_id
         assert "is not one of the options" in chat.said[-1]
         assert (await chat.write("the second one")).text == "Got 'Red'."
-        assert await chat.kinds(question_id) == ["asked", "attempted", "answered"]
+        assert await chat.kinds(question_id) == ["asked", "sent", "attempted", "answered"]
 
 
 async def test_an_author_can_decide_and_resolve_it() -> None:
@@ -462,7 +462,7 @@ async def test_what_an_author_resolves_must_fit() -> None:
         question_id = waited_for(await chat.write("go"))
         with pytest.raises(InvalidAnswer):
             await chat.write("b")
-        assert await chat.kinds(question_id) == ["asked", "attempted"]
+        assert await chat.kinds(question_id) == ["asked", "sent", "attempted"]
 
 
 @promise("P5")
@@ -506,7 +506,7 @@ async def test_a_clarification_that_is_not_delivered_leaves_the_question_pending
             await chat.write("17")
         assert failure.value.question_id is None
         assert (await chat.desk.get(question_id)).status == "pending"
-        assert await chat.kinds(question_id) == ["asked", "attempted"]
+        assert await chat.kinds(question_id) == ["asked", "sent", "attempted"]
 
 
 async def test_an_expired_question_is_settled_as_expired_and_not_given_out() -> None:
@@ -570,7 +570,7 @@ async def test_only_the_person_who_was_asked_may_answer() -> None:
     async with chat_with(agent) as chat:
         question_id = waited_for(await chat.write("go", by="ana"))
         assert (await chat.write("A-1", by="eve")).text == "There is nothing to reply to."
-        assert await chat.kinds(question_id) == ["asked"]
+        assert await chat.kinds(question_id) == ["asked", "sent"]
         assert (await chat.write("A-2", by="ana")).text == "Got 'A-2'."
 
 
@@ -614,7 +614,7 @@ async def test_a_question_kept_from_another_turn_cannot_be_answered_by_a_strange
         for conversation, by in [("c1", "eve"), ("c1", "eve"), ("c2", "ana"), ("c2", "ana")]:
             with pytest.raises(NotEntitled):
                 await chat.write("A-1", by=by, conversation=conversation)
-        assert await chat.kinds(question_id) == ["asked"]
+        assert await chat.kinds(question_id) == ["asked", "sent"]
 
 
 @promise("P2")
@@ -623,7 +623,7 @@ async def test_an_agents_own_echo_is_no_answer() -> None:
     async with chat_with(agent) as chat:
         question_id = waited_for(await chat.write("refund"))
         assert await chat.write(PROMPT, by="support") == AgentReply()
-        assert await chat.kinds(question_id) == ["asked"]
+        assert await chat.kinds(question_id) == ["asked", "sent"]
         assert (chat.said, agent.calls) == ([PROMPT], [])
 
 

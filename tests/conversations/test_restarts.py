@@ -19,10 +19,13 @@ from handraise.conversations import (
     IncomingMessage,
     MemoryChannel,
     PendingAsk,
+    registry,
 )
+from handraise.conversations.asks import LEASE, state_of
 from handraise.testing import ManualClock, promise
 from handraise.testing.contract import Backend
 
+SOON = 10.0
 TALKER = Path(__file__).parent / "talker.py"
 
 
@@ -114,7 +117,7 @@ async def test_a_conversation_of_two_people_over_three_restarts_that_ends_answer
         assert isinstance(outcome, Answered)
         assert (outcome.value, outcome.by, outcome.channel) == ("A-17", "ana", "chat")
         assert done.outcome == outcome
-        assert await kinds(desk, asked.waiting_for) == ["asked", "attempted", "answered"]
+        assert await kinds(desk, asked.waiting_for) == ["asked", "sent", "attempted", "answered"]
         assert not (await desk.pending()).questions
 
 
@@ -139,7 +142,13 @@ async def test_a_conversation_of_two_people_over_three_restarts_that_ends_exhaus
         outcome = (await desk.get(asked.waiting_for)).outcome
         assert isinstance(outcome, Exhausted)
         assert (outcome.by, gave_up.outcome) == ("ana", outcome)
-        assert await kinds(desk, asked.waiting_for) == ["asked", "attempted", "attempted", "exhausted"]
+        assert await kinds(desk, asked.waiting_for) == [
+            "asked",
+            "sent",
+            "attempted",
+            "attempted",
+            "exhausted",
+        ]
 
     afresh, said = await lives.write("ana", "refund of the lamp")
     assert said == ["Which order?"]
@@ -197,6 +206,105 @@ async def test_of_many_lives_at_once_one_sends_the_second_question(lives: Lives)
     said = [text for _, texts in spoken for text in texts]
     assert sorted(said) == ["?"] * 6 + ["Size?"]
     assert (await lives.write("ana", "L", Twice()))[1] == ["size: L"]
+
+
+@promise("P7")
+async def test_nothing_is_asked_but_what_the_agent_asked(lives: Lives) -> None:
+    await lives.write("ana", "go", Twice())
+    await lives.write("ana", "red", Twice())
+    await lives.write("ana", "L", Twice())
+    async with lives.desk() as desk:
+        asked = [each.prompt for each in (await desk.settled()).questions]
+        events = [event for each in (await desk.settled()).questions for event in await desk.history(each.id)]
+    assert asked == ["Size?", "Colour?"]
+    assert [event.kind for event in events] == ["asked", "sent", "answered"] * 2
+
+
+async def left_unsent(lives: Lives) -> str:
+    """The question of a process that died when it was about to send it."""
+    async with lives.desk() as desk:
+        own: Desk = desk.at(asker="refunds")
+        question = await own.post(
+            "Which order?",
+            conversation="thread-9",
+            recipients=["ana"],
+            state=state_of("chat", {"wants": "refund"}),
+            max_attempts=3,
+            expires_in=3600,
+        )
+        assert await own.claim_sending(question.id, lease=LEASE)
+        return question.id
+
+
+@promise("P1", "P5")
+async def test_a_message_is_no_reply_to_a_question_that_was_never_sent_and_has_it_sent(lives: Lives) -> None:
+    question_id = await left_unsent(lives)
+    reply, said = await lives.write("ana", "A-555-1234")
+    assert (reply.text, said) == ("Say “refund” to begin.", ["Say “refund” to begin."])
+    lives.clock.advance(timedelta(seconds=LEASE))
+    reply, said = await lives.write("ana", "A-555-1234")
+    assert (reply.outcome, said) == (None, ["Say “refund” to begin.", "Which order?"])
+    assert lives.found == []
+    assert (await lives.write("ana", "A-17"))[1] == ["Done: refund for A-17."]
+    async with lives.desk() as desk:
+        assert await kinds(desk, question_id) == ["asked", "sent", "answered"]
+
+
+@promise("P1", "P9")
+async def test_what_was_never_sent_and_is_asked_again_is_one_question(lives: Lives) -> None:
+    question_id = await left_unsent(lives)
+    lives.clock.advance(timedelta(seconds=LEASE))
+    reply, said = await lives.write("ana", "refund")
+    assert (reply.waiting_for, said) == (question_id, ["Which order?"])
+    other, said = await lives.write("bob", "refund")
+    assert other.waiting_for not in (None, question_id)
+    assert said == []
+
+
+@promise("P1")
+async def test_what_was_never_sent_is_sent_when_a_registry_has_started(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question_id = await left_unsent(lives)
+    lives.clock.advance(timedelta(seconds=LEASE))
+    monkeypatch.setattr(registry, "LEASE", 0.0)
+    async with lives.desk() as desk:
+        sent = asyncio.Event()
+
+        class Chat(MemoryChannel):
+            async def send(self, conversation: str, text: str) -> None:
+                await super().send(conversation, text)
+                sent.set()
+
+        channel = Chat()
+        async with AgentRegistry(desk, agents=[Refunds()], channels=[channel]) as started:
+            await asyncio.wait_for(sent.wait(), SOON)
+            while (await desk.get(question_id)).sent_at is None:
+                await asyncio.sleep(0)
+            message = IncomingMessage(conversation="thread-9", text="A-17", by="ana", channel="chat")
+            assert isinstance((await started.receive(message)).outcome, Answered)
+    assert channel.sent_to("thread-9") == ["Which order?", "Done: refund for A-17."]
+
+
+async def test_a_channel_that_fails_at_the_start_leaves_the_question_for_the_next_message(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question_id = await left_unsent(lives)
+    lives.clock.advance(timedelta(seconds=LEASE))
+    monkeypatch.setattr(registry, "LEASE", 0.0)
+    async with lives.desk() as desk:
+        tried = asyncio.Event()
+
+        class Down(MemoryChannel):
+            async def send(self, conversation: str, text: str) -> None:
+                tried.set()
+                raise ConnectionError(f"not yet: {conversation}, {text}")
+
+        async with AgentRegistry(desk, agents=[Refunds()], channels=[Down()]):
+            await asyncio.wait_for(tried.wait(), SOON)
+        assert (await desk.get(question_id)).outcome is None
+    lives.clock.advance(timedelta(seconds=LEASE))
+    assert (await lives.write("ana", "hello"))[1] == ["Say “refund” to begin.", "Which order?"]
 
 
 @promise("P1", "P3")

@@ -35,7 +35,9 @@ HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
 @contextlib.contextmanager
 def with_people(stranger: Stranger) -> Iterator[None]:
     """People, a key, sessions and a question, in the default store."""
-    url = f"sqlite:///{stranger.folder / 'data' / 'handraise' / 'handraise.db'}"
+    folder = stranger.folder / "data" / "handraise"
+    folder.mkdir(parents=True, exist_ok=True)
+    url = f"sqlite:///{folder / 'handraise.db'}"
     asyncio.run(_furnish(url, stranger))
     yield
 
@@ -50,7 +52,7 @@ async def _furnish(url: str, stranger: Stranger) -> None:
             await house.directory.put_person("default", name, name=name, email=None, role=role)
         await house.directory.put_group("default", "ops", {"ana"})
         said = [(await issue_key(house, "default", agent="deployer", by="boss")).key]
-        link = await issue_link(house, "default", person="ada", purpose="sign-in")
+        link = await issue_link(house, "default", person="ada", purpose="sign-in", vouched_by=None)
         session = await issue_session(house, "default", person="boss", how="test")
         assert link is not None
         assert session is not None
@@ -82,7 +84,9 @@ def with_a_server(stranger: Stranger) -> Iterator[None]:
 @contextlib.contextmanager
 def with_somebody(stranger: Stranger) -> Iterator[None]:
     """Somebody who takes the first option of every new question, and says yes to the rest."""
-    url = f"sqlite:///{stranger.folder / 'data' / 'handraise' / 'handraise.db'}"
+    folder = stranger.folder / "data" / "handraise"
+    folder.mkdir(parents=True, exist_ok=True)
+    url = f"sqlite:///{folder / 'handraise.db'}"
     over = threading.Event()
 
     async def answer() -> None:

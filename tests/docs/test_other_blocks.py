@@ -11,12 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import typer.main
 import yaml
 
 import handraise
+from handraise.backends.postgres.durability import durability_of
 from handraise.cli.commands import app_with
+from handraise.client.line import refusal, unreachable
 from handraise.model.routing import Policy
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
@@ -45,6 +48,7 @@ TEXT = {
     "docs/how-to/reach-people-by-slack.md": "tests/channels/test_slack_page.py",
     "docs/how-to/reach-people-by-teams.md": "tests/channels/test_teams_page.py",
     "docs/how-to/reach-people-by-telegram.md": "tests/channels/test_telegram_page.py",
+    "docs/how-to/troubleshooting.md": "errors; compared below",
     "docs/how-to/run-a-server.md": "nginx and an environment file; compared below",
     "docs/reference/proofs.md": "made by chaos/release.py of what proofs printed",
 }
@@ -202,7 +206,8 @@ def test_every_setting_on_a_page_exists() -> None:
     known |= {"HANDRAISE_TEST_POSTGRES", "HANDRAISE_TEST_NATS", "HANDRAISE_WRITE", "HANDRAISE_INTEGRATIONS"}
     known |= {"HANDRAISE_TIER", "HANDRAISE_SEED"}
     known |= {
-        f"HANDRAISE_PROOF_{each}" for each in ("REQUESTS", "HISTORIES", "WAITS", "CLIENTS", "SECONDS")
+        f"HANDRAISE_PROOF_{each}"
+        for each in ("REQUESTS", "HISTORIES", "OPERATIONS", "WAITS", "CLIENTS", "SECONDS")
     } | {"HANDRAISE_PEERS"}
     named = {
         (name_of(page), name)
@@ -234,3 +239,21 @@ def unknown_in(words: list[str]) -> str | None:
     options = {option for each in command.params for option in each.opts} | {"--help", "-h", "--version"}
     given = {word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
     return f"there is no {given - options}" if given - options else None
+
+
+def test_errors_that_the_page_cannot_raise_read_as_it_shows() -> None:
+    with pytest.raises(handraise.UnsafeStore) as unsafe:
+        durability_of({"fsync": "off"})
+    nobody = OSError("All connection attempts failed")
+    printed = [
+        unreachable("http://127.0.0.1:8765", nobody),
+        refusal(httpx2.Response(404), "http://127.0.0.1:8000"),
+        handraise.MissingExtra("asyncpg", "postgres"),
+        unsafe.value,
+        handraise.ForkedDesk(71, 84),
+    ]
+    page = DOCS / "how-to" / "troubleshooting.md"
+    shown = [
+        line for block in blocks_of(page) if block.language == "text" for line in block.text.splitlines()
+    ]
+    assert shown == [str(error) for error in printed]

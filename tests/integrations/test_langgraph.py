@@ -63,6 +63,60 @@ async def test_a_graph_that_is_killed_while_two_people_are_asked_goes_on_in_anot
     assert log.read_text().splitlines() == ["prepared", "deployed Rolling in eu-1"]
 
 
+async def test_an_approval_is_refused_in_one_sentence_and_a_corrected_node_goes_on(desk: Desk) -> None:
+    asked_for: list[Any] = [handraise.Approval.of("pay")]
+
+    def node(_: State) -> State:
+        return {"value": ask("Pay?", form=asked_for[-1])}
+
+    graph = graph_of(node)
+    for _ in range(2):
+        with pytest.raises(handraise.InvalidQuestion, match=r"desk\.approve\(Approval\.of") as refused:
+            await run(graph, {}, desk=desk, key="t")
+        assert len(str(refused.value).splitlines()) == 1
+    asked_for.append(handraise.Confirm())
+    running = asyncio.create_task(run(graph, {}, desk=desk, key="t"))
+    [question] = await asked(desk)
+    await desk.answer(question.id, "yes", by="ana")
+    assert await running == {"value": True}
+
+
+async def test_what_an_earlier_release_stored_and_nobody_can_be_asked_heals_with_a_corrected_node(
+    desk: Desk,
+) -> None:
+    stored: list[Any] = [{"handraise": {"prompt": "Pay?", "form": {"kind": "approval"}, "context": None}}]
+
+    def node(_: State) -> State:
+        return {"value": interrupt(stored[-1])}
+
+    graph = graph_of(node)
+    with pytest.raises(handraise.InvalidQuestion, match="cannot ask for an approval"):
+        await run(graph, {}, desk=desk, key="t")
+    stored.append("Pay?")
+    running = asyncio.create_task(run(graph, {}, desk=desk, key="t"))
+    [question] = await asked(desk)
+    await desk.answer(question.id, "no", by="ana")
+    assert await running == {"value": "no"}
+
+
+async def test_a_finished_run_that_is_called_again_gives_its_result_and_asks_nobody(desk: Desk) -> None:
+    runs: list[str] = []
+
+    def node(state: State) -> State:
+        runs.append("ran")
+        return {"value": [state.get("other"), ask("Which?")]}
+
+    graph = graph_of(node)
+    running = asyncio.create_task(run(graph, {"other": 1}, desk=desk, key="t"))
+    [question] = await asked(desk)
+    await desk.answer(question.id, "a", by="ana")
+    assert (await running)["value"] == [1, "a"]
+    assert (await run(graph, {"other": 1}, desk=desk, key="t"))["value"] == [1, "a"]
+    assert len(runs) == 2  # it interrupts once, as LangGraph does
+    with pytest.raises(StillPending):
+        await run(graph, {"other": 2}, desk=desk, key="t", timeout=0)
+
+
 @shows("langgraph", "several at once")
 async def test_answers_in_reverse_order_reach_their_own_nodes(desk: Desk) -> None:
     def first(_: State) -> State:

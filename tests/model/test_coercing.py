@@ -98,7 +98,23 @@ def test_numbers_are_readable_labels() -> None:
 
 @pytest.mark.parametrize(
     "junk",
-    [None, "", " ", [], (), {}, True, [True, False], [None], [[]], {"name": "x"}, ..., [...], b"a"],
+    [
+        None,
+        "",
+        " ",
+        [],
+        (),
+        {},
+        True,
+        [True, False],
+        [None],
+        [[]],
+        [["a", "b"], ["c"]],
+        {"name": "x"},
+        ...,
+        [...],
+        b"a",
+    ],
     ids=repr,
 )
 def test_junk_gives_no_options(junk: Any) -> None:

@@ -38,6 +38,7 @@ from handraise.model.lifecycle import (
     next_step,
     transition,
     withdrawing,
+    withdrawing_for,
 )
 from handraise.model.outcomes import outcome_of
 from handraise.model.timelines import steps_of
@@ -52,6 +53,7 @@ MOVES: dict[str, Callable[[Question, Responder], Move]] = {
     "answer": lambda question, by: answering(question, by, "a", channel="web", evidence="session"),
     "decline": lambda question, by: declining(question, by, reason="not mine", channel="web"),
     "withdraw": lambda question, by: withdrawing(question, by.id, reason="no longer"),
+    "withdraw_for": lambda question, by: withdrawing_for(question, by, reason="run away"),
     "attempt": lambda question, by: attempting(question, by, "x", [Problem("", "no")], channel="web"),
 }
 MOVES["grant"] = lambda question, by: Move(
@@ -65,6 +67,7 @@ TABLE: dict[str, tuple[Status, EventKind]] = {
     "answer": (Status.ANSWERED, EventKind.ANSWERED),
     "decline": (Status.DECLINED, EventKind.DECLINED),
     "withdraw": (Status.WITHDRAWN, EventKind.WITHDRAWN),
+    "withdraw_for": (Status.WITHDRAWN, EventKind.WITHDRAWN),
     "attempt": (Status.PENDING, EventKind.ATTEMPTED),
     "grant": (Status.ANSWERED, EventKind.ANSWERED),
 }
@@ -114,6 +117,7 @@ def test_each_ending_keeps_what_its_move_said() -> None:
         Answered(value="a", at=NOW, by="ana", channel="web", evidence="session"),
         Declined(at=NOW, by="ana", reason="not mine", channel="web"),
         Withdrawn(at=NOW, by="agent", reason="no longer"),
+        Withdrawn(at=NOW, by="ana", reason="run away"),
         Exhausted(at=NOW, by="ana"),
         Answered(value="a", at=NOW, by="zoe", source="grant"),
     ]

@@ -78,7 +78,17 @@ def test_an_escalation_does_not_narrow_a_question_that_anyone_may_answer() -> No
 
 
 @pytest.mark.parametrize(
-    "by", ["", " ", "group:ops", "a\x00b", "\ud800", Responder("ana", frozenset({"\x00"}))]
+    "by",
+    [
+        "",
+        " ",
+        "group:ops",
+        "command line",
+        "command line (root)",
+        "a\x00b",
+        "\ud800",
+        Responder("ana", frozenset({"\x00"})),
+    ],
 )
 def test_a_name_that_no_store_could_keep_or_that_is_no_person_is_refused(by: str | Responder) -> None:
     with pytest.raises(NotEntitled):
@@ -113,12 +123,25 @@ def test_whoever_took_part_may_look_though_they_may_answer_no_more(
     assert may_see(replace(ended, recipients=()), Responder("ana"))
 
 
-@pytest.mark.parametrize("weak", [CLIENT_ASSERTED, EMAIL_SENDER, "webhook-signature", "signed-link"])
+@pytest.mark.parametrize(
+    "weak",
+    [
+        CLIENT_ASSERTED,
+        EMAIL_SENDER,
+        "webhook-signature",
+        "signed-link",
+        "session-vouched-by:boss",
+        "",
+        "matrix-sender",
+        "Session",
+        "session ",
+    ],
+)
 def test_the_word_of_a_program_is_too_little_for_an_action_of_high_risk_only(weak: str) -> None:
     high = replace(question(), form=Approval.of("pay", risk="high"))
     with pytest.raises(NotEntitled, match="of high risk"):
         check_evidence(high, OPS, weak)
-    for evidence in (None, "session", "slack-signature"):
+    for evidence in (None, "session", "slack-signature", "session-vouched-by:command line (root)"):
         check_evidence(high, OPS, evidence)
     for form in (Approval.of("pay"), Approval.of("pay", risk="low"), Confirm()):
         check_evidence(replace(high, form=form), OPS, weak)

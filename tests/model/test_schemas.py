@@ -104,6 +104,13 @@ def test_all_kinds_together_go_to_json_schema_and_back_unchanged() -> None:
     assert [field.name for field in form.fields] == list(MCP)
 
 
+def test_the_schema_of_an_approval_begins_with_the_frozen_arguments() -> None:
+    for default in (None, 1_000_000):
+        entry = Field(name="eur", form=Open(type="number"), default=default)
+        schema = form_to_schema(Approval.of("pay", {"eur": 10}, editable=[entry]))
+        assert schema["properties"]["arguments"]["properties"]["eur"]["default"] == 10
+
+
 def test_the_schema_of_a_form_is_closed_and_names_what_is_required() -> None:
     form = Form(
         fields=(Field(name="a", form=Confirm(), title="A"), Field(name="b", form=Open(), required=False))

@@ -5,13 +5,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from handraise import Choice, Escalation, EventKind, Open, Question, Status, Timeline
 from handraise.model.lifecycle import next_step
 from handraise.model.outcomes import Answered, Expired
-from handraise.model.timelines import Step, steps_from_json, steps_of, steps_to_json, timeline_of
+from handraise.model.timelines import (
+    SHORTEST_GAP,
+    Step,
+    steps_from_json,
+    steps_of,
+    steps_to_json,
+    timeline_of,
+)
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
@@ -80,22 +87,50 @@ def test_nothing_happens_before_it_is_due() -> None:
     assert next_step(question(FULL), START + HOUR) is not None
 
 
-def test_a_late_sweep_does_every_deed_once_and_in_order() -> None:
+def test_a_late_sweep_does_every_deed_once_and_in_order_with_time_behind_each() -> None:
     now = START + timedelta(days=2)
     current, kinds = question(FULL, recipients=("ana",)), []
-    while done := next_step(current, now):
+    for _ in range(4):
+        done = next_step(current, now)
+        assert done is not None
         current, kind = done
         kinds.append(kind)
+        assert next_step(current, now + timedelta(minutes=9)) is None
+        now += timedelta(minutes=10)
     assert kinds == [EventKind.REMINDED, EventKind.ESCALATED, EventKind.REMINDED, EventKind.EXPIRED]
-    assert (current.status, current.outcome) == (Status.EXPIRED, Expired(at=now))
+    ended = START + timedelta(days=2, minutes=30)
+    assert (current.status, current.outcome) == (Status.EXPIRED, Expired(at=ended))
+    assert (current.due_at, current.expires_at) == (None, ended)
     assert current.audience == ("ana", "zoe", "group:leads")
-    assert current.due_at is None
+
+
+@given(TIMELINES, st.lists(SPANS, min_size=8, max_size=8).map(sorted))
+def test_the_end_is_never_before_what_was_planned_and_no_deed_takes_the_chance_of_those_before(
+    timeline: Timeline, sweeps: list[timedelta]
+) -> None:
+    spans = [step.after for step in steps_of(timeline)]
+    assume(spans == sorted(spans))  # the composer takes no other
+    current, before = question(timeline), None
+    for span in sweeps:
+        now = START + span
+        while done := next_step(current, now):
+            place, due = current.steps_taken, current.due_at
+            assert due is not None
+            assert due >= START + current.steps[place].after
+            if before is not None:
+                gap = current.steps[place].after - current.steps[place - 1].after
+                assert now - before >= min(gap, SHORTEST_GAP)
+            current, before = done[0], now
+            if current.due_at is not None and current.expires_at is not None:
+                assert current.due_at <= current.expires_at
 
 
 def test_reminders_and_escalations_alone_leave_it_pending() -> None:
-    current = question(replace(FULL, expire=None))
-    while done := next_step(current, START + timedelta(days=9)):
-        current, _ = done
+    current, now = question(replace(FULL, expire=None)), START + timedelta(days=9)
+    while current.due_at is not None:
+        done = next_step(current, now)
+        assert done is not None
+        current, now = done[0], now + HOUR
     assert (current.status, current.steps_taken, current.expires_at) == (Status.PENDING, 3, None)
 
 
@@ -105,7 +140,7 @@ def test_a_default_is_recorded_as_one() -> None:
     current, kind = done
     assert (current.status, kind) == (Status.ANSWERED, EventKind.ANSWERED)
     assert current.outcome == Answered(value="b", at=START + HOUR, source="default")
-    assert "nobody did" in str(current.outcome)
+    assert "its time ran out" in str(current.outcome)
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PENDING])

@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from handraise import LocalDesk, UnsafeStore, open_desk_on
 from handraise.desk.exporting import export_lines
 from handraise.desk.sealing import Sealer
-from handraise.model.sealing import event_leaf, merkle_root, removal_leaf
-from handraise.model.verifying import Check, HeadMark, Verdict, end_digest, verify
+from handraise.model.sealing import HeadMark, event_leaf, merkle_root, removal_leaf
+from handraise.model.verifying import TrustedKey, Verdict, end_digest, row_digest, rows_digest, verify
 from handraise.opening import open_backend
 from handraise.ports import Backend
-from handraise.server.audit_keys import KeySigner, checker, load_signer, make_key
+from handraise.server.audit_keys import KeySigner, load_signer, make_key, trusted_key
 
 Lines = list[dict[str, Any]]
 
@@ -34,8 +34,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def check(keys: list[Path]) -> Check:
-    return checker([path.with_name(f"{path.name}.pub") for path in keys[:2]])
+def trusted(keys: list[Path]) -> list[TrustedKey]:
+    return [trusted_key(path.with_name(f"{path.name}.pub")) for path in keys[:2]]
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +65,18 @@ def plain(keys: list[Path]) -> Lines:
     return chain_of_three(keys)
 
 
-def chain_of_three(keys: list[Path]) -> Lines:
-    """Three seals, and nothing erased."""
+def chain_of_three(keys: list[Path], *others: Path) -> Lines:
+    """Three seals, the last two by other keys if these are given, and nothing erased."""
 
     async def made() -> Lines:
-        signer = load_signer(keys[0])
         async with open_backend("memory:") as ports, open_desk_on(ports.store, ports.bus) as desk:
-            for _ in range(3):
+            signers = [load_signer(path) for path in (keys[0], *(others or (keys[0], keys[0])))]
+            for signer in signers:
                 await answered(desk, "Deploy now?")
                 await sealed(ports, signer)
             return [
-                json.loads(line) async for line in export_lines(ports.store, ports.ledger, "default", signer)
+                json.loads(line)
+                async for line in export_lines(ports.store, ports.ledger, "default", signers[-1])
             ]
 
     return asyncio.run(made())
@@ -96,9 +97,9 @@ async def sealed(ports: Backend, signer: KeySigner | None) -> None:
     assert await Sealer(ports.store, ports.ledger, signer).seal("default") == 1
 
 
-def judged(lines: Lines, check: Check | None, **options: Any) -> Verdict:
+def judged(lines: Lines, trusted: Sequence[TrustedKey], **options: Any) -> Verdict:
     texts = [json.dumps(line) for line in lines]
-    return verify(lambda: texts, check=check, **options)
+    return verify(lambda: texts, keys=trusted, **options)
 
 
 def places(lines: Lines, kind: str) -> list[int]:
@@ -110,11 +111,12 @@ def cursor_at(lines: Lines, place: int) -> str:
     return cursor
 
 
-def test_what_nobody_touched_is_good(lines: Lines, check: Check, keys: list[Path]) -> None:
-    verdict = judged(lines, check)
+def test_what_nobody_touched_is_good(lines: Lines, trusted: list[TrustedKey], keys: list[Path]) -> None:
+    verdict = judged(lines, trusted)
     assert verdict.fault is None
     assert (verdict.first, verdict.last, verdict.events, verdict.erased) == (1, 3, 5, 2)
-    assert verdict.keys == [load_signer(path).key_id for path in keys[:2]]
+    old, new = (load_signer(path).key_id for path in keys[:2])
+    assert verdict.keys == {old: (1, 2), new: (3, 3)}
     assert verdict.end_signed
     assert verdict.head.hex() == lines[places(lines, "seal")[-1]]["digest"]
 
@@ -134,16 +136,18 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_event_is_named(lines: Lines, check: Check, change: str) -> None:
+def test_a_changed_event_is_named(lines: Lines, trusted: list[TrustedKey], change: str) -> None:
     for place in places(lines, "event"):
         tampered = [json.loads(json.dumps(line)) for line in lines]
         CHANGES[change](tampered[place])
-        fault = judged(tampered, check).fault
+        fault = judged(tampered, trusted).fault
         assert fault is not None
         assert (fault.cursor, fault.line) == (cursor_at(lines, place), place + 1)
 
 
-def test_a_changed_event_with_a_digest_to_match_is_found_at_its_seal(lines: Lines, check: Check) -> None:
+def test_a_changed_event_with_a_digest_to_match_is_found_at_its_seal(
+    lines: Lines, trusted: list[TrustedKey]
+) -> None:
     for place in places(lines, "event"):
         tampered = [json.loads(json.dumps(line)) for line in lines]
         seal = tampered[max(each for each in places(lines, "seal") if each < place)]
@@ -151,43 +155,43 @@ def test_a_changed_event_with_a_digest_to_match_is_found_at_its_seal(lines: Line
         line["record"]["by"] = "mallory"
         where = seal["cursors"].index(cursor_at(lines, place))
         seal["leaves"][where] = event_leaf(bytes.fromhex(line["salt"]), line["record"]).hex()
-        fault = judged(tampered, check).fault
+        fault = judged(tampered, trusted).fault
         assert fault is not None
         assert fault.seal == seal["number"]
 
 
-def test_a_removed_event_is_named(lines: Lines, check: Check) -> None:
+def test_a_removed_event_is_named(lines: Lines, trusted: list[TrustedKey]) -> None:
     for place in places(lines, "event"):
-        fault = judged([*lines[:place], *lines[place + 1 :]], check).fault
+        fault = judged([*lines[:place], *lines[place + 1 :]], trusted).fault
         assert fault is not None
         assert fault.cursor == cursor_at(lines, place)
         assert "missing" in fault.why
 
 
-def test_an_inserted_event_is_named(lines: Lines, check: Check) -> None:
+def test_an_inserted_event_is_named(lines: Lines, trusted: list[TrustedKey]) -> None:
     for place in places(lines, "event"):
         added = json.loads(json.dumps(lines[place]))
         added["record"]["cursor"] = "999"
-        fault = judged([*lines[:place], added, *lines[place:]], check).fault
+        fault = judged([*lines[:place], added, *lines[place:]], trusted).fault
         assert fault is not None
         assert (fault.cursor, fault.line) == ("999", place + 1)
 
 
-def test_an_event_that_is_there_twice_is_named(lines: Lines, check: Check) -> None:
+def test_an_event_that_is_there_twice_is_named(lines: Lines, trusted: list[TrustedKey]) -> None:
     for place in places(lines, "event"):
-        fault = judged([*lines[:place], lines[place], *lines[place:]], check).fault
+        fault = judged([*lines[:place], lines[place], *lines[place:]], trusted).fault
         assert fault is not None
         assert (fault.cursor, fault.line) == (cursor_at(lines, place), place + 2)
 
 
-def test_events_that_changed_places_are_found(lines: Lines, check: Check) -> None:
+def test_events_that_changed_places_are_found(lines: Lines, trusted: list[TrustedKey]) -> None:
     events = places(lines, "event")
     for one in events:
         for other in events:
             if one < other:
                 tampered = list(lines)
                 tampered[one], tampered[other] = lines[other], lines[one]
-                fault = judged(tampered, check).fault
+                fault = judged(tampered, trusted).fault
                 assert fault is not None
                 assert fault.cursor is not None
 
@@ -207,7 +211,9 @@ def test_events_that_changed_places_are_found(lines: Lines, check: Check) -> Non
         "signature",
     ],
 )
-def test_a_changed_seal_is_found(lines: Lines, check: Check, keys: list[Path], name: str) -> None:
+def test_a_changed_seal_is_found(
+    lines: Lines, trusted: list[TrustedKey], keys: list[Path], name: str
+) -> None:
     others: dict[str, Any] = {
         "number": 7,
         "oldest": 2,
@@ -223,39 +229,43 @@ def test_a_changed_seal_is_found(lines: Lines, check: Check, keys: list[Path], n
     for place in places(lines, "seal"):
         tampered = [json.loads(json.dumps(line)) for line in lines]
         tampered[place][name] = others[name]
-        fault = judged(tampered, check).fault
+        fault = judged(tampered, trusted).fault
         assert fault is not None
         assert fault.seal in (None, lines[place]["number"], others["number"])
 
 
-def test_a_seal_that_is_missing_with_all_its_events_is_found(lines: Lines, check: Check) -> None:
+def test_a_seal_that_is_missing_with_all_its_events_is_found(lines: Lines, trusted: list[TrustedKey]) -> None:
     seals = [*places(lines, "seal"), len(lines) - 1]
     for begin, end in itertools.pairwise(seals):
-        assert judged([*lines[:begin], *lines[end:]], check).fault is not None
+        assert judged([*lines[:begin], *lines[end:]], trusted).fault is not None
 
 
-def test_what_is_cut_off_anywhere_is_found(lines: Lines, check: Check) -> None:
+def test_what_is_cut_off_anywhere_is_found(lines: Lines, trusted: list[TrustedKey]) -> None:
     for place in range(len(lines)):
-        assert judged(lines[:place], check).fault is not None
-        assert judged([lines[0], *lines[place + 1 :]], check).fault is not None or place == 0
+        assert judged(lines[:place], trusted).fault is not None
+        assert judged([lines[0], *lines[place + 1 :]], trusted).fault is not None or place == 0
 
 
-def test_seals_that_are_cut_off_with_an_end_to_match_are_found(plain: Lines, check: Check) -> None:
-    assert judged(plain, check).fault is None
+def test_seals_that_are_cut_off_with_an_end_to_match_are_found(
+    plain: Lines, trusted: list[TrustedKey]
+) -> None:
+    trusted = trusted[:1]
+    assert judged(plain, trusted).fault is None
     lines, seals, end = plain, places(plain, "seal"), plain[-1]
     cut = lines[: seals[1]]
     forged = {**end, "seals": 1, "events": len(places(cut, "event")), "head": lines[seals[0]]["digest"]}
+    forged["rows"] = rows_digest([]).hex()
     for other in (forged, {**forged, "signature": None}, {**forged, "signature": None, "key_id": None}):
-        fault = judged([*cut, other], check).fault
+        fault = judged([*cut, other], trusted).fault
         assert fault is not None
     known = HeadMark(2, bytes.fromhex(lines[seals[1]]["digest"]))
-    fault = judged([*cut, {**forged, "signature": None}], check, known=[known]).fault
+    fault = judged([*cut, {**forged, "signature": None}], trusted, known=[known]).fault
     assert fault is not None
     assert "seal 2 is known" in fault.why
 
 
 def test_a_seal_of_another_chain_by_the_same_key_is_found(
-    plain: Lines, check: Check, keys: list[Path]
+    plain: Lines, trusted: list[TrustedKey], keys: list[Path]
 ) -> None:
     other, seals = chain_of_three(keys), places(plain, "seal")
     for first, last in ((0, 1), (1, 2), (2, 3)):
@@ -263,26 +273,28 @@ def test_a_seal_of_another_chain_by_the_same_key_is_found(
         mixed = [*plain[: ends[first]], *other[ends[first] : ends[last]], *plain[ends[last] :]]
         end = {**mixed[-1], "head": mixed[seals[-1]]["digest"]}
         mixed[-1] = {**end, "signature": load_signer(keys[0]).sign(end_digest(end)).hex()}
-        fault = judged(mixed, check).fault
+        fault = judged(mixed, trusted).fault
         assert fault is not None
         assert (fault.seal, "does not follow" in fault.why) == (max(first + 1, 2), True)
 
 
 def test_seals_that_are_cut_off_at_the_beginning_are_found(
-    lines: Lines, check: Check, keys: list[Path]
+    lines: Lines, trusted: list[TrustedKey], keys: list[Path]
 ) -> None:
     seals, end = places(lines, "seal"), lines[-1]
     cut = [lines[0], *lines[seals[1] : -1]]
     forged = {**end, "seals": 2, "events": len(places(cut, "event"))}
     forged["signature"] = load_signer(keys[1]).sign(end_digest(forged)).hex()
-    fault = judged([*cut, forged], check).fault
+    fault = judged([*cut, forged], trusted).fault
     assert fault is not None
     assert "cut off at the beginning" in fault.why
 
 
-def test_a_removal_that_was_made_up_changed_or_dropped_is_found(lines: Lines, check: Check) -> None:
+def test_a_removal_that_was_made_up_changed_or_dropped_is_found(
+    lines: Lines, trusted: list[TrustedKey]
+) -> None:
     (removal,) = places(lines, "removal")
-    fault = judged([*lines[:removal], *lines[removal + 1 :]], check).fault
+    fault = judged([*lines[:removal], *lines[removal + 1 :]], trusted).fault
     assert fault is not None
     victim = places(lines, "event")[0]
     for sealed_or_not in (True, False):
@@ -293,27 +305,31 @@ def test_a_removal_that_was_made_up_changed_or_dropped_is_found(lines: Lines, ch
         tampered = [*lines[:place], made_up, *lines[place:]]
         del tampered[victim]
         tampered[-1] = {**tampered[-1], "events": tampered[-1]["events"] - 1}
-        assert judged(tampered, check).fault is not None
+        assert judged(tampered, trusted).fault is not None
         tampered[-1]["loose"] = [] if sealed_or_not else [removal_leaf(made_up["record"]).hex()]
-        assert judged(tampered, check).fault is not None
+        assert judged(tampered, trusted).fault is not None
     changed = [json.loads(json.dumps(line)) for line in lines]
     changed[removal]["record"]["by"] = "nobody"
-    fault = judged(changed, check).fault
+    fault = judged(changed, trusted).fault
     assert fault is not None
     assert fault.question_id == lines[removal]["record"]["question"]
 
 
-def test_a_chain_made_anew_without_the_key_is_found(lines: Lines, keys: list[Path], check: Check) -> None:
-    fault = judged(lines, checker([keys[2].with_name("other.pub")])).fault
+def test_a_chain_made_anew_without_the_key_is_found(
+    lines: Lines, keys: list[Path], trusted: list[TrustedKey]
+) -> None:
+    fault = judged(lines, [trusted_key(keys[2].with_name("other.pub"))]).fault
     assert fault is not None
     assert (fault.seal, "was not given" in fault.why) == (1, True)
     stripped = [
         {**line, "key_id": None, "signature": None} if line["type"] == "seal" else line for line in lines
     ]
-    assert judged(stripped, check).fault is not None
+    assert judged(stripped, trusted).fault is not None
 
 
-async def test_a_key_that_was_replaced_does_not_come_back(keys: list[Path], check: Check) -> None:
+async def test_a_key_that_was_replaced_does_not_come_back(
+    keys: list[Path], trusted: list[TrustedKey]
+) -> None:
     old, new = (load_signer(path) for path in keys[:2])
     async with open_backend("memory:") as ports, open_desk_on(ports.store, ports.bus) as desk:
         for signer in (old, new, old):
@@ -322,37 +338,77 @@ async def test_a_key_that_was_replaced_does_not_come_back(keys: list[Path], chec
             sealer._may_seal = always  # type: ignore[assignment,method-assign]  # noqa: SLF001 -- a thief would
             assert await sealer.seal("default") == 1
         lines = [json.loads(line) async for line in export_lines(ports.store, ports.ledger, "default", new)]
-    fault = judged(lines, check).fault
+    fault = judged(lines, trusted).fault
     assert fault is not None
     assert (fault.seal, "had been replaced" in fault.why) == (3, True)
+
+
+def test_a_key_that_was_replaced_can_neither_cut_the_end_off_nor_make_the_chain_anew(
+    plain: Lines, trusted: list[TrustedKey], keys: list[Path]
+) -> None:
+    rotated = chain_of_three(keys, keys[1], keys[1])
+    assert judged(rotated, trusted).fault is None
+    old, seals = load_signer(keys[0]), places(rotated, "seal")
+    rows = [rotated[place] for place in places(rotated, "question")][:2]
+    cut = [*rotated[: seals[2]], *rows]
+    end = {**rotated[-1], "seals": 2, "events": len(places(cut, "event")), "key_id": old.key_id}
+    end["rows"] = rows_digest(map(row_digest, rows)).hex()
+    end["head"] = rotated[seals[1]]["digest"]
+    end["signature"] = old.sign(end_digest(end)).hex()
+    fault = judged([*cut, end], trusted).fault
+    assert fault is not None
+    assert "replaced it" in fault.why
+    # `plain` is what a thief of the old key makes of everything, behind the back of the new one.
+    fault = judged(plain, trusted).fault
+    assert fault is not None
+    assert "replaced it" in fault.why
+    unsigned_end = [*plain[:-1], {**plain[-1], "signature": None, "key_id": None}]
+    first = HeadMark(1, bytes.fromhex(plain[places(plain, "seal")[0]]["digest"]))
+    fault = judged(unsigned_end, trusted, known=[first]).fault
+    assert fault is not None
+    assert "replaced it" in fault.why
+    assert judged(plain, trusted[:1]).fault is None
+    assert judged(unsigned_end, trusted[:1], known=[first]).fault is None
+
+
+def test_a_key_signs_only_the_seals_of_its_range(good: Lines, keys: list[Path]) -> None:
+    old, new = (path.with_name(f"{path.name}.pub") for path in keys[:2])
+    assert judged(good, [trusted_key(old, 1, 2), trusted_key(new, 3)]).fault is None
+    for ranges in ([trusted_key(old, 1, 1), trusted_key(new)], [trusted_key(old), trusted_key(new, 4)]):
+        fault = judged(good, ranges).fault
+        assert fault is not None
+        assert "was not in use then" in fault.why
+    fault = judged(good, [trusted_key(new), trusted_key(old)]).fault
+    assert fault is not None
+    assert "in the order" in fault.why
 
 
 async def always(*_: object) -> bool:
     return True
 
 
-async def test_what_nobody_signed_is_good_only_for_whoever_says_so(check: Check) -> None:
+async def test_what_nobody_signed_is_good_only_for_whoever_says_so(trusted: list[TrustedKey]) -> None:
     async with open_backend("memory:") as ports, open_desk_on(ports.store, ports.bus) as desk:
         await answered(desk, "Now?")
         await sealed(ports, None)
         lines = [json.loads(line) async for line in export_lines(ports.store, ports.ledger, "default")]
-    assert judged(lines, None).fault is not None
-    assert judged(lines, check).fault is not None
-    good = judged(lines, None, unsigned=True)
-    assert (good.fault, good.unsigned, good.keys) == (None, 1, [])
+    assert judged(lines, ()).fault is not None
+    assert judged(lines, trusted).fault is not None
+    good = judged(lines, (), unsigned=True)
+    assert (good.fault, good.unsigned, good.keys) == (None, 1, {})
     head = HeadMark(1, bytes.fromhex(lines[1]["digest"]))
-    assert judged(lines, None, known=[head]).fault is None
-    assert judged(lines, None, known=[HeadMark(1, bytes(32))]).fault is not None
+    assert judged(lines, (), known=[head]).fault is None
+    assert judged(lines, (), known=[HeadMark(1, bytes(32))]).fault is not None
 
 
-def test_no_byte_can_be_changed(good: Lines, check: Check) -> None:
+def test_no_byte_can_be_changed(good: Lines, trusted: list[TrustedKey]) -> None:
     """Of the first seal and its events; what is left alone must still be read as it was."""
     text = "\n".join(json.dumps(line, separators=(",", ":")) for line in good)
     raw = text.encode()
     for place in range(0, len(raw), 5):
         changed = raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
         lines = changed.decode(errors="surrogateescape").split("\n")
-        assert verify(lambda lines=lines: lines, check=check).fault is not None, raw[place - 20 : place + 20]  # type: ignore[misc]  # a lambda's default has no type
+        assert verify(lambda lines=lines: lines, keys=trusted).fault is not None, raw[place - 20 : place + 20]  # type: ignore[misc]  # a lambda's default has no type
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", '{"type":"export"}', "[" * 100_000])
@@ -392,8 +448,9 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 def test_a_signature_is_of_the_whole_seal(keys: Sequence[Path]) -> None:
     signer = KeySigner(Ed25519PrivateKey.generate())
-    other = checker([keys[0].with_name("old.pub")])
-    assert other(signer.key_id, b"x", signer.sign(b"x")) is None
-    mine = load_signer(keys[0])
-    assert other(mine.key_id, b"x", mine.sign(b"x")) is True
-    assert other(mine.key_id, b"y", mine.sign(b"x")) is False
+    mine, public = load_signer(keys[0]), trusted_key(keys[0].with_name("old.pub"))
+    for key in (mine, public):
+        assert key.key_id == mine.key_id
+        assert key.has_signed(b"x", mine.sign(b"x"))
+        assert not key.has_signed(b"y", mine.sign(b"x"))
+        assert not key.has_signed(b"x", signer.sign(b"x"))

@@ -4,6 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handraise import Approval, Choice
+from handraise.model.forms import AnyForm
+from handraise.model.plain_text import plain_text
+from handraise.model.questions import Draft
 from handraise.model.visible import visible, visible_line
 
 
@@ -70,3 +74,15 @@ def test_nothing_that_is_shown_can_move_a_cursor_or_hide(text: str) -> None:
             "Zp",
         )
     assert set(visible(text)) - set(visible_line(text.replace("\n", ""))) <= {"\n", *"‹U+›0123456789ABCDEF"}
+
+
+def test_a_question_as_plain_text_shows_what_is_unseen() -> None:
+    question = drafted_question(prompt="Ship\u202e?", form=Choice.of("a\u200b", "b\n2. forged"))
+    assert plain_text(question) == "Ship‹U+202E›?\n1. a‹U+200B›\n2. b‹U+000A›2. forged"
+    approval = Approval.of("drop\nApproved", {"name\u202e": "x"})
+    assert "drop‹U+000A›Approved" in plain_text(drafted_question(form=approval))
+    assert "\u202e" not in plain_text(drafted_question(form=approval))
+
+
+def drafted_question(*, prompt: str = "?", form: AnyForm) -> Draft:
+    return Draft(id="q", workspace="w", asker="bot", prompt=prompt, form=form)

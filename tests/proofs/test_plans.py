@@ -16,10 +16,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from handraise import Open, Question, Ref, Responder
+from handraise import Draft, Open, Question, Ref, Responder
 from handraise.backends.postgres.connecting import SETTINGS
 from handraise.backends.postgres.database import Walls
-from handraise.backends.rows import draft_values, move_values, page_query, settled_query
+from handraise.backends.rows import draft_values, move_values, page_query, settled_query, urgent_query
 from handraise.backends.statements import load_statements
 from handraise.model.composing import Limits, compose
 from handraise.model.lifecycle import answering
@@ -93,9 +93,10 @@ from (select n, n % 3 > 0 as settled from generate_series(1, $1::int) as n) as r
 of them for small, and may think that it can as well read all of it."""
 FILL_INBOX = """
 insert into handraise.inbox
-    (due_at, main, open, workspace, question_id, recipient, asker, conversation)
+    (due_at, urgency, main, open, workspace, question_id, recipient, asker, conversation)
 select
-    case when place = 1 then expires_at end, place = 1, true, workspace, id, recipient, asker, conversation
+    case when place = 1 then expires_at end, handraise.urgency(expires_at, form, false),
+    place = 1, true, workspace, id, recipient, asker, conversation
 from handraise.questions,
     jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
         with ordinality as r (recipient, place)
@@ -114,6 +115,8 @@ SOME, SOME_ARCHIVED = (
     f"archived {sized(gate=18_877, nightly=377_777)}",
 )
 """A question of w1 that is pending, and one that is archived."""
+QUOTA_PAGES = 2_000
+"""What it takes to count up to 1,000 pending questions of an asker, and to look whether each is still there."""
 THE_END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
 
@@ -162,6 +165,10 @@ def places(refs: list[Ref]) -> dict[str, list[str]]:
     return {"workspaces": [ref.workspace for ref in refs], "ids": [ref.id for ref in refs]}
 
 
+def asked(drafts: list[Draft], *, quota: int | None = None) -> dict[str, Any]:
+    return {**columns(map(draft_values, drafts)), "quota": quota}
+
+
 def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
     """Each hot operation: its statement, its parameters, and how many pages it may touch at most."""
     drafts = [
@@ -188,15 +195,20 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
     def page(limit: int = 50, **narrow: Any) -> tuple[str, dict[str, Any]]:
         return page_query(Filter(workspace="w1", **narrow), after=pending_id(PENDING // 2), limit=limit)
 
+    def urgent(limit: int = 300, **narrow: Any) -> tuple[str, dict[str, Any]]:
+        return urgent_query(Filter(workspace="w1", **narrow), after=f"{2**50}.{pending_id(9)}", limit=limit)
+
     def settled(**narrow: Any) -> tuple[str, dict[str, Any]]:
         return "settled", {**settled_query(Filter(workspace="w1", **narrow), limit=50), **THE_END}
 
     used = {"workspace": "w1", "id": SOME_ARCHIVED, "actor": "agent1", "digest": "0", "request": "r"}
     endings = {"workspace": "w1", "looked": LOOKED_THROUGH, "since": EPOCH, **THE_END}
     return {
-        "ask, 1": ("insert", columns(map(draft_values, drafts[:1])), 500),
-        "ask, 20, archived keys": ("insert", columns(map(draft_values, known)), 20 * 40),
-        "ask, 20": ("insert", columns(map(draft_values, drafts)), 20 * 100),
+        "ask, 1": ("insert", asked(drafts[:1]), 500),
+        "ask, 20, archived keys": ("insert", asked(known), 20 * 40),
+        "ask, 20": ("insert", asked(drafts), 20 * 100),
+        "ask, 20, quota": ("insert", asked(drafts, quota=20_000), 20 * 100 + QUOTA_PAGES),
+        "ask, 20, beyond the quota": ("insert", asked(drafts, quota=1_000), QUOTA_PAGES),
         "answer, 1": ("settle", columns(map(move_values, moves[:1])), 200),
         "answer, 20": ("settle", columns(map(move_values, moves)), 20 * 40),
         "get": ("read", {"workspaces": ["w1"], "ids": [pending_id(SOME)]}, 6),
@@ -213,9 +225,11 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
             24,
         ),
         "consume, again": ("consumed_by", used, 6),
-        "get by key": ("read_by_key", {"workspaces": ["w1"], "keys": ["key 777"]}, 6),
+        "get by key": ("read_by_key", {"workspaces": ["w1"], "owners": ["agent77"], "keys": ["key 777"]}, 6),
         "poll, 1,000 waits": ("outcomes", places(many), 1000 * 5),
         "inbox page of 50": (*page(recipient=ANA), 50 * 8),
+        "300 places by urgency of an inbox": (*urgent(recipient=ANA), 300 * 8),
+        "300 places by urgency of a workspace": (*urgent(), 300 * 8),
         "workspace page of 50": (*page(), 50 * 8),
         "conversation page of 50": (*page(conversation="conversation 600"), 50 * 8),
         "asker page of 50": (*page(asker="agent1"), 50 * 8),

@@ -7,6 +7,7 @@ from importlib import metadata
 import pytest
 
 import handraise
+from handraise.backends.statements import load_migrations
 from scripts.release import changelog, surface
 
 TEXT = changelog.CHANGELOG.read_text(encoding="utf-8")
@@ -29,6 +30,16 @@ def test_a_tag_is_released_only_with_its_own_version_a_date_and_nothing_left_ove
     ]
     for bad in (good.replace("2026-11-15", "unreleased"), good.replace("\n\n## [", "\n- That.\n\n## [")):
         assert len(changelog.tag_faults(f"v{VERSION}", bad)) == 1
+
+
+@pytest.mark.parametrize("engine", ["postgres", "sqlite"])
+def test_each_migration_states_the_oldest_release_that_works_on_it(engine: str) -> None:
+    migrations = load_migrations(f"handraise.backends.{engine}")
+    assert [each.number for each in migrations] == list(range(1, len(migrations) + 1)), "two have one number"
+    for migration in migrations:
+        first, _, _ = migration.sql.partition("\n")
+        assert first.startswith("-- oldest release: "), f"{engine} {migration.name}: see CONTRIBUTING.md"
+        assert migration.oldest_release in changelog.sections(TEXT), migration.name
 
 
 def test_the_public_names_are_those_that_were_written_down() -> None:

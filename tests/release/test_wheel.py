@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
+import sys
+import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -45,3 +50,48 @@ def test_a_wheel_with_more_than_the_package_is_refused(
     with zipfile.ZipFile(larger, "a") as opened:
         opened.writestr(more, "")
     assert len(wheel.wheel_faults(larger)) == 1
+
+
+def test_the_description_of_the_wheel_leads_somewhere_from_anywhere(built: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(built[1]) as opened:
+        (name,) = [each for each in opened.namelist() if each.endswith("METADATA")]
+        text = opened.read(name).decode()
+    assert "Description-Content-Type: text/markdown" in text
+    assert {"Documentation", "Source", "Changelog", "Issues"} <= {
+        *re.findall(r"^Project-URL: (\w+)", text, re.MULTILINE)
+    }
+    linked = re.findall(r'\]\(([^)#]+)[^)]*\)|<img src="([^"]+)"', text)
+    relative = [each for pair in linked for each in pair if each and not each.startswith("https://")]
+    assert len(linked) > 10
+    assert relative == []
+
+
+def imported(file: Path) -> set[str]:
+    """The packages that a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.partition(".")[0])
+    return found - {*sys.stdlib_module_names, "handraise"}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    """What comes along by way of others today may stay away tomorrow."""
+    project = tomllib.loads((wheel.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *(each for extra in extras.values() for each in extra)]
+    # Pydantic pins its other half.
+    declared = {"pydantic-core"} | {
+        re.sub(r"[-_.]+", "-", re.split(r"[\[<>=;~! ]", line)[0]).lower() for line in lines
+    }
+    named = metadata.packages_distributions()
+    undeclared = {
+        f"{file.relative_to(wheel.PACKAGE)}: {package}"
+        for file in wheel.PACKAGE.rglob("*.py")
+        if "integrations" not in file.parts
+        for package in imported(file)
+        if not {re.sub(r"[-_.]+", "-", each).lower() for each in named.get(package, [package])} & declared
+    }
+    assert undeclared == set()

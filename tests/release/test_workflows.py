@@ -69,14 +69,17 @@ def test_only_publishing_may_publish_and_only_after_tests_and_check() -> None:
     publish = jobs["publish"]
     assert publish["permissions"] == {"id-token": "write"}
     assert publish["environment"]["name"] == "pypi"
-    assert {"tests", "build"} <= {*publish["needs"]}
+    assert {"tests", "build", "check"} <= {*publish["needs"]}
     assert [name for name, job in jobs.items() if "gh-action-pypi-publish" in str(job)] == ["publish"]
-    lines = [step.get("run", "") for step in jobs["build"]["steps"]]
-    assert [line for line in lines if "scripts.release" in line] == [
+    lines = {name: [step.get("run", "") for step in jobs[name]["steps"]] for name in ("build", "check")}
+    assert [line for line in lines["check"] if "scripts.release" in line] == [
         'python -m scripts.release tag "$GITHUB_REF_NAME"',
         "python -m scripts.release changes",
-        "python -m scripts.release check dist",
+        "python -m scripts.release check-built dist",
     ]
+    install, build = filter(None, lines["build"])
+    assert "--require-hashes" in install, "nothing that is not known may change what is published"
+    assert build == "python -m build --no-isolation --outdir dist"
 
 
 def test_the_tests_are_the_ones_that_everybody_runs() -> None:

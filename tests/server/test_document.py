@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -37,6 +38,22 @@ def test_the_document_in_the_repository_is_that_of_the_application() -> None:
 async def test_a_running_server_gives_out_the_same(client: httpx2.AsyncClient) -> None:
     response = await client.get("/v1/openapi.json")
     assert text_of(response.json()) == PAGE.read_text(encoding="utf-8")
+
+
+async def test_people_find_it_where_they_look_for_it(client: httpx2.AsyncClient) -> None:
+    led = await client.get("/openapi.json")
+    assert (led.status_code, led.headers["location"]) == (308, "/v1/openapi.json")
+
+
+async def test_a_page_has_every_operation_with_a_command(client: httpx2.AsyncClient) -> None:
+    shown = await client.get("/docs")
+    assert shown.status_code == 200
+    text = html.unescape(shown.text)
+    for path, methods in made_once()["paths"].items():
+        for method in methods:
+            assert f"<code>{method.upper()} {path}</code>" in text
+    assert """--header "Authorization: Bearer $HANDRAISE_KEY" --json '{"prompt": "…"}'""" in text
+    assert "<script" not in text
 
 
 def test_it_is_openapi_3_1_and_every_reference_leads_somewhere() -> None:

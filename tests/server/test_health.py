@@ -36,6 +36,7 @@ async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
     refused = await client.get("/readyz")
     assert refused.status_code == 503
     assert refused.headers["content-type"] == "application/problem+json"
+    assert refused.headers["retry-after"] == "2"
     assert refused.json()["detail"] == "The store does not answer."
     assert "secret" not in refused.text
     assert (await client.get("/healthz")).status_code == 200

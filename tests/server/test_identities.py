@@ -13,6 +13,7 @@ from handraise import Approval
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import Role
 from handraise.server import House
+from handraise.testing import promise
 from handraise.wire.credentials import TokenKind, digest_of, read_token
 from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
@@ -29,6 +30,7 @@ ADMINISTRATIVE: list[tuple[str, str, Any]] = [
     ("POST", "/v1/people/bob/links", None),
     ("GET", "/v1/groups", None),
     ("PUT", "/v1/groups/ops", {"people": []}),
+    ("GET", "/v1/workspace/events", None),
 ]
 
 Headers = dict[str, str]
@@ -288,8 +290,13 @@ class TestGroups:
     ) -> None:
         put = await client.put("/v1/groups/ops", json={"people": ["bob", "ann"]}, headers=admin)
         assert put.json() == {"name": "ops", "people": ["ann", "bob"]}
-        put = await client.put("/v1/groups/ops", json={"people": ["bob", "nobody"]}, headers=admin)
+        put = await client.put("/v1/groups/ops", json={"people": ["bob"]}, headers=admin)
         assert put.json() == {"name": "ops", "people": ["bob"]}
+        refused = await client.put("/v1/groups/ops", json={"people": ["ann", "nobdy"]}, headers=admin)
+        assert refused.status_code == 422
+        assert refused.json()["problems"] == [
+            {"path": "body.people.1", "message": "there is nobody called 'nobdy' here"}
+        ]
         listed = (await client.get("/v1/groups", headers=admin)).json()
         assert listed == {"groups": [{"name": "ops", "people": ["bob"]}]}
         assert (await client.get("/v1/people/bob", headers=admin)).json()["groups"] == ["ops"]
@@ -395,3 +402,39 @@ async def test_a_token_of_no_possible_workspace_is_refused(
             "x" * 9_000,
         ):
             assert (await client.get("/v1/me", headers=bearer(text))).status_code == 401
+
+
+@promise("P17")
+async def test_what_an_administrator_does_is_kept_with_their_name_and_no_agent_sees_it(
+    client: httpx2.AsyncClient, admin: Headers, agent: Headers
+) -> None:
+    async def told_after(place: str | None, number: int) -> Any:
+        """So many events, which are told once they are final."""
+        asked: dict[str, Any] = {} if place is None else {"after": place}
+        async with asyncio.timeout(20):
+            while True:
+                found = (await client.get("/v1/workspace/events", params=asked, headers=admin)).json()
+                if len(found["events"]) >= number:
+                    return found
+                await asyncio.sleep(0.01)
+
+    await client.put("/v1/people/cfo", json={"name": "Cleo"}, headers=admin)
+    before = (await told_after(None, 4))["after"]
+    for people in (["cfo", "ann"], ["cfo"]):
+        await client.put("/v1/groups/finance", json={"people": people}, headers=admin)
+    await client.post("/v1/people/cfo/links", headers=admin)
+    found = await told_after(before, 3)
+    told = [(event["kind"], event["by"], event["details"]) for event in found["events"]]
+    assert told[:2] == [
+        ("group.changed", "ann", {"group": "finance", "added": ["ann", "cfo"], "removed": []}),
+        ("group.changed", "ann", {"group": "finance", "added": [], "removed": ["ann"]}),
+    ]
+    assert told[2][:2] == ("link.created", "ann")
+    assert (told[2][2]["person"], told[2][2]["vouched_by"]) == ("cfo", "ann")
+    again = await client.get("/v1/workspace/events", params={"after": found["after"]}, headers=admin)
+    assert again.json()["events"] == []
+    for headers in (agent, admin):
+        feed = (await client.get("/v1/feed", params={"after": "0"}, headers=headers)).json()
+        assert feed["events"] == []
+    wrong = await client.get("/v1/workspace/events", params={"after": "x"}, headers=admin)
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_request")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from handraise.model.errors import StoreUnavailable
 from handraise.server import House, ServerSettings, open_house
 from handraise.server.house import _feel_pulse
+from handraise.server.observing.metrics import Metrics
 from handraise.testing import ManualClock
 from tests.server.conftest import bearer
 from tests.serving import Issuer
@@ -201,3 +203,8 @@ async def test_what_the_store_could_not_do_is_counted_by_call(
         with pytest.raises(StoreUnavailable):
             await house.directory.groups("w")
     assert (await numbers(client))["handraise_store_errors_total call=groups"] == 2
+
+
+def test_the_age_of_the_pulse_counts_from_the_start_so_that_its_alert_can_fire() -> None:
+    (line,) = re.findall(rb"^handraise_pulse_age_seconds (\S+)$", Metrics().render(), re.MULTILINE)
+    assert 0 <= float(line) < SOON

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ipaddress
 import json
 import os
 from collections.abc import AsyncIterator
@@ -20,6 +21,7 @@ from py_vapid import Vapid02  # type: ignore[import-untyped]  # it has none
 
 from handraise import Approval
 from handraise.channels.webpush import open_webpush, signing_key
+from handraise.ports.channel import Message, Notice, NotSent
 from handraise.server import House
 from tests.server.conftest import bearer
 from tests.serving import Issuer
@@ -45,6 +47,7 @@ class Browser:
     auth: bytes = field(default_factory=lambda: os.urandom(16))
     told: list[dict[str, Any]] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
+    refuses_other_keys: list[int] | None = None
 
     @property
     def subscription(self) -> dict[str, Any]:
@@ -57,6 +60,11 @@ class Browser:
         assert scheme == "vapid"
         parts = dict(part.strip().split("=", 1) for part in rest.split(","))
         public = signing_key(SECRET.encode()).public_key()
+        if self.refuses_other_keys is not None and parts["k"] != encoded(
+            public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        ):
+            self.refuses_other_keys.append(403)
+            return web.Response(status=403)
         assert parts["k"] == encoded(public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint))
         assert Vapid02.verify(request.headers["authorization"])
         claims = json.loads(base64.urlsafe_b64decode(parts["t"].split(".")[1] + "=="))
@@ -138,6 +146,34 @@ async def test_a_browser_that_subscribed_is_told_who_asks_and_nothing_of_the_que
     assert await house.outbox.addresses(workspace) == []
 
 
+async def test_a_browser_that_subscribed_before_the_secret_was_replaced_is_still_told(
+    client: httpx2.AsyncClient, person: Headers, house: House, workspace: str, browser: Browser
+) -> None:
+    await client.post("/v1/push/subscriptions", json=browser.subscription, headers=person)
+    sent: list[int] = []
+    browser.refuses_other_keys = sent
+    question = await house.desk.at(workspace, asker="bot").post("Go?")
+    (address,) = await house.outbox.addresses(workspace)
+    notice = Notice(delivery_id="d", question=question, reason="asked", link="https://example.com/")
+    message = Message(
+        id="m",
+        workspace=workspace,
+        channel="webpush",
+        recipient="ann",
+        to=address.to,
+        at=question.asked_at,
+        notices=(notice,),
+    )
+    networks = [ipaddress.ip_network("127.0.0.0/8")]
+    secrets = [b"a new secret", SECRET.encode()]
+    async with open_webpush(house.outbox, secrets=secrets, contact=CONTACT, allowed=networks) as push:
+        await push.send(message)
+    assert (sent, len(browser.told)) == ([403], 1)
+    async with open_webpush(house.outbox, secrets=secrets[:1], contact=CONTACT, allowed=networks) as push:
+        with pytest.raises(NotSent, match="403"):
+            await push.send(message)
+
+
 @pytest.mark.parametrize("status", [404, 410])
 async def test_a_subscription_that_has_ended_is_forgotten(
     client: httpx2.AsyncClient,
@@ -188,6 +224,6 @@ async def test_one_person_has_a_bounded_number_of_browsers(
 
 
 async def test_without_settings_there_is_no_web_push(house: House) -> None:
-    async with open_webpush(house.outbox, secret=b"x", contact=CONTACT) as push:
+    async with open_webpush(house.outbox, secrets=[b"x"], contact=CONTACT) as push:
         assert push.lane({"endpoint": "https://push.example/1", "keys": {}}) is None
         assert push.lane("nonsense") is None

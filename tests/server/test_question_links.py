@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from base64 import b32encode
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
 from handraise import Answered, Approval, Choice, Confirm, Declined, Open, Responder
 from handraise.desk.local import LocalDesk
+from handraise.model.deliveries import Delivery
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.ports.channel import Channel
+from handraise.server import House, ServerSettings
+from handraise.server.telling import Links
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import fed
 from handraise.wire.credentials import TokenKind, digest_of, read_token
@@ -463,3 +467,41 @@ class TestItsEnd:
         path = await path_of(client, (await desk.post("Which?")).id, ann)
         app.state.rates = type(app.state.rates)(house.settings.model_copy(update={"rate_limit": "3/hour"}))
         assert [(await client.get(path)).status_code for _ in range(4)] == [200, 200, 200, 429]
+
+
+async def test_a_link_in_a_message_outlives_the_secret_that_it_was_made_with(
+    client: httpx2.AsyncClient, desk: LocalDesk, house: House, workspace: str, ann: Headers
+) -> None:
+    assert ann
+    question = await desk.post("Go?", recipients=["ann"])
+
+    def links(secret: str, *before: str) -> Links:
+        given: dict[str, Any] = {"secret": secret, "secret_fallbacks": before}
+        settings = ServerSettings(url="memory:", **given)
+        return Links(settings, house.directory, {"mail": cast("Channel", PrivateChannel())})
+
+    def delivery(turn: int) -> Delivery:
+        return Delivery(
+            workspace=workspace,
+            id="d",
+            question_id=question.id,
+            recipient="ann",
+            channel="mail",
+            to=None,
+            reason="asked",
+            lane="mail",
+            created_at=question.asked_at,
+            turn=turn,
+        )
+
+    first = await links("old")(delivery(1))
+    assert await links("new", "old")(delivery(2)) == first
+    assert (await links("new")(delivery(2))).endswith(f"/questions/{question.id}")
+    assert (await client.get(urlsplit(first).path)).status_code == 200
+
+
+class PrivateChannel:
+    """As much of a channel as a link asks for."""
+
+    name = "mail"
+    private = True

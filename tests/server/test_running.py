@@ -113,7 +113,9 @@ def test_plain_http_for_everybody_is_served_with_a_warning(file: str, tmp_path: 
         (warning,) = [line["event"] for line in server.log if line["level"] == "warning"]
         assert "can be read on their way" in warning
     with serving(file, tmp_path, "--host", EVERYWHERE, public_url="https://ask.example.com/") as server:
-        assert "Listening  https://ask.example.com\n" in server.banner
+        assert re.search(
+            r"Listening +http://localhost:\d+\n +Reached at +https://ask.example.com\n", server.banner
+        )
         assert [line for line in server.log if line["level"] == "warning"] == []
 
 
@@ -167,3 +169,18 @@ def test_traces_without_their_extra_are_refused_by_name(file: str) -> None:
 )
 def test_the_address_for_people(given: dict[str, str], address: str) -> None:
     assert ServerSettings(**given).base_url == address  # type: ignore[arg-type]  # as the environment would
+
+
+def test_no_proxy_is_believed_that_was_not_named(file: str, tmp_path: Path) -> None:
+    with (
+        serving(file, tmp_path, sign_in_limit="3/hour") as server,
+        httpx2.Client(base_url=server.address, timeout=SOON) as stranger,
+    ):
+        wrong = [
+            stranger.get(
+                "/v1/me",
+                headers={"authorization": "Bearer wrong", "x-forwarded-for": f"192.0.2.{number}"},
+            ).status_code
+            for number in range(5)
+        ]
+    assert wrong[-1] == 429

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from handraise import UnsafeStore
+from handraise import Approval, UnsafeStore
 from handraise.desk.sealing import Sealer
 from handraise.model.errors import StoreUnavailable
+from handraise.opening import open_backend
 from handraise.server import ServerSettings
 from handraise.server.audit_keys import load_signer, make_key
 from handraise.server.house import House, open_house
@@ -37,6 +40,17 @@ async def sealed(house: House, workspace: str, events: int) -> list[str | None]:
             seals = await house.ledger.seals(workspace, after=0, limit=100)
             if sum(len(seal.cursors) for seal in seals) >= events:
                 return [seal.key_id for seal in seals]
+            await asyncio.sleep(0.02)
+
+
+async def kept(house: House, workspace: str) -> None:
+    """Wait until the last seal is known next to the key."""
+    assert house.signed_heads is not None
+    async with asyncio.timeout(SOON):
+        while True:
+            last = (await house.ledger.head(workspace)).seal
+            if last is not None and await house.signed_heads.find(workspace) == (last.number, last.digest):
+                return
             await asyncio.sleep(0.02)
 
 
@@ -80,6 +94,67 @@ async def test_a_server_without_the_key_says_once_that_it_leaves_a_signed_chain_
     assert len(said) == 1
     assert load_signer(key).key_id in said[0]
     assert "which has no key" in said[0]
+
+
+@pytest.mark.parametrize("then", ["left to the server", "sealed anew unsigned"])
+async def test_a_store_that_was_rewritten_is_not_signed_and_an_operator_is_told(
+    key: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, then: str
+) -> None:
+    file = tmp_path / "questions.db"
+    url = f"sqlite:///{file}"
+    async with open_house(settings(url, key)) as house:
+        question = await house.desk.post("Pay?", form=Approval.of("pay", {"eur": 5}))
+        await house.desk.answer(question.id, "deny", by="ana")
+        await sealed(house, "default", 2)
+        await kept(house, "default")
+    rewrite(file)
+    if then == "sealed anew unsigned":
+        async with open_backend(url) as ports:
+            assert await Sealer(ports.store, ports.ledger).run() == 1
+    async with open_house(settings(url, key)) as house:
+        await house.desk.post("And this?")
+        async with asyncio.timeout(SOON):
+            while b"handraise_audit_refused 1.0" not in house.metrics.render():
+                await asyncio.sleep(0.02)
+        seals = await house.ledger.seals("default", after=0, limit=10)
+        assert [seal.key_id for seal in seals] == ([] if then == "left to the server" else [None])
+    said = [record for record in caplog.records if "is not signed any more" in record.message]
+    assert [record.levelno for record in said] == [logging.ERROR]
+    assert "handraise audit accept" in said[0].message
+
+
+def rewrite(file: Path) -> None:
+    """What somebody does who can write to the store and does not have the key: every denial becomes an approval."""
+    with sqlite3.connect(file) as connection:
+        for number, text in connection.execute(
+            "select number, data from events where kind = 'answered'"
+        ).fetchall():
+            data = json.loads(text)
+            data["value"]["decision"] = "approve"
+            connection.execute("update events set data = ? where number = ?", (json.dumps(data), number))
+        connection.execute("delete from seals")
+    connection.close()
+
+
+async def test_a_server_signs_what_other_servers_signed_before_it_came(key: Path, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'questions.db'}"
+    places = [tmp_path / "one", tmp_path / "two"]
+    for number, heads in enumerate([places[0], places[1], places[0]]):
+        chosen = ServerSettings(url=url, audit_key=key, audit_heads=heads, seal_interval=0.05)
+        async with open_house(chosen) as house:
+            await house.desk.post(f"{number}?")
+            await sealed(house, "default", number + 1)
+            await kept(house, "default")
+    assert all(path.stat().st_mode & 0o077 == 0 for path in places)
+
+
+async def test_a_server_with_a_key_does_not_start_if_it_cannot_keep_what_it_signed(
+    key: Path, tmp_path: Path
+) -> None:
+    chosen = ServerSettings(url="memory:", audit_key=key, audit_heads=tmp_path / "no" / "heads")
+    with pytest.raises(UnsafeStore, match="HANDRAISE_AUDIT_HEADS"):
+        async with open_house(chosen):
+            pass
 
 
 async def test_one_workspaces_trouble_is_not_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

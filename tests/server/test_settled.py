@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
@@ -153,3 +154,56 @@ async def test_what_was_said_before_there_was_a_risk_reads_as_it_did(
     refused = await client.post("/v1/questions", json={"prompt": "Pay?", "form": wide}, headers=headers)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_question")
     assert [each["path"] for each in refused.json()["problems"]] == ["form.scopes"]
+
+
+async def signed_in_by(client: httpx2.AsyncClient, admin: dict[str, str], person: str) -> dict[str, str]:
+    """The headers of a session that begins with a link which an administrator has made."""
+    made = (await client.post(f"/v1/people/{person}/links", headers=admin)).json()
+    token = parse_qs(urlsplit(made["url"]).query)["token"][0]
+    opened = await client.post("/v1/sessions", json={"link": token})
+    return bearer(opened.json()["token"])
+
+
+@promise("P11")
+async def test_one_administrator_is_not_everybody(
+    client: httpx2.AsyncClient, issuer: Issuer, desk: LocalDesk, workspace: str
+) -> None:
+    agent, admin = (
+        bearer(await issuer.agent(workspace, "bot")),
+        bearer(await issuer.person(workspace, "boss")),
+    )
+    form = {"kind": "approval", "action": {"tool": "wipe", "arguments": {}}, "risk": "high"}
+    people = ["cfo", "ciso"]
+    for person in people:
+        await client.put(f"/v1/people/{person}", json={"name": person, "role": "admin"}, headers=admin)
+    body = {"prompt": "Wipe it?", "form": form, "recipients": people, "need": 2}
+    wipe = (await client.post("/v1/questions", json=body, headers=agent)).json()
+    for person in people:
+        session = await signed_in_by(client, admin, person)
+        # Nor is it surer with a link that they make for themselves in such a session, or with what they claim.
+        for headers in (session, await signed_in_by(client, session, person)):
+            for said in ({}, {"evidence": "session"}):
+                approved = await client.post(
+                    f"/v1/questions/{wipe['id']}/answer", json={"value": "approve", **said}, headers=headers
+                )
+                assert (approved.status_code, approved.json()["code"]) == (403, "not_entitled")
+                assert "'boss' made the link" in approved.json()["reason"]
+            shown = await client.get(f"/questions/{wipe['id']}", headers=headers)
+            assert "Approve</button>" not in shown.text
+            assert "&#39;boss&#39; made the link" in shown.text
+    assert [event.kind for event in await desk.history(wipe["id"])] == ["asked"]
+
+
+async def test_the_history_says_who_made_the_link_that_somebody_answered_with(
+    client: httpx2.AsyncClient, issuer: Issuer, desk: LocalDesk, workspace: str
+) -> None:
+    admin = bearer(await issuer.person(workspace, "boss"))
+    await client.put("/v1/people/cfo", json={"name": "Cleo"}, headers=admin)
+    asked = await desk.post("Pay?", form=Approval.of("pay"), recipients=["cfo"])
+    cfo = await signed_in_by(client, admin, "cfo")
+    answered = await client.post(f"/v1/questions/{asked.id}/answer", json={"value": "approve"}, headers=cfo)
+    assert answered.json()["outcome"]["evidence"] == "session-vouched-by:boss"
+    told = (await client.get(f"/v1/questions/{asked.id}/history", headers=admin)).json()["events"][-1]
+    assert told["data"]["evidence"] == "session-vouched-by:boss"
+    page = (await client.get(f"/questions/{asked.id}", headers=admin)).text
+    assert page.count("signed in with a link that boss made") == 2

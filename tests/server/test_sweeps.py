@@ -41,6 +41,8 @@ AGENTS_MAY = {
     "POST /v1/questions/{question_id}/withdraw",
     "POST /v1/questions/{question_id}/apply-grant",
     "POST /v1/questions/{question_id}/consume",
+    "POST /v1/questions/{question_id}/claim-sending",
+    "POST /v1/questions/{question_id}/sent",
     "GET /v1/events",
     "GET /v1/feed",
     "POST /v1/recover",

@@ -683,16 +683,17 @@ class TestAskingAgain:
                 assert len({each.question_ids for each in both}) == 1
                 await answer(one, "Canary")
 
-    async def test_a_key_that_somebody_else_has_taken_does_not_stop_a_call(self) -> None:
+    @pytest.mark.parametrize("shared", [False, True])
+    async def test_a_key_that_somebody_else_has_taken_does_not_stop_a_call(self, *, shared: bool) -> None:
         async with MemoryBackend().open() as desk:
             tool = human_intervention_request(desk, conversation="c")
             first = await desk.get((await started(tool, DEPLOY)).question_ids[0])
             await answer(desk, "Canary")
             assert first.key is not None
             taken = first.key.removesuffix(":1") + ":2"
-            await desk.at(asker="mallory").post("Mine", key=taken)
+            await desk.at(asker="mallory").post("Mine", key=taken, shared=shared)
             second = await desk.get((await started(tool, DEPLOY)).question_ids[0])
-            assert (second.asker, second.key) == ("agent", first.key.removesuffix(":1") + ":3")
+            assert (second.asker, second.key) == ("agent", taken)
 
     @CALL_IDS
     async def test_a_process_that_looked_too_early_gets_the_same_question(
@@ -710,7 +711,7 @@ class TestAskingAgain:
         assert key is not None
         await desk.at(asker="mallory").post("Mine", key=key)
         tool = human_intervention_request(blind(desk, monkeypatch), conversation="c")
-        assert (await question_of(desk, tool, DEPLOY)).key == key.removesuffix(":1") + ":2"
+        assert (await question_of(desk, tool, DEPLOY)).key == key
 
     async def test_long_names_make_keys_that_fit(self, desk: Desk) -> None:
         tool = human_intervention_request(desk, conversation="c" * 200)

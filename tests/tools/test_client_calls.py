@@ -393,6 +393,22 @@ class TestApproving:
             await submit_tool_result(desk, submission(f"approval_{question_id}", **given), by="ana")
         assert (await desk.get(question_id)).status is Status.PENDING
 
+    async def test_a_working_directory_from_a_client_counts_for_nothing(self, desk: Desk) -> None:
+        question_id = await approval(desk)
+        stored = (await desk.get(question_id)).form
+        given = {**submission(f"approval_{question_id}"), "workingDirectory": "/somewhere/else"}
+        await submit_tool_result(desk, given, by="ana")
+        assert isinstance(stored, Approval)
+        assert await desk.consume(question_id) == stored.action
+
+    async def test_an_unlimited_scope_is_refused(self, desk: Desk) -> None:
+        question_id = await approval(desk)
+        with pytest.raises(InvalidAnswer, match="scope"):
+            await submit_tool_result(
+                desk, {**submission(f"approval_{question_id}"), "scope": "unlimited"}, by="ana"
+            )
+        assert (await desk.get(question_id)).outcome is None
+
     async def test_an_approval_cannot_be_had_under_the_other_prefix(self, desk: Desk) -> None:
         question_id = await approval(desk)
         with pytest.raises(QuestionNotFound):
@@ -463,6 +479,57 @@ class TestFiltering:
         message = ChatCompletionMessage.model_validate(turn(call("call_1")))
         messages = [USER, message, result("call_1")]
         assert filter_client_messages(messages) == messages
+
+    def test_a_history_of_anthropic_is_filtered_by_its_blocks(self) -> None:
+        def use(call_id: str, name: str = "shell") -> dict[str, Any]:
+            return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+
+        def done(call_id: str) -> dict[str, Any]:
+            return {"type": "tool_result", "tool_use_id": call_id, "content": "done"}
+
+        words = {"type": "text", "text": "Let me see."}
+        plain = [
+            USER,
+            {"role": "assistant", "content": [words, use("toolu_1")]},
+            {"role": "user", "content": [done("toolu_1"), words]},
+        ]
+        woven = [
+            USER,
+            {
+                "role": "assistant",
+                "content": [words, use("toolu_1"), use("hitl_1", "client.humanIntervention")],
+            },
+            {"role": "user", "content": [done("hitl_1"), done("toolu_1"), done("nobody"), words]},
+            {"role": "assistant", "content": [use("custom", "client.custom")]},
+            {"role": "user", "content": [done("custom")]},
+            {"role": "user", "content": [done("approval_2")]},
+        ]
+        before = copy.deepcopy(woven)
+        filtered = filter_client_messages(woven)
+        assert filtered == plain == filter_client_messages(filtered)
+        assert (woven, filtered[0] is USER) == (before, True)
+
+    def test_a_history_of_responses_is_filtered_by_its_items(self, caplog: pytest.LogCaptureFixture) -> None:
+        def made(call_id: str, name: str = "shell") -> dict[str, Any]:
+            return {"type": "function_call", "call_id": call_id, "name": name, "arguments": "{}"}
+
+        def done(call_id: str) -> dict[str, Any]:
+            return {"type": "function_call_output", "call_id": call_id, "output": "done"}
+
+        # The call of an output may be in the response before, which the API keeps.
+        plain = [USER, done("call_0"), made("call_1"), done("call_1")]
+        woven = [
+            *plain[:3],
+            made("hitl_1", "client.humanIntervention"),
+            made("custom", "client.custom"),
+            done("custom"),
+            done("hitl_1"),
+            plain[3],
+            done("approval_2"),
+        ]
+        with caplog.at_level("DEBUG", logger="handraise.tools"):
+            assert filter_client_messages(woven) == plain
+        assert "5 of 9 messages are the client's own" in caplog.text
 
     @pytest.mark.parametrize(
         "junk", [None, 5, "text", [], {}, {"role": "assistant", "tool_calls": 5}, {"tool_calls": [None, 5]}]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from handraise.backends.rows import Instant, Row, from_json
 from handraise.model.json_values import Json
 from handraise.model.sealing import Hold, Removal, Seal
+from handraise.ports import Head
 
 _DIGEST = 32
 
@@ -32,6 +34,18 @@ def asked_of(row: Row) -> Json:
     }
 
 
+def continues(seal: Seal, head: Head, behind: Sequence[str]) -> bool:
+    """Whether a seal goes on from the last one; `behind` are the events from there to its own end. See `Ledger.append`."""
+    last = head.seal
+    if last is not None and last.key_id is not None and seal.key_id is None:
+        return False
+    return (
+        seal.number == (last.number + 1 if last else 1)
+        and seal.cursors == tuple(behind)
+        and (last.oldest if last else 1) <= seal.oldest <= min(head.oldest or seal.number, seal.number)
+    )
+
+
 def seal_values(seal: Seal) -> dict[str, Any]:
     """A seal as the columns of its row, except for what engines write differently."""
     return {
@@ -40,7 +54,6 @@ def seal_values(seal: Seal) -> dict[str, Any]:
         "previous": seal.previous,
         "leaves": b"".join(seal.leaves),
         "cursors": ",".join(seal.cursors),
-        "events": len(seal.cursors),
         "signature": seal.signature,
         "key_id": seal.key_id,
     }

@@ -7,23 +7,27 @@ JSON columns are texts in both engines; only instants differ, so the functions t
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 import pydantic_core
 
+from handraise.backends.walking import paged, read_cursor
 from handraise.model.endings import Ending
 from handraise.model.events import Event, EventKind
-from handraise.model.forms import form_from_json, form_to_json
+from handraise.model.forms import Approval, form_from_json, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Role, Session
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import Granting, Move
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.questions import Draft, Question, Vote, changed, posted
+from handraise.model.sealing import SALT
 from handraise.model.timelines import steps_from_json, steps_to_json
-from handraise.ports import LOOKED_THROUGH, Claim, Filter
+from handraise.model.workspace_events import Change, WorkspaceEvent, WorkspaceEventKind
+from handraise.ports import LOOKED_THROUGH, Claim, Filter, Waiting, WaitingPage
 
 Instant = Callable[[Any], datetime]
 
@@ -56,6 +60,7 @@ def draft_values(draft: Draft) -> dict[str, Any]:
         "state": to_json(draft.state),
         "steps": _text(steps_to_json(draft.steps)) if draft.steps else None,
         "undo_for": draft.undo_for or None,
+        "shared": draft.shared,
         "expire_after": draft.steps[-1].after.total_seconds()
         if draft.steps and draft.steps[-1].ends
         else None,
@@ -79,6 +84,22 @@ def move_values(move: Move) -> dict[str, Any]:
     }
 
 
+def grant_query(question: Question) -> dict[str, Any]:
+    """The parameters that find a grant for the action that a question asks about."""
+    form = question.form
+    if not isinstance(form, Approval):
+        raise TypeError(f"a grant answers an approval, not a form of kind {form.kind!r}")
+    return {
+        "workspace": question.workspace,
+        "id": question.id,
+        "asker": question.asker,
+        "tool": form.action.tool,
+        "digest": form.grant_digest(form.action, question.recipients),
+        "conversation": question.conversation,
+        "scopes": list(form.scopes),
+    }
+
+
 def page_query(narrow: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
     """The statement whose index fits a filter best, and its parameters."""
     if narrow.conversation is not None:
@@ -98,6 +119,21 @@ def page_query(narrow: Filter, *, after: str | None, limit: int) -> tuple[str, d
         "after": after or "",
         "limit": limit,
     }
+
+
+def urgent_query(narrow: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
+    """The same for places in the order of urgency: one more says that there are more."""
+    urgency, last = read_cursor(after)
+    name, values = page_query(narrow, after=last, limit=limit + 1)
+    if narrow.conversation is None and narrow.asker is not None:
+        name = "pending_by_asker"
+    return name.replace("pending", "urgent"), {**values, "urgency": urgency}
+
+
+def waiting_page(rows: Sequence[Row], limit: int) -> WaitingPage:
+    """A page of places in the order of urgency."""
+    names = ("urgency", "id", "likeness", "asker", "conversation")
+    return paged([Waiting(*(row[name] for name in names)) for row in rows], limit)
 
 
 def settled_query(narrow: Filter, *, limit: int) -> dict[str, Any]:
@@ -126,6 +162,7 @@ def moved_question(move: Move, row: Row, instant: Instant) -> Question:
         attempts=row["attempts"],
         votes=_votes(row["votes"]),
         steps_taken=row["steps_taken"],
+        stepped_at=None if row["stepped_at"] is None else instant(row["stepped_at"]),
         outcome=_outcome(row, move.record, instant),
     )
 
@@ -145,6 +182,7 @@ def stored_question(row: Row, instant: Instant) -> Question:
         tool_call=row["tool_call"],
         trace=row["trace"],
         undo_for=row["undo_for"] or 0.0,
+        shared=bool(row["shared"]),
         recipients=() if row["recipients"] == "[]" else tuple(json.loads(row["recipients"])),
         need=row["need"],
         veto=bool(row["veto"]),
@@ -155,11 +193,19 @@ def stored_question(row: Row, instant: Instant) -> Question:
         attempts=row["attempts"],
         votes=_votes(row["votes"]),
         steps_taken=row["steps_taken"],
+        stepped_at=None if row["stepped_at"] is None else instant(row["stepped_at"]),
         outcome=stored_outcome(row, instant),
         consumed_at=None if row["consumed_at"] is None else instant(row["consumed_at"]),
+        taken_back_at=None if row["taken_back_at"] is None else instant(row["taken_back_at"]),
         unreached_at=None if row["unreached_at"] is None else instant(row["unreached_at"]),
+        sent_at=None if row["sent_at"] is None else instant(row["sent_at"]),
         overdue=bool(row["overdue"]),
     )
+
+
+def taken_back_data(reason: str | None) -> Json:
+    """What the event of an approval that is taken back says besides who did it."""
+    return None if reason is None else {"reason": reason}
 
 
 def stored_outcome(row: Row, instant: Instant) -> Outcome | None:
@@ -179,6 +225,32 @@ def stored_event(row: Row, cursor: str, instant: Instant) -> Event:
         channel=row["channel"],
         data=from_json(row["data"]),
     )
+
+
+def stored_trail_line(row: Row, cursor: str, instant: Instant) -> Event | WorkspaceEvent:
+    """One line of the audit trail: an event of a question, or one of the workspace."""
+    return stored_event(row, cursor, instant) if row["question_id"] else stored_change(row, cursor, instant)
+
+
+def stored_change(row: Row, cursor: str, instant: Instant) -> WorkspaceEvent:
+    """An event of a workspace."""
+    return WorkspaceEvent(
+        cursor=cursor,
+        workspace=row["workspace"],
+        kind=WorkspaceEventKind(row["kind"]),
+        at=instant(row["at"]),
+        by=row["actor"],
+        data=from_json(row["data"]),
+    )
+
+
+def change_values(change: Change) -> dict[str, Any]:
+    """An event of a workspace as the columns of its row."""
+    return {
+        "kind": change.kind.value,
+        "actor": change.by,
+        "data": to_json(change.stored(os.urandom(SALT))),
+    }
 
 
 def stored_ending(row: Row, instant: Instant) -> Ending:
@@ -261,6 +333,7 @@ def stored_session(row: Row, instant: Instant) -> Session:
         how=row["how"],
         created_at=instant(row["opened_at"]),
         expires_at=instant(row["expires_at"]),
+        vouched_by=row["vouched_by"],
     )
 
 
@@ -273,6 +346,7 @@ def stored_link(row: Row, instant: Instant) -> Link:
         purpose=row["purpose"],
         created_at=instant(row["created_at"]),
         expires_at=instant(row["expires_at"]),
+        vouched_by=row["vouched_by"],
     )
 
 

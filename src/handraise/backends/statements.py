@@ -1,17 +1,23 @@
 """Loading SQL from the `.sql` files beside a backend: named statements and numbered migrations.
 
 A statement starts with `-- name: its_name`, then a sentence, then SQL with `:named` parameters. Nothing is
-ever formatted into it.
+ever formatted into it. One that nobody waits for may be named `-- name: its_name (may take long)`. A migration starts with `-- oldest release: X.Y.Z`, the oldest release that works on the
+schema it makes. The store keeps that, so that such a release still starts after the migration.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+from handraise._version import __version__
+from handraise.model.errors import SchemaMismatch
+
+_NAME = re.compile(r"^-- name: (\w+)( \(may take long\))?$", re.MULTILINE)
+_OLDEST_RELEASE = re.compile(r"\A-- oldest release: (\d+\.\d+\.\d+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 
 
@@ -23,6 +29,7 @@ class Statement:
     named: str
     numbered: str
     parameters: tuple[str, ...]
+    may_take_long: bool = False
 
     def arguments(self, **values: object) -> list[object]:
         """The values in the order of the numbered parameters."""
@@ -36,6 +43,7 @@ class Migration:
     number: int
     name: str
     sql: str
+    oldest_release: str = __version__
 
 
 @functools.cache
@@ -43,7 +51,10 @@ def load_statements(package: str, file: str = "statements.sql") -> dict[str, Sta
     """The named statements in a file of a backend."""
     text = (resources.files(package) / file).read_text()
     _, *parts = _NAME.split(text)
-    return {name: _statement(name, sql) for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+    return {
+        name: _statement(name, sql, may_take_long=long is not None)
+        for name, long, sql in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    }
 
 
 @functools.cache
@@ -51,14 +62,42 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
     """The numbered migrations of a backend, in order."""
     files = sorted((resources.files(package) / "migrations").iterdir(), key=lambda file: file.name)
     return tuple(
-        Migration(int(file.name[:4]), file.name.removesuffix(".sql"), file.read_text())
+        _migration(file.name.removesuffix(".sql"), file.read_text())
         for file in files
         if file.name.endswith(".sql")
     )
 
 
-def _statement(name: str, sql: str) -> Statement:
+def check_newer_schema(applied: int, known: int, stated: Mapping[int, str | None]) -> None:
+    """Raise SchemaMismatch unless this release works on a schema of a later one.
+
+    `stated` has the oldest release that each migration beyond `known` named when it was applied.
+    """
+    oldest = {stated.get(applied), *stated.values()}
+    unreadable = {release for release in oldest if release is None or _order(release) > _order(__version__)}
+    if not unreadable:
+        return
+    which = (
+        "a newer release" if None in unreadable else f"release {max(filter(None, unreadable), key=_order)}"
+    )
+    raise SchemaMismatch(
+        f"The store has schema {applied}, which needs {which} of Handraise; this is {__version__}, which knows "
+        f"schema {known}. Upgrade Handraise on this machine, or restore the backup from before the migration."
+    )
+
+
+def _migration(name: str, sql: str) -> Migration:
+    stated = _OLDEST_RELEASE.match(sql)
+    return Migration(int(name[:4]), name, sql, stated[1] if stated else __version__)
+
+
+def _order(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", release)[:3])
+
+
+def _statement(name: str, sql: str, *, may_take_long: bool) -> Statement:
     sql = "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--")).strip()
     parameters = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
     numbers = {parameter: f"${place}" for place, parameter in enumerate(parameters, 1)}
-    return Statement(name, sql, _PARAMETER.sub(lambda found: numbers[found[1]], sql), parameters)
+    numbered = _PARAMETER.sub(lambda found: numbers[found[1]], sql)
+    return Statement(name, sql, numbered, parameters, may_take_long)

@@ -1,20 +1,41 @@
-"""Walking back over what happened: no index knows what is settled, so that settling need not touch one.
+"""Pages: places by urgency, and walks back over what happened.
 
-The ends of questions are found among the events of their workspace instead, a bounded number at a time.
+No index knows what is settled, so that settling need not touch one. The ends of questions are found among the events of
+their workspace instead, a bounded number at a time.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from handraise.model.endings import Ending
 from handraise.model.questions import Question
-from handraise.ports import LOOKED_THROUGH, SettledPage
+from handraise.ports import LOOKED_THROUGH, SettledPage, Waiting, WaitingPage
 
 _EVENTS_AN_ENDING = 10
 """How many events are looked through for each ending that is wanted."""
+
+
+_CURSOR = re.compile(r"([0-9]{1,18})\.(.{1,300})", re.DOTALL)
+
+
+def read_cursor(after: str | None) -> tuple[int, str]:
+    """The urgency and the id that a page by urgency begins behind."""
+    if after is None:
+        return -1, ""
+    found = _CURSOR.fullmatch(after)
+    if found is None:
+        raise ValueError(f"{after[:100]!r} is not a cursor of this store")
+    return int(found[1]), found[2]
+
+
+def paged(places: Sequence[Waiting], limit: int) -> WaitingPage:
+    """A page by urgency: one more than `limit` says that there are more."""
+    last = places[limit - 1] if len(places) > limit else None
+    return WaitingPage(places[:limit], None if last is None else f"{last.urgency}.{last.id}")
 
 
 class Edge(NamedTuple):

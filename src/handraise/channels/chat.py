@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Protocol
 
-from handraise.channels.plain import choices_of, ended_lines, fitting, mention_of, theirs
+from handraise.channels.plain import arguments_of, choices_of, ended_lines, fitting, mention_of, theirs
 from handraise.channels.replies import Replies, Reply, Said
 from handraise.channels.wording import (
     action_of,
@@ -225,7 +225,8 @@ def _lines_of(notice: Notice) -> Iterator[str]:
         tool, arguments = action_of(form)
         yield "What will be executed:"
         if is_shown(form):
-            yield from theirs([tool, *(f"{row.name}: {row.text}" for row in arguments)])
+            yield from theirs([tool])
+            yield from arguments_of(arguments)
         else:
             yield from theirs([shortened(tool, _LONGEST_MENTION), "…"])
         yield risk_of(form)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from handraise.channels.wording import (
+    Row,
     action_of,
     ending_of,
     facts_of,
@@ -50,6 +51,17 @@ def choices_of(question: Question) -> Iterator[str]:
     yield from theirs(f"{row.name}: {row.text}" if row.text else row.name for row in rows)
     if more:
         yield more
+
+
+def arguments_of(rows: Iterable[Row]) -> Iterator[str]:
+    """The arguments of an action. A text of several lines has an edge of its own, so that none passes for an argument."""
+    for row in rows:
+        text = row.text or ""
+        if "\n" not in text and not row.verbatim:
+            yield from theirs([f"{row.name}: {text}"])
+        else:
+            yield from theirs([f"{row.name}{' (text)' if row.verbatim else ''}:"])
+            yield from theirs(f"{_EDGE}{line}" for line in text.split("\n"))
 
 
 def mention_of(notice: Notice) -> Iterator[str]:

@@ -83,6 +83,7 @@ class Webhook:
 
     name = "webhook"
     private = False
+    ends_once = True
     patience = _PATIENCE
 
     def __init__(

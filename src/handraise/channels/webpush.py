@@ -38,6 +38,8 @@ except ImportError as error:
 
 _GONE = (404, 410)
 _BUSY = (429, 503)
+_OF_ANOTHER_KEY = (400, 401, 403)
+"""What push services say where a browser subscribed to another key."""
 _FIRST_REFUSAL = 300
 _LONGEST_NAME = 60
 _KEPT_SECONDS = 86_400
@@ -48,11 +50,15 @@ _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 @asynccontextmanager
 async def open_webpush(
-    outbox: Outbox, *, secret: bytes, contact: str, allowed: Sequence[IPNetwork] = ()
+    outbox: Outbox, *, secrets: Sequence[bytes], contact: str, allowed: Sequence[IPNetwork] = ()
 ) -> AsyncIterator[WebPush]:
-    """Web push for as long as this context lasts. Our key at the push services comes from the server's secret."""
+    """Web push for as long as this context lasts. Our key at the push services comes from the server's secret.
+
+    A browser subscribes to one key. With the secrets of before, the second and later ones, those are told that subscribed then.
+    """
+    keys = [signing_key(secret) for secret in secrets]
     async with open_outward(allowed) as outward:
-        yield WebPush(outward, outbox, key=signing_key(secret), contact=contact, allowed=allowed)
+        yield WebPush(outward, outbox, keys=keys, contact=contact, allowed=allowed)
 
 
 class WebPush:
@@ -68,20 +74,20 @@ class WebPush:
         outward: Outward,
         outbox: Outbox,
         *,
-        key: ec.EllipticCurvePrivateKey,
+        keys: Sequence[ec.EllipticCurvePrivateKey],
         contact: str,
         allowed: Sequence[IPNetwork] = (),
     ) -> None:
         self._outward = outward
         self._outbox = outbox
-        self._key = key
+        self._keys = keys
         self._contact = contact
         self._allowed = allowed
 
     @property
     def public_key(self) -> str:
         """What a browser needs to subscribe, in base64url."""
-        point = self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        point = self._keys[0].public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         return base64.urlsafe_b64encode(point).rstrip(b"=").decode()
 
     def lane(self, to: Json) -> str | None:
@@ -103,7 +109,12 @@ class WebPush:
         content = None if url is None else await asyncio.to_thread(_encrypted, message.to, _payload(message))
         if url is None or content is None:
             raise NotSent("the subscription makes no sense", again=False)
-        answer = await self._outward.post(url, headers=self._headers(message, url), content=content)
+        now, *before = self._keys
+        answer = await self._outward.post(url, headers=self._headers(now, message, url), content=content)
+        for key in before:
+            if answer.status not in _OF_ANOTHER_KEY:
+                break
+            answer = await self._outward.post(url, headers=self._headers(key, message, url), content=content)
         if answer.status in _GONE:
             await self._outbox.remove_address(
                 message.workspace, message.recipient, NAME, subscription_id(message.to)
@@ -121,14 +132,14 @@ class WebPush:
     async def update(self, message: Message, receipt: Json) -> None:
         """Leave it as it is: a second notification would only disturb, and a page that is open closes it."""
 
-    def _headers(self, message: Message, url: httpx2.URL) -> dict[str, str]:
+    def _headers(self, key: ec.EllipticCurvePrivateKey, message: Message, url: httpx2.URL) -> dict[str, str]:
         parts = urlsplit(str(url))
         claims: dict[str, Any] = {
             "sub": self._contact,
             "aud": f"{parts.scheme}://{parts.netloc}",
             "exp": int(time.time()) + _SIGNED_FOR,
         }
-        signed: Mapping[str, str] = Vapid02(private_key=self._key).sign(claims)
+        signed: Mapping[str, str] = Vapid02(private_key=key).sign(claims)
         return {
             **{name.lower(): text for name, text in signed.items()},
             "content-type": "application/octet-stream",

@@ -17,6 +17,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
 from handraise.model.questions import Draft, Question
+from handraise.model.reading_order import reading_order
 from handraise.model.visible import visible, visible_line
 
 _LONGEST_NAME = 80
@@ -127,7 +128,7 @@ def action_of(form: Approval) -> tuple[str, Sequence[Row]]:
     """The frozen action in full: its tool and its arguments."""
     rows = [
         Row(visible_line(name), visible(_value(value)), verbatim=_is_verbatim(value))
-        for name, value in form.action.arguments.items()
+        for name, value in reading_order(form.action.arguments).items()
     ]
     return visible_line(form.action.tool), rows
 
@@ -186,7 +187,7 @@ def ending_of(question: Question, recipient: str) -> tuple[str, Sequence[str]]:
     outcome = question.outcome
     match outcome:
         case Answered(source="default"):
-            return "Nobody answered in time, so the default that the agent had named was taken", _answer(
+            return "Its time ran out, so the default that the agent had named was taken", _answer(
                 question, outcome.value
             )
         case Answered(source="grant"):

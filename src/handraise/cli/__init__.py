@@ -16,6 +16,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         # Only what is not ours can be missing.
         missing = MissingExtra((error.name or "typer").partition(".")[0], "server")
-        sys.stderr.write(f"{missing}\n")
+        line = " ".join(sys.argv[1:2])
+        sys.stderr.write(
+            f'{missing}\nWithout installing it: uvx --from "handraise[server]" handraise {line}\n'
+        )
         sys.exit(78)
     run(app)

@@ -101,7 +101,9 @@ class _Answering:
 
     async def _show(self) -> None:
         """Print the question; an approval is not asked for before all of it has been on the screen."""
-        lines = [[], *question_lines(self._question, self._terminal.width), []]
+        question = self._question
+        events = await self._seat.desk.history(question.id) if question.votes else ()
+        lines = [[], *question_lines(question, self._terminal.width, events), []]
         page = max(self._terminal.height - _MENU_LINES, 5)
         if not isinstance(self._question.form, Approval):
             page = len(lines)

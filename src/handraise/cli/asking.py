@@ -19,10 +19,11 @@ from handraise.cli.endings import STILL_PENDING, CannotDo, code_of
 from handraise.cli.wording import json_line, outcome_words, shown, shown_lines, span_of
 from handraise.model.composing import QuestionOptions
 from handraise.model.errors import StillPending
-from handraise.model.forms import FORM, Action, Confirm, MultiChoice
+from handraise.model.forms import FORM, Action, Approval, Confirm, MultiChoice
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
+from handraise.model.timelines import Escalation, Timeline
 from handraise.model.typed import FormSource
 from handraise.wire.records import QuestionRecord
 
@@ -56,8 +57,28 @@ def ask(
     context: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What to know for the answer; may be JSON.")
     ] = None,
+    approval: Annotated[
+        str | None,
+        typer.Option(metavar="TOOL", help="Ask for the approval of an action: the tool that would run."),
+    ] = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An argument of that action, VALUE perhaps as JSON."),
+    ] = None,
+    need: Annotated[int, typer.Option(metavar="N", help="How many people must agree.")] = 1,
+    remind: Annotated[
+        list[str] | None, typer.Option(metavar="SPAN", help="When to remind people; give it once for each.")
+    ] = None,
+    escalate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPAN=NAME", help="From when on others may answer too, such as 2h=group:leads."),
+    ] = None,
     expires: Annotated[
         str | None, typer.Option(metavar="SPAN", help="When it ends unanswered, such as 15m, 2h or 3d.")
+    ] = None,
+    default: Annotated[
+        str | None,
+        typer.Option(metavar="VALUE", help="The answer that is taken when it expires, marked as a default."),
     ] = None,
     key: Annotated[
         str | None,
@@ -85,6 +106,8 @@ def ask(
     Without --wait, --timeout or --here the question is left and the command ends at once; with a --key, the
     same command later prints the answer.
 
+    An approval is used up by the command that prints it: the same command again ends with 1.
+
     Ends with 0 if it is answered, 3 declined, 4 expired, 5 withdrawn, 6 exhausted (too many answers did not
     fit), 7 still pending, and 8 if the answer is no or deny.
     """
@@ -95,7 +118,9 @@ def ask(
         form=form,
         to=to,
         context=context,
-        expires=expires,
+        approval=_approval(approval, argument or []),
+        need=need,
+        timeline=_timeline(remind or [], escalate or [], expires, default),
         key=key,
         conversation=conversation,
     )
@@ -109,7 +134,10 @@ def ask(
         elif wait or patience is not None:
             _say(f"Waiting for an answer. To give it: handraise answer {question.id}")
             await _until_settled(seat, question.id, patience)
-        return await seat.desk.get(question.id)
+        question = await seat.desk.get(question.id)
+        if question.decision:
+            await seat.desk.consume(question.id)  # a script that is run again must not do it again
+        return question
 
     posted: list[Question] = []
     try:
@@ -211,15 +239,19 @@ def _options(
     form: str | None,
     to: list[str] | None,
     context: str | None,
-    expires: str | None,
+    approval: Approval | None,
+    need: int,
+    timeline: Timeline | None,
     key: str | None,
     conversation: str | None,
 ) -> QuestionOptions:
-    if sum((bool(choice), confirm, form is not None)) > 1:
-        raise typer.BadParameter("Give --choice, --confirm or --form, and only one of them.")
+    if sum((bool(choice), confirm, form is not None, approval is not None)) > 1:
+        raise typer.BadParameter("Give --choice, --confirm, --form or --approval, and only one of them.")
     if several and not choice:
         raise typer.BadParameter("--several needs options: give each as --choice TEXT.")
-    options: QuestionOptions = {"recipients": to or []}
+    options: QuestionOptions = {"recipients": to or [], "need": need}
+    if approval is not None:
+        options["form"] = approval
     if choice and several:
         options["form"] = MultiChoice.of(*choice)
     elif choice:
@@ -230,13 +262,40 @@ def _options(
         options["form"] = _read_form(form)
     if context is not None:
         options["context"] = json_or_text(context)
-    if expires is not None:
-        options["expires_in"] = span_of(expires)
+    if timeline is not None:
+        options["timeline"] = timeline
     if key is not None:
         options["key"] = key
     if conversation is not None:
         options["conversation"] = conversation
     return options
+
+
+def _approval(tool: str | None, arguments: list[str]) -> Approval | None:
+    if tool is None and arguments:
+        raise typer.BadParameter("--argument needs the tool it is for: --approval TOOL.")
+    if tool is None:
+        return None
+    named = [each.partition("=") for each in arguments]
+    if not all(name and equals for name, equals, _ in named):
+        raise typer.BadParameter("Give each argument as --argument NAME=VALUE.")
+    return Approval.of(tool, {name: json_or_text(value) for name, _, value in named})
+
+
+def _timeline(
+    remind: list[str], escalate: list[str], expires: str | None, default: str | None
+) -> Timeline | None:
+    if not (remind or escalate or expires or default):
+        return None
+    steps = [each.partition("=") for each in escalate]
+    if not all(names for _, _, names in steps):
+        raise typer.BadParameter("Give each step as --escalate SPAN=NAME, such as 2h=group:leads.")
+    return Timeline(
+        remind=[span_of(each) for each in remind],
+        escalate=[Escalation(after=span_of(after), to=names.split(",")) for after, _, names in steps],
+        expire=None if expires is None else span_of(expires),
+        default=None if default is None else json_or_text(default),
+    )
 
 
 def json_or_text(text: str) -> Json:
@@ -248,6 +307,10 @@ def json_or_text(text: str) -> Json:
 
 
 def _read_form(file: str) -> FormSource:
+    if file.lstrip().startswith(("{", "[")):
+        raise CannotDo(
+            "--form takes the name of a file. To give the form itself: echo '…' | handraise ask … --form -"
+        )
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
         found = json.loads(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,13 +16,14 @@ from handraise.cli.houses import in_house
 from handraise.cli.showing import show_facts
 from handraise.cli.wording import shown
 from handraise.desk.exporting import export_lines
-from handraise.desk.sealing import Sealer
-from handraise.model.sealing import Seal
-from handraise.model.verifying import Check, HeadMark, Verdict
+from handraise.desk.sealing import BrokenChain, Sealer
+from handraise.model.sealing import HeadMark, Seal
+from handraise.model.verifying import TrustedKey, Verdict
 from handraise.model.verifying import verify as verify_lines
 from handraise.server import House
 
 _HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
+_RANGE = re.compile(r"(.+)=([1-9][0-9]{0,17})-([1-9][0-9]{0,17})?", re.ASCII)
 
 app = typer.Typer(
     help="The audit trail: events sealed in a chain that shows whether anything was changed.",
@@ -63,6 +64,36 @@ def head(*, workspace: Workspace = None) -> None:
 
 
 @app.command()
+def accept(
+    seal: Annotated[
+        str, typer.Argument(metavar="N:DIGEST", help="The last seal as `audit head` prints it, or `none`.")
+    ],
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Sign on from what the store has now, although something else was signed before.
+
+    For a store that was restored from a backup: what was signed after it is gone. Every server keeps what it signed in
+    HANDRAISE_AUDIT_HEADS, so give this for each of these files.
+    """
+    chosen = None if seal == "none" else _mark(seal)
+
+    async def work(house: House) -> None:
+        if house.signed_heads is None:
+            raise CannotDo("HANDRAISE_AUDIT_KEY is not set, so nothing is signed here.")
+        last = (await house.ledger.head(house.settings.workspace)).seal
+        there = None if last is None else HeadMark(last.number, last.digest)
+        if there != chosen:
+            raise CannotDo(
+                f"The last seal of the store is {there or 'none'}. Look into that one, then give it."
+            )
+        await house.signed_heads.reset(house.settings.workspace, there)
+
+    in_house(work, workspace=workspace)
+    typer.echo(f"From now on, what goes on from {seal} is signed.")
+
+
+@app.command()
 def export(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="Where it is written to; else the output.")
@@ -78,14 +109,19 @@ def export(
 
     async def work(house: House) -> int:
         where, number = house.settings.workspace, 0
-        await Sealer(house.store, house.ledger, house.signer).seal(where)
+        await Sealer(house.store, house.ledger, house.signer, house.signed_heads).seal(where)
+        known = None if house.signed_heads is None else await house.signed_heads.find(where)
         if file:
             file.touch(mode=0o600, exist_ok=False)
         out = file.open("w", encoding="utf-8") if file else sys.stdout
         try:
-            async for line in export_lines(house.store, house.ledger, where, house.signer):
+            async for line in export_lines(house.store, house.ledger, where, house.signer, known):
                 out.write(line)
                 number += 1
+        except BrokenChain:
+            if file:
+                file.unlink()
+            raise
         finally:
             if file:
                 out.close()
@@ -103,9 +139,11 @@ def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An export.", exists=True, dir_okay=False)],
     *,
     keys: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
-            "--key", metavar="FILE", help="A public key that seals may be signed with; once for each."
+            "--key",
+            metavar="FILE[=FIRST-LAST]",
+            help="A public key, and the seals that it signed; once for each, in the order of their use.",
         ),
     ] = None,
     known: Annotated[
@@ -117,6 +155,15 @@ def verify(
     unsigned: Annotated[
         bool, typer.Option("--unsigned", help="Be content with a trail that nobody has signed.")
     ] = False,
+    unsigned_before: Annotated[
+        int,
+        typer.Option(
+            "--allow-unsigned-before",
+            metavar="SEAL",
+            min=1,
+            help="The first seal that must be signed: those before were made when there was no key.",
+        ),
+    ] = 1,
 ) -> None:
     """Check an export: whether anything in it was changed, removed, added, moved or cut off. Needs no store.
 
@@ -127,8 +174,13 @@ def verify(
         with file.open(encoding="utf-8", errors="surrogateescape") as lines:
             yield from lines
 
-    check = _checker(keys) if keys else None
-    verdict = verify_lines(read, check=check, known=[_mark(each) for each in known or ()], unsigned=unsigned)
+    verdict = verify_lines(
+        read,
+        keys=[_trusted(each) for each in keys or ()],
+        known=[_mark(each) for each in known or ()],
+        unsigned=unsigned,
+        unsigned_before=unsigned_before,
+    )
     if verdict.fault is not None:
         typer.secho(f"NOT GOOD: {shown(str(verdict.fault))}", err=True, bold=True)
         raise typer.Exit(REFUSED)
@@ -140,7 +192,8 @@ def _show(verdict: Verdict) -> None:
     if not verdict.last:
         typer.echo("GOOD, and empty: nothing has been sealed.")
         return
-    signed = ", ".join(verdict.keys) or "nobody: whoever could write to the store could have made all of it"
+    signed = ", ".join(f"{key} (seals {first} to {last})" for key, (first, last) in verdict.keys.items())
+    signed = signed or "nobody: whoever could write to the store could have made all of it"
     if verdict.keys and verdict.unsigned:
         signed += f"; the first {verdict.unsigned} seals only by the chain"
     begins = "the first one" if verdict.first == 1 else "the oldest that was kept"
@@ -156,6 +209,7 @@ def _show(verdict: Verdict) -> None:
             "Events",
             f"{verdict.events}, besides {verdict.erased} erased and {verdict.removed} removed with time",
         ),
+        ("Questions", f"{verdict.questions}, each as its events say"),
         ("Signed by", signed),
         ("End", f"{end}; exported {verdict.exported_at}"),
         ("Head", f"{verdict.last}:{verdict.head.hex()}"),
@@ -166,11 +220,14 @@ def _show(verdict: Verdict) -> None:
     show_facts(facts)
 
 
-def _checker(keys: Sequence[Path]) -> Check:
-    from handraise.server.audit_keys import checker  # noqa: PLC0415 -- cryptography is an extra
+def _trusted(text: str) -> TrustedKey:
+    from handraise.server.audit_keys import trusted_key  # noqa: PLC0415 -- cryptography is an extra
 
+    found = _RANGE.fullmatch(text)
     try:
-        return checker(keys)
+        if found is None:
+            return trusted_key(Path(text))
+        return trusted_key(Path(found[1]), int(found[2]), int(found[3]) if found[3] else None)
     except ValueError as error:
         raise CannotDo(str(error)) from error
 

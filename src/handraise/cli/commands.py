@@ -1,11 +1,12 @@
 """Every command, and how they end.
 
-A command is loaded when it is given: those that need a server's parts take a second for that, and `handraise ask`, in a
-script, needs none of them.
+A command is loaded when it is given: those that need a server's parts take seconds for that, and neither `handraise ask`, in
+a script, nor `handraise --help` needs them.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -17,50 +18,82 @@ from handraise import __version__
 from handraise.cli.endings import EXPECTED, ending
 from handraise.cli.wording import shown_lines
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "ask": ("asking", "ask"),
-    "wait": ("asking", "wait_for"),
-    "inbox": ("inbox", "inbox"),
-    "list": ("questions", "list_questions"),
-    "show": ("questions", "show"),
-    "history": ("questions", "history"),
-    "answer": ("questions", "answer"),
-    "decline": ("questions", "decline"),
-    "withdraw": ("questions", "withdraw"),
-    "watch": ("questions", "watch"),
-    "sign-in": ("sessions", "sign_in"),
-    "sign-out": ("sessions", "sign_out"),
-    "demo": ("demo", "demo"),
-    "serve": ("serving", "serve"),
-    "mcp": ("mcp", "mcp"),
-    "grants": ("grants", "app"),
-    "keys": ("keys", "app"),
-    "people": ("people", "app"),
-    "groups": ("people", "groups"),
-    "shards": ("shards", "app"),
-    "audit": ("audit", "app"),
-    "retention": ("keeping", "retention"),
-    "hold": ("keeping", "holds"),
-    "erase": ("keeping", "erase"),
-    "migrate": ("stores", "migrate"),
-    "doctor": ("stores", "doctor"),
+COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "ask": ("asking", "ask", "Ask a person, and print the answer."),
+    "wait": (
+        "asking",
+        "wait_for",
+        "Wait until a question is settled, and print the answer; ends with the same codes as `ask`.",
+    ),
+    "inbox": ("inbox", "inbox", "Show what you may answer, live, and answer it."),
+    "list": (
+        "questions",
+        "list_questions",
+        "List pending questions, most urgent first. With the key of an agent, its own.",
+    ),
+    "show": ("questions", "show", "Show a question: who asks, what, about what, and how it stands."),
+    "history": ("questions", "history", "Show everything that happened to a question, oldest first."),
+    "answer": (
+        "questions",
+        "answer",
+        "Answer a question. Without a value, at a terminal, it is shown and you are asked.",
+    ),
+    "decline": ("questions", "decline", "Say that you will not answer a question."),
+    "take-back": (
+        "questions",
+        "take_back",
+        "Take back an approval that the agent has not used. For those who approved, and for administrators.",
+    ),
+    "withdraw": (
+        "questions",
+        "withdraw",
+        "Take back a question that you asked or, as an administrator, those of an agent.",
+    ),
+    "watch": ("questions", "watch", "Follow what happens to all questions, live, until Ctrl+C."),
+    "sign-in": ("sessions", "sign_in", "Sign in to a server with a link."),
+    "sign-out": (
+        "sessions",
+        "sign_out",
+        "Sign out of the server at HANDRAISE_URL: the session ends, there and here.",
+    ),
+    "demo": ("demo", "demo", "See the whole thing in a minute: an agent asks, you answer, it goes on."),
+    "serve": ("serving", "serve", "Run the server."),
+    "mcp": ("mcp", "mcp", "Let an MCP client ask people, request approvals, and collect answers."),
+    "grants": ("grants", "app", "Grants: approvals that hold again, until they end or are revoked."),
+    "keys": ("keys", "app", "Keys of agents: with one, an agent asks. It cannot answer."),
+    "people": ("people", "app", "People who answer, and how they come in."),
+    "groups": ("people", "groups", "Groups of people: a question to group:NAME is for all of them."),
+    "shards": (
+        "shards",
+        "app",
+        "Shards: the databases that workspaces are spread over. HANDRAISE_URL is postgresql+shards://…",
+    ),
+    "audit": (
+        "audit",
+        "app",
+        "The audit trail: events sealed in a chain that shows whether anything was changed.",
+    ),
+    "retention": ("keeping", "retention", "Retention: how long a workspace keeps settled questions."),
+    "hold": ("keeping", "holds", "Legal holds: what is held is neither removed nor erased."),
+    "erase": (
+        "keeping",
+        "erase",
+        "Erase a person, with every question that names them or that they had a part in, or single questions. For good.",
+    ),
+    "migrate": ("stores", "migrate", "Bring the schema up to this release."),
+    "doctor": ("stores", "doctor", "Say what the store promises."),
 }
-"""By the name of a command or a group of them, its module and what it is called there."""
+"""By the name of a command or a group of them: its module, what it is called there, and its line in the list of commands."""
+
+
+_ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def app_with(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """The command `handraise` with these of its commands."""
-    app = typer.Typer(
-        name="handraise",
-        help="Agents ask, people answer. The store is at HANDRAISE_URL, else one SQLite file in your data folder.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback()(_common)
+    app = _empty_app()
     for name in names:
-        module, called = COMMANDS[name]
+        module, called, _ = COMMANDS[name]
         found = getattr(import_module(f"handraise.cli.{module}"), called)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
@@ -70,8 +103,15 @@ def app_with(names: Iterable[str] = COMMANDS) -> typer.Typer:
 
 
 def app_for(line: Sequence[str]) -> typer.Typer:
-    """The command with what a command line names, or with all where it names none of them."""
-    return app_with([name for name in line[:1] if name in COMMANDS] or COMMANDS)
+    """The command with what a command line names, or with the list of all where it names none of them."""
+    if line[:1] and line[0] in COMMANDS:
+        return app_with(line[:1])
+    if "_HANDRAISE_COMPLETE" in os.environ:
+        return app_with()
+    app = _empty_app()
+    for name, (_, _, summary) in COMMANDS.items():
+        app.command(name, help=summary, context_settings=_ANYTHING)(_given_late)
+    return app
 
 
 def run(app: typer.Typer) -> None:
@@ -82,6 +122,24 @@ def run(app: typer.Typer) -> None:
         text, code = ending(error)
         typer.echo("\n".join(shown_lines(text)), err=True)
         sys.exit(code)
+
+
+def _empty_app() -> typer.Typer:
+    app = typer.Typer(
+        name="handraise",
+        help="Agents ask, people answer. The store is at HANDRAISE_URL, else one SQLite file in your data folder.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_common)
+    return app
+
+
+def _given_late(context: typer.Context) -> None:
+    """Do a command that does not come first on the command line."""
+    app_with([str(context.info_name)])(prog_name="handraise")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 -- how typer calls it

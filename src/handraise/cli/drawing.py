@@ -22,6 +22,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from handraise.cli.wording import (
     age_words,
+    answer_words,
     end_words,
     json_words,
     kind_words,
@@ -29,9 +30,12 @@ from handraise.cli.wording import (
     shown,
     shown_lines,
 )
+from handraise.model.agreement import can_still_agree, cast_votes
+from handraise.model.events import Event
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Risk
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
+from handraise.model.reading_order import reading_order
 
 Line: TypeAlias = list[tuple[str, str]]
 
@@ -60,15 +64,15 @@ _RISKS: dict[Risk, str] = {
 }
 
 
-def question_lines(question: Question, width: int) -> list[Line]:
-    """The whole question: who asks, what, about what, and how it stands."""
+def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[Line]:
+    """The whole question: who asks, what, about what, how it stands, and the votes that its history has."""
     lines = [_heading(question), []]
     lines += _barred(_plain(shown_lines(question.prompt)), width)
     if question.context is not None:
         lines += [[("class:bar", _BAR.rstrip())], *_barred(value_lines(question.context), width)]
     if names := _names(question):
         lines += [[("class:bar", _BAR.rstrip())], *_barred(names, width)]
-    lines += [[], *_standing(question, width)]
+    lines += [[], *_standing(question, width), *_votes(question, events, width)]
     if isinstance(question.form, Approval):  # last, and so right above what one decides with
         lines += [[], *action_lines(question.form, width)]
     return lines
@@ -81,7 +85,11 @@ def action_lines(approval: Approval, width: int) -> list[Line]:
     if told_risk := _RISKS.get(approval.risk):
         lines += wrapped([("class:strong", told_risk)], width)
     told: list[Line] = [[("class:strong", shown(action.tool))]]
-    arguments = value_lines(action.arguments) if action.arguments else [[("class:soft", "without arguments")]]
+    arguments = (
+        value_lines(reading_order(action.arguments))
+        if action.arguments
+        else [[("class:soft", "without arguments")]]
+    )
     told += [[("", "  "), *line] for line in arguments]
     if approval.editable:
         names = ", ".join(shown(field.name) for field in approval.editable)
@@ -214,13 +222,30 @@ def _standing(question: Question, width: int) -> list[Line]:
     if question.need > 1:
         facts.append(f"{question.need} people must agree, {len(question.votes)} voted")
     if question.attempts:
-        facts.append(f"{question.attempts} answers did not fit")
+        facts.append(
+            "1 answer did not fit" if question.attempts == 1 else f"{question.attempts} answers did not fit"
+        )
     facts.append(shown(question.id))
     lines = wrapped([("class:soft", " · ".join(facts))], width)
     if question.outcome is not None:
         told = outcome_words(question.form, question.outcome)
         lines += wrapped([("class:strong", f"Settled: {told}.")], width)
     return lines
+
+
+def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[Line]:
+    """Who voted what, with the arguments they changed, and whether enough people can still agree."""
+    form = question.form
+    for vote in cast_votes(question, events):
+        what = "would not answer" if vote.value is None else f"voted {answer_words(form, vote.value)}"
+        yield from wrapped([("class:strong", shown(vote.by)), ("", f" {what}")], width)
+        if isinstance(form, Approval) and isinstance(vote.value, dict) and "arguments" in vote.value:
+            before = form.action.arguments
+            for line in difference_lines(before, vote.value["arguments"], width - 2):
+                yield [("", "  "), *line]
+    if question.need > 1 and question.outcome is None and not can_still_agree(question, {}):
+        told = "These votes cannot lead to an agreement. Somebody has to change their vote."
+        yield from wrapped([("class:bad", told)], width)
 
 
 def _table(value: dict[str, Json], depth: int) -> Iterator[Line]:

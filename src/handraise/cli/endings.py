@@ -9,6 +9,7 @@ and a denial have a code of their own, so that no script takes one for a yes.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import assert_never
 
@@ -66,7 +67,7 @@ def ending(error: BaseException) -> tuple[str, int]:
         case HandraiseError():
             return str(error), REFUSED
         case OSError(filename=str(path)):
-            return f"{path}: {error.strerror}. Check HANDRAISE_URL.", MISCONFIGURED
+            return f"{path}: {error.strerror}.{_where_from(path)}", MISCONFIGURED
         case OSError():
             return error.strerror or str(error), UNAVAILABLE
         case _:
@@ -92,6 +93,12 @@ def code_of(question: Question) -> int:
             return EXHAUSTED
         case _:
             assert_never(question.outcome)
+
+
+def _where_from(path: str) -> str:
+    """Which variable named a file, if one did."""
+    named = (name for name, value in os.environ.items() if name.startswith("HANDRAISE_") and path in value)
+    return next((f" Check {name}." for name in named), "")
 
 
 def _setting_problem(found: object) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from handraise.cli.endings import CannotDo
+from handraise.model.people import OPERATOR
 from handraise.server import House, ServerSettings
 from handraise.server.house import enter_house
 
@@ -22,6 +24,14 @@ def settings_with(**given: Any) -> ServerSettings:
             "Set it to sqlite:///file.db or postgresql://…, or unset it."
         )
     return settings
+
+
+def operator() -> str:
+    """Who works on this command line, for the record."""
+    try:
+        return f"{OPERATOR} ({getpass.getuser()})"
+    except (OSError, KeyError):
+        return OPERATOR
 
 
 def in_house(work: Callable[[House], Awaitable[T]], **given: Any) -> T:

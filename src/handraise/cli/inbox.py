@@ -23,6 +23,7 @@ from handraise.cli.questions import pending_for
 from handraise.cli.wording import age_words, end_words, kind_words, outcome_words, shown, shown_lines
 from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.questions import Question
+from handraise.model.urgency import is_escalated
 
 _LOOK_AGAIN = 5.0
 _SETTLE_DOWN = 0.05
@@ -34,7 +35,7 @@ _MOST = 500
 def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
     """Show what you may answer, live, and answer it.
 
-    The most urgent comes first: what was escalated, what expires soon, then what has waited longest.
+    The most urgent comes first: what was escalated, then by expiry, by risk, and by age.
     """
 
     async def work(seat: Seat) -> int:
@@ -94,8 +95,7 @@ class _Queue:
             tasks.create_task(self._listen())
             while True:
                 try:
-                    found = await pending_for(self._seat, at_most=_MOST)
-                    self.questions = sorted(found, key=_urgency)
+                    self.questions = await pending_for(self._seat, at_most=_MOST)
                     self._loaded, self._trouble = True, ""
                 except HandraiseError as error:
                     self._trouble = shown(str(error))
@@ -219,8 +219,8 @@ def _entry(question: Question, size: int, *, marked: bool) -> Line:
     told = [shown(question.asker), kind_words(question.form), age_words(question)]
     if question.need > 1:
         told.append(f"{len(question.votes)} of {question.need} voted")
-    urgent = " · ".join(filter(None, ("escalated" if _is_escalated(question) else "", end_words(question))))
-    soon = _is_escalated(question) or _ends_soon(question)
+    urgent = " · ".join(filter(None, ("escalated" if is_escalated(question) else "", end_words(question))))
+    soon = is_escalated(question) or _ends_soon(question)
     soft = _cut(" · ".join(told), size - 4 - (get_cwidth(urgent) + 3 if urgent else 0))
     return [
         ("class:cursor" if marked else "", "❯ " if marked else "  "),
@@ -230,15 +230,6 @@ def _entry(question: Question, size: int, *, marked: bool) -> Line:
         ("class:bad" if soon else "class:soft", f" · {urgent}" if urgent else ""),
         ("", "\n\n"),
     ]
-
-
-def _urgency(question: Question) -> tuple[bool, bool, datetime]:
-    """What sorts first is most urgent."""
-    return (not _is_escalated(question), not _ends_soon(question), question.asked_at)
-
-
-def _is_escalated(question: Question) -> bool:
-    return any(step.do == "escalate" for step in question.steps[: question.steps_taken])
 
 
 def _ends_soon(question: Question) -> bool:

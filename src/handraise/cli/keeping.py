@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from handraise.cli.desks import Workspace
 from handraise.cli.endings import REFUSED, CannotDo
-from handraise.cli.houses import in_house
+from handraise.cli.houses import in_house, operator
 from handraise.cli.showing import show_table, when
 from handraise.cli.wording import shown
 from handraise.model.json_values import text_problem
@@ -68,6 +67,23 @@ def set_rule(
     typer.echo(f"{shown(where)} keeps settled questions {_span(rule)} from now on.")
 
 
+@retention.command("run")
+def run_rules() -> None:
+    """Remove what is over now, in all workspaces.
+
+    Servers do so by themselves, unless they log in to PostgreSQL as somebody who is not a member of `handraise_keeper`. Then
+    run this from time to time as somebody who is.
+    """
+
+    async def work(house: House) -> int:
+        done = 0
+        while number := await house.engine.tidy():
+            done += number
+        return done
+
+    typer.echo(f"Done: {in_house(work)} settled questions were put away or removed.")
+
+
 @retention.command("unset")
 def unset_rule(*, workspace: Workspace = None) -> None:
     """Take a workspace's rule away: HANDRAISE_KEEP_SETTLED_DAYS counts again."""
@@ -102,7 +118,7 @@ def add_hold(
             question_id=question,
             reason=reason,
             since=datetime.now(UTC),
-            by=_me(),
+            by=operator(),
         )
         await house.ledger.hold(hold)
         return next(each for each in await house.ledger.holds(hold.workspace) if each.name == name)
@@ -182,7 +198,7 @@ def erase(
             return ids, [], False
         gone: list[str] = []
         for first in range(0, len(ids), _AT_ONCE):
-            gone += await ledger.erase(where, ids[first : first + _AT_ONCE], by=_me())
+            gone += await ledger.erase(where, ids[first : first + _AT_ONCE], by=operator())
         if person is not None:
             await ledger.erase_person(where, person)
         return ids, gone, await ledger.scrub()
@@ -221,11 +237,3 @@ def _rule(days: str) -> Rule:
 
 def _span(rule: Rule) -> str:
     return "for ever" if rule.keep is None else f"for {rule.keep / timedelta(days=1):g} days"
-
-
-def _me() -> str:
-    """Who sits at this machine, for the record."""
-    try:
-        return f"command line ({getpass.getuser()})"
-    except (OSError, KeyError):
-        return "command line"

@@ -9,7 +9,7 @@ import typer
 
 from handraise.cli.desks import Workspace
 from handraise.cli.endings import CannotDo
-from handraise.cli.houses import in_house
+from handraise.cli.houses import in_house, operator
 from handraise.cli.showing import show_table, when
 from handraise.model.identities import AgentKey
 from handraise.model.json_values import text_problem
@@ -23,7 +23,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_BY = "command line"
 _PAGE = 500
 _LONGEST = 200
 
@@ -45,7 +44,7 @@ def create(
 
     async def work(house: House) -> dict[str, str]:
         where = house.settings.workspace
-        made = await issue_key(house, where, agent=name, by=_BY)
+        made = await issue_key(house, where, agent=name, by=operator())
         return {"key": made.key, "id": made.id, "agent": made.agent, "workspace": where}
 
     key = in_house(work, workspace=workspace)
@@ -91,7 +90,7 @@ def revoke(
     async def work(house: House) -> AgentKey | None:
         if text_problem(key_id):
             return None
-        return await house.directory.revoke_key(house.settings.workspace, key_id, by=_BY)
+        return await house.directory.revoke_key(house.settings.workspace, key_id, by=operator())
 
     key = in_house(work, workspace=workspace)
     if key is None:

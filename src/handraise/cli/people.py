@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated
 
@@ -10,7 +13,7 @@ import typer
 
 from handraise.cli.desks import Workspace
 from handraise.cli.endings import CannotDo
-from handraise.cli.houses import in_house
+from handraise.cli.houses import in_house, operator, settings_with
 from handraise.cli.showing import show_table, when
 from handraise.model.errors import NotEntitled
 from handraise.model.identities import Person, Role
@@ -30,11 +33,19 @@ groups = typer.Typer(
     help="Groups of people: a question to group:NAME is for all of them.", no_args_is_help=True
 )
 
-_BY = "command line"
 _PAGE = 500
+_A_MOMENT = 0.5
 _ASKED = CreateQuestionLink()
 """What a question link is like where nobody says otherwise."""
 
+Server = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="How people reach your server, as https://handraise.example.com. Else HANDRAISE_PUBLIC_URL, "
+        "or where `handraise serve` listens with the settings of this shell.",
+    ),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Their name as a recipient of questions.")]
 
 
@@ -61,9 +72,9 @@ def add(
         if await house.directory.find_person(where, name) is not None:
             raise CannotDo(f"There is somebody called {name!r} already.")
         person = await house.directory.put_person(
-            where, name, name=asked.name, email=asked.email, role=asked.role
+            where, name, name=asked.name, email=asked.email, role=asked.role, by=operator()
         )
-        await follow_email(house, None, person)
+        await follow_email(house, None, person, by=operator())
         return person
 
     if in_house(work, workspace=workspace) is None:
@@ -72,15 +83,17 @@ def add(
 
 
 @app.command()
-def link(name: Name, *, workspace: Workspace = None) -> None:
+def link(name: Name, *, server: Server = None, workspace: Workspace = None) -> None:
     """Make a link with which somebody signs in, once."""
 
     async def work(house: House) -> LinkRecord | None:
         if text_problem(name):
             return None
-        return await issue_link(house, house.settings.workspace, person=name, purpose="sign-in")
+        return await issue_link(
+            house, house.settings.workspace, person=name, purpose="sign-in", vouched_by=operator()
+        )
 
-    made = in_house(work, workspace=workspace)
+    made = in_house(work, workspace=workspace, public_url=server)
     if made is None:
         raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
     typer.echo(
@@ -88,6 +101,7 @@ def link(name: Name, *, workspace: Workspace = None) -> None:
         "Send it to them and to nobody else:\n"
     )
     typer.secho(made.url, bold=True)
+    _warn_of_a_guess(server)
 
 
 @app.command("question-link")
@@ -95,6 +109,7 @@ def question_link(
     name: Name,
     question_id: Annotated[str, typer.Argument(metavar="QUESTION", help="The question's id.")],
     *,
+    server: Server = None,
     workspace: Workspace = None,
 ) -> None:
     """Make a link with which somebody answers one question, and can do nothing else."""
@@ -110,11 +125,11 @@ def question_link(
             question,
             person,
             channel=_ASKED.channel,
-            by=_BY,
+            by=operator(),
             lasts=timedelta(seconds=_ASKED.expires_in),
         )
 
-    made = in_house(work, workspace=workspace)
+    made = in_house(work, workspace=workspace, public_url=server)
     if made is None:
         raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
     typer.echo(
@@ -122,6 +137,21 @@ def question_link(
         "Send it to them and to nobody else:\n"
     )
     typer.secho(made.url, bold=True)
+    _warn_of_a_guess(server)
+
+
+def _warn_of_a_guess(server: str | None) -> None:
+    """Say so if nothing told where the server is and none answers at the usual place."""
+    settings = settings_with(public_url=server)
+    if settings.model_fields_set & {"public_url", "host", "port"}:
+        return
+    with suppress(OSError), socket.create_connection((settings.host, settings.port), timeout=_A_MOMENT):
+        return
+    typer.echo(
+        f"\nNo server answers at {settings.base_url}, the usual address. If yours has another one, make the link again "
+        "with --server ADDRESS, or set HANDRAISE_PUBLIC_URL here too.",
+        err=True,
+    )
 
 
 @app.command("list")
@@ -129,12 +159,7 @@ def list_people(*, workspace: Workspace = None) -> None:
     """List everybody, with their groups."""
 
     async def work(house: House) -> list[Person]:
-        found: list[Person] = []
-        while page := await house.directory.people(
-            house.settings.workspace, after=found[-1].id if found else None, limit=_PAGE
-        ):
-            found += page
-        return found
+        return [each async for each in _everybody(house)]
 
     people = in_house(work, workspace=workspace)
     if not people:
@@ -152,6 +177,32 @@ def list_people(*, workspace: Workspace = None) -> None:
             for each in people
         ],
     )
+
+
+@app.command()
+def remove(name: Name, *, workspace: Workspace = None) -> None:
+    """Take somebody out, with their sessions, links, groups and addresses.
+
+    What they answered stays, and so do questions that name them. To erase those too: handraise erase NAME
+    """
+
+    async def work(house: House) -> None:
+        where = house.settings.workspace
+        person = None if text_problem(name) else await house.directory.find_person(where, name)
+        if person is None:
+            raise CannotDo(f"There is nobody called {name!r} here. To see who is: handraise people list")
+        others = [each async for each in _everybody(house) if each.id != name and each.role is Role.ADMIN]
+        if person.role is Role.ADMIN and not others:
+            raise CannotDo(
+                f"{name!r} is the only administrator. Add another first: handraise people add NAME --admin"
+            )
+        await house.directory.remove_person(where, name)
+        for address in await house.outbox.addresses(where, [name]):
+            # Somebody else may have this name later.
+            await house.outbox.remove_address(where, name, address.channel, address.id)
+
+    in_house(work, workspace=workspace)
+    typer.echo(f"{visible_line(name)} is taken out. What they answered stays.")
 
 
 @groups.command("set")
@@ -173,13 +224,21 @@ def set_group(
         for each in names:
             if text_problem(each) or await house.directory.find_person(where, each) is None:
                 raise CannotDo(f"There is nobody called {each!r} here. Add them: handraise people add NAME")
-        await house.directory.put_group(where, name, names)
+        await house.directory.put_group(where, name, names, by=operator())
 
     in_house(work, workspace=workspace)
     inside = ", ".join(map(visible_line, sorted(set(names))))
     typer.echo(
         f"group:{visible_line(name)} is {inside}." if names else f"group:{visible_line(name)} is gone."
     )
+
+
+async def _everybody(house: House) -> AsyncIterator[Person]:
+    after = None
+    while page := await house.directory.people(house.settings.workspace, after=after, limit=_PAGE):
+        for person in page:
+            yield person
+        after = page[-1].id
 
 
 def _check_name(name: str) -> None:

@@ -1,16 +1,18 @@
-"""`handraise list`, `show`, `history`, `answer`, `decline`, `withdraw` and `watch`."""
+"""`handraise list`, `show`, `history`, `answer`, `decline`, `take-back`, `withdraw` and `watch`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from handraise.cli.answering import answer_at_terminal
 from handraise.cli.asking import AsJson, json_or_text
-from handraise.cli.desks import CHANNEL, AsAsker, AsPerson, Seat, Workspace, as_asker, as_person
+from handraise.cli.desks import CHANNEL, AsPerson, Seat, Workspace, as_asker, as_person
 from handraise.cli.drawing import Line, columns, form_lines, put, question_lines, wrapped
 from handraise.cli.endings import STILL_PENDING, CannotDo, code_of
 from handraise.cli.wording import (
@@ -22,9 +24,10 @@ from handraise.cli.wording import (
     outcome_words,
     shown,
     shown_lines,
+    span_of,
 )
 from handraise.model.checking import check_answer
-from handraise.model.errors import InvalidAnswer, QuestionNotFound
+from handraise.model.errors import InvalidAnswer, NotEntitled, QuestionNotFound
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm
 from handraise.model.json_values import Json
@@ -45,23 +48,47 @@ def list_questions(
         bool, typer.Option("--all", help="Whoever may answer them; else only those that you may.")
     ] = False,
     settled: Annotated[
-        bool, typer.Option("--settled", help=f"The last {_LATEST} that ended, newest first, and how.")
+        bool, typer.Option("--settled", help="Those that ended, newest first, and how.")
     ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="Only what ended since then: a date, an instant, or a span such as 7d."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only what ended before then; as for --since.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=0, help="How many that ended at most; 0 for all of them.")
+    ] = _LATEST,
     as_json: Annotated[bool, typer.Option("--json", help="Print each as one line of JSON.")] = False,
     name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
-    """List pending questions, oldest first. With the key of an agent, its own."""
+    """List pending questions, most urgent first. With the key of an agent, its own."""
 
-    async def work(seat: Seat) -> list[Question]:
-        return await (settled_for if settled else pending_for)(seat, everything=everything)
+    async def work(seat: Seat) -> tuple[list[Question], bool]:
+        if not settled:
+            found = await pending_for(seat, everything=everything)
+        else:
+            found = [
+                each
+                async for each in settled_for(seat, everything=everything, ended=ended, at_most=limit or None)
+            ]
+        return found, not (found or settled or everything) and await _others_wait(seat)
 
-    found = as_person(work, name=name, workspace=workspace)
+    if (since or until) and not settled:
+        raise typer.BadParameter("--since and --until are about what ended: give --settled too.")
+    ended = (None if since is None else instant_of(since), None if until is None else instant_of(until))
+    found, others = as_person(work, name=name, workspace=workspace)
     if as_json:
         for question in found:
             typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
     elif not found and settled:
         typer.echo("Nothing has ended yet.")
+    elif others:
+        typer.echo("Nothing is pending for you. To see what others may answer: handraise list --all")
     elif not found:
         typer.echo('Nothing is pending. To ask something: handraise ask "Deploy?" --confirm')
     else:
@@ -73,15 +100,23 @@ def show(
 ) -> None:
     """Show a question: who asks, what, about what, and how it stands."""
 
-    async def work(seat: Seat) -> Question:
-        return await seat.desk.get(question_id)
+    async def work(seat: Seat) -> tuple[Question, Sequence[Event]]:
+        question = await seat.desk.get(question_id)
+        return question, await seat.desk.history(question_id) if question.votes else ()
 
-    question = as_person(work, name=name, workspace=workspace)
+    question, events = as_person(work, name=name, workspace=workspace)
     if as_json:
         typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
     else:
         choices = form_lines(question.form, columns())
-        put([*question_lines(question, columns()), *choices, *([[]] if choices else []), *_next(question)])
+        put(
+            [
+                *question_lines(question, columns(), events),
+                *choices,
+                *([[]] if choices else []),
+                *_next(question),
+            ]
+        )
 
 
 def history(
@@ -145,19 +180,65 @@ def decline(
     _tell(as_person(work, name=name, workspace=workspace))
 
 
-def withdraw(
+def take_back(
     question_id: QuestionId,
     *,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
-    name: AsAsker = None,
+    name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
-    """Take back a question. Only whoever asked it can."""
+    """Take back an approval that the agent has not used. For those who approved, and for administrators."""
 
     async def work(seat: Seat) -> Question:
-        return await seat.desk.withdraw(question_id, reason=reason)
+        return await seat.desk.take_back(question_id, by=seat.me, reason=reason)
 
-    _tell(as_asker(work, name=name, workspace=workspace))
+    question = as_person(work, name=name, workspace=workspace)
+    typer.echo(f"Taken back: {shown(question.asker)} cannot execute the action.")
+
+
+def withdraw(
+    question_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="The question's id, as `list` shows it.")
+    ] = None,
+    *,
+    asker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="As an administrator: all pending questions of this agent, or with an ID that one.",
+        ),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Who asks or, with --asker, who you are; on a store only."),
+    ] = None,
+    workspace: Workspace = None,
+) -> None:
+    """Take back a question that you asked or, as an administrator, those of an agent."""
+    if asker is None:
+        if question_id is None:
+            raise CannotDo("Say which: handraise withdraw ID, or --asker NAME for all that an agent asked.")
+        _tell(
+            as_asker(
+                lambda seat: seat.desk.withdraw(question_id, reason=reason), name=name, workspace=workspace
+            )
+        )
+        return
+
+    async def one(seat: Seat) -> Question:
+        found = await seat.desk.get(question_id or "")
+        if found.asker != asker:
+            raise CannotDo(f"{shown(found.asker)} asked that question, not {shown(asker)}.")
+        return await seat.desk.withdraw(found.id, reason=reason, by=seat.me)
+
+    if question_id is not None:
+        _tell(as_person(one, name=name, workspace=workspace))
+        return
+    number = as_person(
+        lambda seat: seat.desk.withdraw_all(asker, by=seat.me, reason=reason), name=name, workspace=workspace
+    )
+    typer.echo(f"Withdrawn: {number:,} {'question' if number == 1 else 'questions'} of {shown(asker)}.")
 
 
 def watch(
@@ -192,13 +273,21 @@ def watch(
         raise typer.Exit from None
 
 
+async def _others_wait(seat: Seat) -> bool:
+    """Whether questions are pending that this person may not answer, as far as they may know."""
+    try:
+        return bool((await seat.desk.pending(limit=1)).questions)
+    except NotEntitled:
+        return False
+
+
 async def pending_for(seat: Seat, *, everything: bool = False, at_most: int = 1_000) -> list[Question]:
     """What this person may answer, or the agent at this desk has asked; everything that may be seen, if wanted."""
     found: list[Question] = []
     after: str | None = None
     recipient = seat.me if seat.may_answer and not everything else None
     while len(found) < at_most:
-        page = await seat.desk.pending(recipient=recipient, after=after)
+        page = await seat.desk.pending(recipient=recipient, order="urgency", after=after)
         found += page.questions
         after = page.after
         if after is None:
@@ -206,18 +295,46 @@ async def pending_for(seat: Seat, *, everything: bool = False, at_most: int = 1_
     return found
 
 
-async def settled_for(seat: Seat, *, everything: bool = False) -> list[Question]:
+async def settled_for(
+    seat: Seat,
+    *,
+    everything: bool = False,
+    ended: tuple[datetime | None, datetime | None] = (None, None),
+    at_most: int | None = _LATEST,
+) -> AsyncIterator[Question]:
     """The last questions that ended, of those that this person may see or the agent at this desk has asked."""
-    found: list[Question] = []
-    after: str | None = None
+    since, until = ended
+    count, after = 0, None
     recipient = seat.me if seat.may_answer and not everything else None
-    while len(found) < _LATEST:
+    while True:
         page = await seat.desk.settled(recipient=recipient, after=after, limit=_LATEST)
-        found += page.questions
+        for question in page.questions:
+            at = question.outcome.at if question.outcome else question.asked_at
+            if since is not None and at < since:
+                return
+            if until is not None and at >= until:
+                continue
+            yield question
+            count += 1
+            if count == at_most:
+                return
         after = page.after
         if after is None:
-            break
-    return found[:_LATEST]
+            return
+
+
+def instant_of(text: str) -> datetime:
+    """An instant as a person writes it: a date, an instant, or how long ago. Without an offset it is local time."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        pass
+    try:
+        return datetime.now(UTC) - span_of(text)
+    except (typer.BadParameter, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not a date such as 2026-11-01, an instant, or a span such as 7d."
+        ) from None
 
 
 def summary_lines(question: Question, width: int) -> list[Line]:

@@ -53,9 +53,11 @@ def _show(listening: running.Listening) -> None:
     """Say where it listens, what it promises, and how the first administrator comes in."""
     settings = listening.settings
     facts = [
-        ("Listening", settings.base_url),
+        ("Listening", settings.listening_url),
+        *([("Reached at", settings.base_url)] if settings.public_url else []),
         ("Store", without_secrets(settings.url)),
         ("Survives", listening.durability.survives),
+        ("Look at", "/docs for the HTTP API, /metrics for numbers, /readyz for its health"),
     ]
     typer.echo(f"\nHandraise {__version__}\n")
     show_facts(facts)
@@ -68,7 +70,7 @@ def _show(listening: running.Listening) -> None:
     if sys.stdout.isatty():
         typer.echo("\nStop with Ctrl+C.\n")
     else:
-        _log.info("listening", extra={"url": settings.base_url, "port": settings.port})
+        _log.info("listening", extra={"url": settings.listening_url, "port": settings.port})
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 import uuid
@@ -15,18 +16,23 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
+from handraise.backends.sqlite.opening import check_readable as check_readable_file
 from handraise.backends.statements import load_migrations
 from handraise.cli.endings import MISCONFIGURED, CannotDo
 from handraise.cli.houses import settings_with
 from handraise.cli.showing import show_facts
-from handraise.model.errors import UnsafeStore
+from handraise.desk.sealing import BrokenChain, Sealer
+from handraise.model.errors import SchemaMismatch, UnsafeStore
 from handraise.model.questions import Ref
 from handraise.model.visible import visible_line
 from handraise.opening import open_backend
+from handraise.ports import Backend
 from handraise.server import ServerSettings
+from handraise.server.settings import unknown_settings
 
 _SAME_CLOCK = 0.5
 _HEARD_WITHIN = 3.0
+_HEADS_AT_ONCE = 1_000
 _DEAF = "Is there a pooler in between? HANDRAISE_LISTEN_URL goes around it."
 _DEAF_BUS = "Is NATS running at HANDRAISE_BUS?"
 
@@ -37,6 +43,8 @@ class Schema:
 
     applied: int
     known: tuple[str, ...]
+    unreadable: str | None = None
+    """Why this release does not work on a schema of a later one."""
 
     @property
     def newest(self) -> int:
@@ -53,7 +61,7 @@ def migrate() -> None:
 
     async def work() -> tuple[Schema, Schema]:
         before = await _schema(settings)
-        async with open_backend(settings.url, listen=settings.listen_url):
+        async with open_backend(settings.url, listen=settings.listen_url, anywhere=True):
             pass
         for shard in await _shards(settings):
             async with open_backend(shard):
@@ -61,27 +69,32 @@ def migrate() -> None:
         return before, await _schema(settings)
 
     before, after = asyncio.run(work())
-    if before.applied == after.applied:
+    if before.applied > before.newest:
+        typer.echo(f"Nothing to do: the schema is at {_compared(before)}.")
+    elif before.applied == after.applied:
         typer.echo(f"Nothing to do: the schema is at {after.applied}, which is what this release needs.")
-        return
-    done = ", ".join(after.known[before.applied : after.applied])
-    typer.echo(f"The schema was at {before.applied} and is at {after.applied} now: {done}.")
+    else:
+        done = ", ".join(after.known[before.applied : after.applied])
+        typer.echo(f"The schema was at {before.applied} and is at {after.applied} now: {done}.")
 
 
 def doctor() -> None:
     """Say what the store promises.
 
-    Changes nothing. Ends with 78 where a server would refuse to run on it.
+    Changes nothing. Ends with 78 if the schema is missing or not what this release needs, or if a server
+    would refuse to run on the store or to sign its audit trail.
     """
     settings = settings_with()
     typer.echo()
     show_facts([("Address   ", without_secrets(settings.url))])
+    for sentence in unknown_settings(os.environ):
+        typer.echo(visible_line(sentence), err=True)
     schema = asyncio.run(_schema(settings))
     if schema.applied == 0:
         show_facts([("Schema    ", "none yet: handraise migrate makes it, or the first start")])
-        return
+        raise typer.Exit(MISCONFIGURED)
     show_facts([("Schema    ", _compared(schema))])
-    if schema.applied != schema.newest:
+    if schema.applied < schema.newest or schema.unreadable:
         raise typer.Exit(MISCONFIGURED)
     trouble = asyncio.run(_examine(settings))
     typer.echo()
@@ -96,11 +109,13 @@ async def _examine(settings: ServerSettings) -> str | None:
     try:
         async with open_backend(settings.url, confined=True, listen=settings.listen_url) as backend:
             durability = await backend.store.durability()
+            audit, broken = await _audit(settings, backend)
     except UnsafeStore as error:
         trouble = str(error)
         try:
             async with open_backend(settings.url, listen=settings.listen_url) as backend:
                 durability = await backend.store.durability()
+                audit, broken = await _audit(settings, backend)
         except UnsafeStore:
             return trouble
     in_force = "  ".join(f"{name}={value}" for name, value in sorted(durability.settings.items()))
@@ -111,9 +126,33 @@ async def _examine(settings: ServerSettings) -> str | None:
             ("Workspaces", _walls(settings.url, trouble)),
             ("Clock     ", await _clock(settings)),
             ("Listener  ", await _listener(settings)),
+            ("Audit     ", audit),
         ]
     )
-    return trouble
+    return trouble or broken
+
+
+async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
+    """Who signs the audit trail, and why not any more, or None."""
+    if settings.audit_key is None:
+        return "sealed and not signed: HANDRAISE_AUDIT_KEY is not set", None
+    from handraise.server.audit_heads import HeadsFile, heads_path  # noqa: PLC0415 -- only with a key
+    from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
+
+    signer = await asyncio.to_thread(load_signer, settings.audit_key)
+    heads = HeadsFile(heads_path(settings.audit_key, settings.audit_heads))
+    sealer = Sealer(backend.store, backend.ledger, signer, heads)
+    after, broken = "", ""
+    while page := await heads.list_workspaces(after=after, limit=_HEADS_AT_ONCE):
+        after = page[-1]
+        for workspace in page:
+            try:
+                await sealer.check(workspace)
+            except BrokenChain as error:
+                broken = broken or str(error)
+    if broken:
+        return f"NOT SIGNED any more in {len(sealer.refused)} workspaces: the store was changed", broken
+    return f"signed with the key {signer.key_id}; the store goes on from what was signed", None
 
 
 async def _clock(settings: ServerSettings) -> str:
@@ -185,7 +224,9 @@ def _compared(schema: Schema) -> str:
         return f"{schema.applied}, which is what this release needs"
     if schema.applied < schema.newest:
         return f"{schema.applied}; this release needs {schema.newest}: handraise migrate"
-    return f"{schema.applied}; this release knows {schema.newest}: upgrade Handraise"
+    if schema.unreadable is None:
+        return f"{schema.applied}, of a later release; this one knows {schema.newest} and works on it"
+    return f"{schema.applied}; this release knows {schema.newest}. {schema.unreadable}"
 
 
 async def _schema(settings: ServerSettings) -> Schema:
@@ -194,18 +235,26 @@ async def _schema(settings: ServerSettings) -> Schema:
     if scheme == "memory":
         raise CannotDo("HANDRAISE_URL is memory:, which has no schema and keeps nothing.")
     if scheme == "sqlite":
-        applied = await asyncio.to_thread(_user_version, rest.removeprefix("///"))
-        return Schema(applied, _known("handraise.backends.sqlite"))
+        applied, unreadable = await asyncio.to_thread(_schema_of_file, rest.removeprefix("///"))
+        return Schema(applied, _known("handraise.backends.sqlite"), unreadable)
     from handraise.backends.postgres.connecting import (  # noqa: PLC0415 -- asyncpg is an extra
         alone,
         driver_errors_translated,
     )
-    from handraise.backends.postgres.schema import applied_number  # noqa: PLC0415 -- asyncpg is an extra
+    from handraise.backends.postgres.schema import (  # noqa: PLC0415 -- asyncpg is an extra
+        applied_number,
+        check_readable,
+    )
 
+    unreadable = None
     with driver_errors_translated():
         async with alone(_direct(settings), "doctor") as acquired:
             applied = await applied_number(acquired)
-    return Schema(applied, _known("handraise.backends.postgres"))
+            try:
+                await check_readable(acquired, applied)
+            except SchemaMismatch as error:
+                unreadable = str(error)
+    return Schema(applied, _known("handraise.backends.postgres"), unreadable)
 
 
 async def _shards(settings: ServerSettings) -> list[str]:
@@ -226,10 +275,14 @@ def _known(backend: str) -> tuple[str, ...]:
     return tuple(each.name for each in load_migrations(backend))
 
 
-def _user_version(file: str) -> int:
+def _schema_of_file(file: str) -> tuple[int, str | None]:
     path = Path(file).expanduser().resolve()
     if not path.exists():
-        return 0
+        return 0, None
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-        version: int = connection.execute("pragma user_version").fetchone()[0]
-    return version
+        applied: int = connection.execute("pragma user_version").fetchone()[0]
+        try:
+            check_readable_file(connection, applied)
+        except SchemaMismatch as error:
+            return applied, str(error)
+    return applied, None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import assert_never
@@ -11,6 +10,7 @@ from typing import assert_never
 import pydantic
 import typer
 
+from handraise.model import spans
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
 from handraise.model.json_values import Json
@@ -18,7 +18,6 @@ from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Out
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
 
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _NAMES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _FEW = 10
 _UNSURE = str.maketrans(dict.fromkeys((0x200D, *range(0xFE00, 0xFE10))))
@@ -36,11 +35,14 @@ def shown_lines(text: str) -> list[str]:
 
 
 def span_of(text: str) -> timedelta:
-    """A span as a person writes it: 90, 90s, 15m, 2h, 3d or 1w."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhdw]?)", text.strip())
-    if found is None or float(found[1]) == 0:
+    """A span as a person writes it: 90, 90s, 15m, 2h, 3d, 1w or 1h30m."""
+    try:
+        span = spans.span_of(text)
+    except (ValueError, OverflowError):
+        span = timedelta(0)
+    if not span:
         raise typer.BadParameter(f"{text!r} is not a span such as 90s, 15m, 2h, 3d or 1w.")
-    return timedelta(seconds=float(found[1]) * _UNITS[found[2] or "s"])
+    return span
 
 
 def span_words(span: timedelta) -> str:
@@ -143,7 +145,7 @@ def outcome_words(form: AnyForm, outcome: Outcome) -> str:
     """How a question ended, as a sentence without its full stop."""
     match outcome:
         case Answered(source="default"):
-            return f"nobody answered, and its default was taken: {answer_words(form, outcome.value)}"
+            return f"its time ran out, and its default was taken: {answer_words(form, outcome.value)}"
         case Answered(source="grant"):
             return f"approved by a grant of {shown(outcome.by or '?')}"
         case Answered():
@@ -196,8 +198,12 @@ def event_words(event: Event, form: AnyForm | None) -> str:
             return f"withdrawn by {by}{_because(data.get('reason'))}"
         case EventKind.CONSUMED:
             return f"{by} took the approved action to execute it"
+        case EventKind.TAKEN_BACK:
+            return f"{by} took the approval back{_because(data.get('reason'))}"
         case EventKind.REVOKED:
             return f"{by} revoked the grant that was given here"
+        case EventKind.SENT:
+            return f"{by} showed it in a chat{via}"
         case EventKind.UNREACHED:
             return "nobody could be told of it; it waits for whoever looks"
         case _:

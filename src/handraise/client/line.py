@@ -31,6 +31,9 @@ _PATIENCE = 30.0
 _CONFLICT_PATIENCE = 90.0
 """What a server that died has begun is done again by another, after a minute at most."""
 
+_OPENING_PATIENCE = 5.0
+"""How long an address may be silent before anything was heard from it: it is more often wrong than restarting."""
+
 _PAUSE = 0.05
 _PAUSE_AT_MOST = 2.0
 _SILENCE = 45.0
@@ -77,10 +80,12 @@ class Line:
         body: pydantic.BaseModel | None = None,
         query: Mapping[str, Any] | None = None,
         wait: float = 0.0,
+        opening: bool = False,
     ) -> bytes | None:
         """What the server says, None where it says nothing; raises the error that it answers with.
 
-        The rest says what the request is about, for that error.
+        The rest says what the request is about, for that error. The first request of a desk is `opening`: it is not
+        made again for as long as others, and not at all where somebody else answers.
         """
         headers = {"authorization": f"Bearer {token}"}
         content = None
@@ -90,7 +95,7 @@ class Line:
         if body is not None:
             headers["content-type"] = "application/json"
             content = body.model_dump_json().encode()
-        began, pause = time.monotonic(), _PAUSE
+        began, pause, told = time.monotonic(), _PAUSE, False
         while True:
             address = self._address
             try:
@@ -100,26 +105,30 @@ class Line:
                     headers=headers,
                     content=content,
                     params=query,
-                    timeout=httpx2.Timeout(15.0 + wait, connect=5.0, pool=None),
+                    timeout=httpx2.Timeout(20.0 + wait, connect=5.0, pool=None),
                 )
                 if response.status_code < 400:  # noqa: PLR2004 -- the first status of an error
                     return response.content or None
-                error = _error(response, subject=subject, workspace=workspace, actor=actor)
+                error = refusal(response, address, subject=subject, workspace=workspace, actor=actor)
+                if opening and response.status_code < 500 and not isinstance(error, TooManyRequests):  # noqa: PLR2004 -- a proxy's own errors may pass
+                    raise error
             except httpx2.HTTPError as failure:
                 if self._closed:
                     raise DeskClosed from None
                 self._leave(address)
-                error = StoreUnavailable(
-                    f"The server at {address} cannot be reached ({str(failure) or type(failure).__name__}). "
-                    "Is it running?"
-                )
+                error = unreachable(address, failure)
                 error.__cause__ = failure
             if not isinstance(error, (StoreUnavailable, RequestConflict, TooManyRequests)):
                 raise error
             patience = _CONFLICT_PATIENCE if isinstance(error, RequestConflict) else _PATIENCE + wait
+            if opening:
+                patience = min(patience, _OPENING_PATIENCE)
             rest = max(pause * random.uniform(0.5, 1.0), getattr(error, "retry_after", 0.0))  # noqa: S311 -- spreads retries
             if time.monotonic() + rest > began + patience:
                 raise error
+            if not told and isinstance(error, StoreUnavailable):
+                told = True
+                _log.warning("%s Trying again for up to %.0f seconds.", error, patience)
             await asyncio.sleep(rest)
             pause = min(pause * 2, _PAUSE_AT_MOST)
 
@@ -147,7 +156,7 @@ class Line:
                 ) as source:
                     if source.response.status_code >= 400:  # noqa: PLR2004 -- the first status of an error
                         await source.response.aread()
-                        raise _error(source.response)
+                        raise refusal(source.response, address)
                     async for message in source:
                         heard, pause = True, _PAUSE
                         if message.id:
@@ -189,8 +198,14 @@ class Line:
             raise
 
 
-def _error(
-    response: httpx2.Response, *, subject: str = "", workspace: str = "", actor: str = ""
+def unreachable(address: str, failure: Exception) -> StoreUnavailable:
+    """The error where no server answers."""
+    why = str(failure) or type(failure).__name__
+    return StoreUnavailable(f"The server at {address} cannot be reached ({why}). Is it running?")
+
+
+def refusal(
+    response: httpx2.Response, address: str, *, subject: str = "", workspace: str = "", actor: str = ""
 ) -> HandraiseError:
     """The error that a response stands for."""
     if response.headers.get("content-type", "").startswith(MEDIA_TYPE):
@@ -200,4 +215,7 @@ def _error(
             pass
         else:
             return error_of(document, subject=subject, workspace=workspace, actor=actor)
-    return StoreUnavailable(f"The server answered {response.status_code} and no more.")
+    return StoreUnavailable(
+        f"What answers at {address} is not a Handraise server, or something in between answers for it: it said "
+        f"{response.status_code}. Check the address."
+    )

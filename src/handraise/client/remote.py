@@ -14,8 +14,10 @@ import pydantic
 
 from handraise.client.hints import MOST_IDS, ServerHints
 from handraise.client.line import Line
-from handraise.model.composing import Limits, QuestionOptions, Span, seconds_of
+from handraise.model.checking import value_problems
+from handraise.model.composing import Limits, QuestionOptions
 from handraise.model.errors import (
+    InvalidAnswer,
     InvalidQuestion,
     KeyConflict,
     NotEntitled,
@@ -28,18 +30,31 @@ from handraise.model.events import Event
 from handraise.model.forms import Action
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json, text_problem
-from handraise.model.keeping import check_kept, check_problems, keepable, sendable
+from handraise.model.keeping import check_kept, check_problems, keepable
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder, responder_of
 from handraise.model.questions import Question, Ref
+from handraise.model.spans import Span, seconds_of
 from handraise.ports import Bus, Durability, IdFactory, Recovered
-from handraise.ports.desk import PAGE, Desk, Page, check_limit, check_max_age
+from handraise.ports.desk import (
+    PAGE,
+    SENDING_LEASE,
+    Desk,
+    OpenedIn,
+    Order,
+    Page,
+    check_id,
+    check_lease,
+    check_limit,
+    check_max_age,
+)
 from handraise.waiting import WaitingRoom
 from handraise.wire.credentials import Credentials
 from handraise.wire.problems import ConflictingQuestion
 from handraise.wire.records import (
     ActionRecord,
     CallerRecord,
+    ClaimedRecord,
     DurabilityRecord,
     EventPage,
     EventRecord,
@@ -50,17 +65,22 @@ from handraise.wire.records import (
     QuestionRecord,
     RecoveredRecord,
     SweptRecord,
+    WithdrawnRecord,
 )
 from handraise.wire.requests import (
     QUESTION_ID,
     AnswerQuestion,
     AttemptQuestion,
+    ClaimSending,
     ConsumeQuestion,
     DeclineQuestion,
+    MarkSent,
     PostQuestion,
     ProblemRecord,
     Recover,
     Request,
+    TakeBack,
+    WithdrawAll,
     WithdrawQuestion,
 )
 
@@ -91,7 +111,7 @@ async def open_remote(
     line = Line([each.strip() for each in address.split(",")])
     try:
         if isinstance(credentials, str):
-            me = _read(CallerRecord, await line.call("GET", "/v1/me", token=credentials))
+            me = _read(CallerRecord, await line.call("GET", "/v1/me", token=credentials, opening=True))
             credentials = OneToken(credentials, me)
             workspace, asker = workspace or me.workspace, asker or credentials.whose
             credentials.check(workspace, asker)
@@ -148,6 +168,7 @@ class Office:
     def __init__(
         self, line: Line, credentials: Credentials, *, bus: Bus | None, poll_interval: float
     ) -> None:
+        self.opened_in = OpenedIn()
         self.line = line
         self.credentials = credentials
         self._bus = bus
@@ -185,12 +206,18 @@ class RemoteDesk(Desk):
         self, office: Office, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits
     ) -> None:
         super().__init__(workspace=workspace, asker=asker, new_id=new_id, limits=limits)
-        self._office = office
+        self._shared = office
+
+    @property
+    def _office(self) -> Office:
+        """What every verb works with, in the process and the event loop where it was opened."""
+        self._shared.opened_in.check()
+        return self._shared
 
     def at(self, workspace: str | None = None, *, asker: str | None = None) -> RemoteDesk:
         """See `Desk.at`."""
         return RemoteDesk(
-            self._office,
+            self._shared,
             workspace=self._workspace if workspace is None else workspace,
             asker=self._asker if asker is None else asker,
             new_id=self._new_id,
@@ -202,10 +229,9 @@ class RemoteDesk(Desk):
         draft = self._draft(prompt, options)
         if not QUESTION_ID.fullmatch(draft.id):
             raise InvalidQuestion([Problem("id", f"a server takes no such id: {draft.id!r}")])
+        body = PostQuestion.of(draft).model_copy(update={"if_exists": options.get("if_exists", "equal")})
         try:
-            said = await self._as_agent(
-                "POST", "/v1/questions", subject=draft.id, body=PostQuestion.of(draft)
-            )
+            said = await self._as_agent("POST", "/v1/questions", subject=draft.id, body=body)
         except ConflictingQuestion as conflict:
             raise KeyConflict(draft, conflict.existing) from None
         return _question(said)
@@ -235,8 +261,11 @@ class RemoteDesk(Desk):
         """See `Desk.answer`."""
         said: dict[str, Any] = {"channel": channel, "evidence": evidence, "shown": shown, "details": details}
         check_kept(self._limits, **said)
+        if problems := value_problems(value):  # no request could carry it
+            tried = await self.attempt(question_id, None, problems, by=by, channel=channel)
+            raise InvalidAnswer(problems, outcome=tried.outcome)
         # The server finds out what does not fit, and keeps the attempt.
-        body = AnswerQuestion(value=sendable(self._limits, value), **said)
+        body = AnswerQuestion(value=value, **said)
         return await self._respond(question_id, "answer", by, body)
 
     async def attempt(
@@ -274,12 +303,31 @@ class RemoteDesk(Desk):
         body = DeclineQuestion(reason=reason, **said)
         return await self._respond(question_id, "decline", by, body)
 
-    async def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
+    async def withdraw(
+        self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
+    ) -> Question:
         """See `Desk.withdraw`."""
         check_kept(self._limits, reason=reason)
-        return _question(
-            await self._to_question(question_id, "withdraw", body=WithdrawQuestion(reason=reason))
+        body = WithdrawQuestion(reason=reason)
+        if by is not None:
+            return await self._respond(question_id, "withdraw", by, body)
+        return _question(await self._to_question(question_id, "withdraw", body=body))
+
+    async def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
+        """See `Desk.withdraw_all`."""
+        check_kept(self._limits, reason=reason)
+        if not _sendable(asker):
+            return 0
+        responder = responder_of(by)
+        said = await self._office.line.call(
+            "POST",
+            "/v1/withdraw",
+            token=await self._office.credentials.person(self._workspace, responder),
+            body=WithdrawAll(asker=asker, reason=reason),
+            workspace=self._workspace,
+            actor=responder.id,
         )
+        return _read(WithdrawnRecord, said).withdrawn
 
     async def apply_grant(self, question_id: str) -> Question | None:
         """See `Desk.apply_grant`."""
@@ -293,6 +341,23 @@ class RemoteDesk(Desk):
         body = ConsumeQuestion(request=request)
         action = _read(ActionRecord, await self._to_question(question_id, "consume", body=body))
         return Action(tool=action.tool, arguments=action.arguments)
+
+    async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
+        """See `Desk.claim_sending`."""
+        body = ClaimSending(lease=check_lease(lease).total_seconds())
+        return _read(ClaimedRecord, await self._to_question(question_id, "claim-sending", body=body)).claimed
+
+    async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
+        """See `Desk.mark_sent`."""
+        check_kept(self._limits, channel=channel)
+        return _question(await self._to_question(question_id, "sent", body=MarkSent(channel=channel)))
+
+    async def take_back(
+        self, question_id: str, *, by: str | Responder, reason: str | None = None
+    ) -> Question:
+        """See `Desk.take_back`."""
+        check_kept(self._limits, reason=reason)
+        return await self._respond(question_id, "take-back", by, TakeBack(reason=reason))
 
     async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
         """See `Desk.grants`."""
@@ -332,6 +397,7 @@ class RemoteDesk(Desk):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page:
@@ -339,7 +405,15 @@ class RemoteDesk(Desk):
         check_limit(limit)
         if not all(map(_sendable, filter(None, (conversation, asker, after)))):
             return Page([], None)
-        return await self._page(recipient, conversation=conversation, asker=asker, after=after, limit=limit)
+        by_age = order == "age"
+        return await self._page(
+            recipient,
+            conversation=conversation,
+            asker=asker,
+            order=None if by_age else order,
+            after=after,
+            limit=limit,
+        )
 
     async def settled(
         self,
@@ -390,8 +464,7 @@ class RemoteDesk(Desk):
         """See `Desk.sweep`."""
         return _read(SweptRecord, await self._as_agent("POST", "/v1/sweep")).settled
 
-    async def recover(self, max_age: timedelta) -> Recovered:
-        """See `Desk.recover`."""
+    async def _recover(self, max_age: timedelta) -> Recovered:
         check_max_age(max_age)
         body = Recover(max_age=max_age.total_seconds())
         said = await self._as_agent("POST", "/v1/recover", body=body)
@@ -486,6 +559,7 @@ async def _outcomes(line: Line, token: str, refs: Collection[Ref]) -> dict[Ref, 
 
 def _path(question_id: str, workspace: str) -> str:
     """Where a question is; an id that no server takes names none."""
+    check_id(question_id)
     if not QUESTION_ID.fullmatch(question_id):
         raise QuestionNotFound(question_id, workspace)
     return f"/v1/questions/{quote(question_id, safe='')}"

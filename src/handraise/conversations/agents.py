@@ -23,14 +23,21 @@ from handraise import (
     Understood,
     read_reply,
 )
-from handraise.conversations.asks import PendingAsk, find_ask, oldest_asks, put, state_of, was_put
+from handraise.conversations.asks import (
+    PendingAsk,
+    asks_the_same,
+    find_ask,
+    oldest_asks,
+    put,
+    state_of,
+)
 from handraise.conversations.errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
 from handraise.conversations.messages import AgentReply, IncomingMessage
 from handraise.conversations.turns import Turn, current_turn
 from handraise.conversations.wording import asking_again, giving_up
-from handraise.model.composing import Span
 from handraise.model.json_values import Json
 from handraise.model.plain_text import too_late
+from handraise.model.spans import Span
 from handraise.model.typed import FormSource, python_value
 
 if TYPE_CHECKING:
@@ -85,7 +92,9 @@ class Agent(ABC):
         `context` comes back with the reply's `PendingAsk`. The question is exhausted when one reply more than
         `max_retries` did not fit. While another question of this agent is pending in the conversation, this
         one is only stored; it is sent when its turn comes. What the channel does not deliver is withdrawn,
-        and `Undelivered` says so.
+        and `Undelivered` says so. A process that dies before the question has left it loses nothing: the next message
+        of the conversation is no reply to it, and has it sent, and so has the next start of a registry. If that message
+        makes the agent ask exactly the same again, it is that question.
         """
         turn = self._turn()
         if turn.channel.is_trigger:
@@ -98,13 +107,12 @@ class Agent(ABC):
         options.setdefault("recipients", [turn.responder.id])
         desk = self._desk(turn)
         earlier = await oldest_asks(desk, turn.conversation, [self.name])
-        record = await desk.post(
-            question,
-            conversation=turn.conversation,
-            state=state_of(turn.channel.name, context, behind=earlier[0].id if earlier else None),
-            max_attempts=max_retries + 1,
-            **options,
-        )
+        where, state, attempts = turn.conversation, state_of(turn.channel.name, context), max_retries + 1
+        if earlier and asks_the_same(
+            earlier[0], question, conversation=where, state=state, max_attempts=attempts, **options
+        ):
+            return AgentReply(waiting_for=earlier[0].id)
+        record = await desk.post(question, conversation=where, state=state, max_attempts=attempts, **options)
         if not earlier:
             await put(desk, turn.channel, PendingAsk(record, turn.channel.name, context))
         return AgentReply(waiting_for=record.id)
@@ -120,7 +128,7 @@ class Agent(ABC):
             return None
         desk = self._desk(turn)
         asks = await oldest_asks(desk, turn.conversation, [self.name], recipient=turn.responder)
-        return asks[0] if asks and await was_put(desk, asks[0]) else None
+        return asks[0] if asks and asks[0].was_sent else None
 
     async def handle_pending_ask(
         self,

@@ -1,7 +1,8 @@
 """Questions that agents asked in a chat. Nothing but the desk keeps them.
 
 An agent has one question at a time in a conversation. What it asks while another one is pending is stored,
-and is put to the conversation in its turn.
+and is put to the conversation in its turn. Each question has a record of its sending: as long as it has none, it takes
+no reply, and is sent again.
 """
 
 from __future__ import annotations
@@ -10,12 +11,26 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Unpack
 
-from handraise import AlreadySettled, Desk, Outcome, Question, Responder, Status
+from handraise import (
+    AlreadySettled,
+    Desk,
+    InvalidQuestion,
+    Outcome,
+    Question,
+    QuestionOptions,
+    Responder,
+    Status,
+)
 from handraise.conversations.channels import Channel
 from handraise.conversations.errors import Undelivered
+from handraise.model.composing import Limits, compose
 from handraise.model.json_values import Json
 from handraise.model.plain_text import plain_text
+
+LEASE = 30.0
+"""For how many seconds whoever sends a question has it to themselves; then they are taken for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +44,6 @@ class PendingAsk:
     record: Question
     channel: str
     context: Json = field(repr=False)
-    behind: str | None = field(default=None, repr=False)
-    """The question that was pending when this one was asked, so that it had to wait for its turn."""
 
     @property
     def id(self) -> str:
@@ -51,6 +64,11 @@ class PendingAsk:
     def question(self) -> str:
         """What was asked."""
         return self.record.prompt
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether the conversation has got it. Until then it takes no reply."""
+        return self.record.sent_at is not None
 
     @property
     def status(self) -> Status:
@@ -83,21 +101,41 @@ class PendingAsk:
         return self.record.expires_at
 
 
-def state_of(channel: str, context: Json, *, behind: str | None) -> Json:
+def state_of(channel: str, context: Json) -> Json:
     """What an ask keeps in the state of its question."""
-    return {"conversations": {"channel": channel, "behind": behind}, "context": context}
+    return {"conversations": {"channel": channel}, "context": context}
 
 
 def find_ask(record: Question) -> PendingAsk | None:
     """The ask behind a question, or None where it was not asked in a chat."""
     match record.state:
-        case {
-            "conversations": {"channel": str(channel), "behind": None | str() as behind},
-            "context": context,
-        }:
-            return PendingAsk(record, channel, context, behind)
+        case {"conversations": {"channel": str(channel)}, "context": context}:
+            return PendingAsk(record, channel, context)
         case _:
             return None
+
+
+def asks_the_same(ask: PendingAsk, prompt: str, **options: Unpack[QuestionOptions]) -> bool:
+    """Whether a question would be this one once more, its context included, before the conversation has got it."""
+    record = ask.record
+    if ask.was_sent:
+        return False
+    try:
+        draft = compose(
+            prompt,
+            options,
+            new_id=record.id,
+            workspace=record.workspace,
+            asker=record.asker,
+            limits=Limits(),
+        )
+    except InvalidQuestion:
+        return False
+    return (draft.definition, draft.state, draft.max_attempts) == (
+        record.definition,
+        record.state,
+        record.max_attempts,
+    )
 
 
 async def oldest_asks(
@@ -121,41 +159,50 @@ async def oldest_asks(
             return list(oldest.values())
 
 
-async def put(desk: Desk, channel: Channel, ask: PendingAsk) -> None:
-    """Send a question, once. Where that fails it is withdrawn, because nobody saw it."""
+async def unsent_conversations(desk: Desk, agent: str) -> Sequence[str]:
+    """The conversations in which this agent's oldest question has no record of its sending."""
+    oldest: dict[str, PendingAsk] = {}
+    after: str | None = None
+    while True:
+        page = await desk.pending(asker=agent, after=after)
+        for record in page.questions:
+            ask = find_ask(record)
+            if ask is not None:
+                oldest.setdefault(ask.conversation, ask)
+        after = page.after
+        if after is None:
+            return [conversation for conversation, ask in oldest.items() if not ask.was_sent]
+
+
+async def put(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
+    """Send a question and record that; False where it is not to be sent now, because somebody else does, or did.
+
+    Where the channel fails it is withdrawn, because nobody saw it. Whoever dies in here leaves a question without a
+    record of its sending: once the lease is over, it is sent again.
+    """
+    own = desk.at(asker=ask.agent)
+    if not await own.claim_sending(ask.id, lease=LEASE):
+        return False
     try:
         await channel.send(ask.conversation, plain_text(ask.record))
     except BaseException as failure:
         with suppress(AlreadySettled):
-            await desk.at(asker=ask.agent).withdraw(ask.id, reason=f"undelivered on {channel.name}")
+            await own.withdraw(ask.id, reason=f"undelivered on {channel.name}")
         if isinstance(failure, Exception):
             raise Undelivered(channel.name, ask.conversation, question_id=ask.id) from failure
         raise
+    await own.mark_sent(ask.id, channel=channel.name)
+    return True
 
 
-async def was_put(desk: Desk, ask: PendingAsk) -> bool:
-    """Whether the question was sent: at once, or meanwhile in its turn."""
-    if ask.behind is None:
-        return True
-    note = await desk.find_by_key(_turn_of(ask))
-    return note is not None and note.outcome is not None
-
-
-async def put_in_turn(desk: Desk, channel: Channel, ask: PendingAsk) -> None:
-    """Send a question that had to wait, unless it was sent before.
-
-    A note on the desk decides who sends it: of all processes, one withdraws the note, and that one sends.
-    """
+async def put_again(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
+    """The same for what another process has left behind: where the channel fails, it stays for the next time."""
     own = desk.at(asker=ask.agent)
-    note = await own.post(
-        f"Ask question {ask.id} in its turn.", key=_turn_of(ask), recipients=[f"channel:{ask.channel}"]
-    )
+    if not await own.claim_sending(ask.id, lease=LEASE):
+        return False
     try:
-        await own.withdraw(note.id, reason="its turn has come")
-    except AlreadySettled:
-        return
-    await put(desk, channel, ask)
-
-
-def _turn_of(ask: PendingAsk) -> str:
-    return f"turn of {ask.id}"
+        await channel.send(ask.conversation, plain_text(ask.record))
+    except Exception as failure:
+        raise Undelivered(channel.name, ask.conversation) from failure
+    await own.mark_sent(ask.id, channel=channel.name)
+    return True

@@ -26,7 +26,7 @@ class IncomingMessage:
 class AgentReply:
     """What an agent says to a message: a text to send, or that it waits for a person.
 
-    `waiting_for` is the id of a question that is pending now; its text has been sent. `outcome` says how the
+    `waiting_for` is the id of a question that is pending now; its text has been sent, or is in its turn. `outcome` says how the
     question ended that the message was a reply to, where it ended.
     """
 

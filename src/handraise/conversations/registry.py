@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from handraise import Desk, Responder
+from handraise import Desk, HandraiseError, Responder
 from handraise.conversations.agents import Agent
-from handraise.conversations.asks import oldest_asks, put_in_turn, was_put
+from handraise.conversations.asks import LEASE, oldest_asks, put, put_again, unsent_conversations
 from handraise.conversations.channels import Channel
 from handraise.conversations.errors import (
     AgentNotRegistered,
@@ -26,6 +27,8 @@ from handraise.model.people import responder_of
 
 Named = TypeVar("Named", Agent, Channel)
 
+_log = logging.getLogger(__name__)
+
 
 class AgentRegistry:
     """Agents and channels at work on a desk, for as long as this context lasts.
@@ -40,6 +43,7 @@ class AgentRegistry:
         self._channels = _by_name("channel", channels)
         self._started = False
         self._under_way = 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -53,7 +57,7 @@ class AgentRegistry:
         await self.stop()
 
     async def start(self) -> None:
-        """Take messages from now on."""
+        """Take messages from now on; and soon, send what a process that died has left without a record of its sending."""
         for agent in self._agents.values():
             if agent.registry not in (None, self):
                 raise InvalidRegistry(
@@ -62,6 +66,7 @@ class AgentRegistry:
         for agent in self._agents.values():
             agent.registry = self
         self._started = True
+        self._soon(self._ask_left_over())
 
     async def stop(self) -> None:
         """Take no more messages, and finish those that are being handled. Not from inside `handle`."""
@@ -69,6 +74,9 @@ class AgentRegistry:
             return
         self._started = False
         await self._idle.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for agent in self._agents.values():
             agent.registry = None
 
@@ -110,10 +118,39 @@ class AgentRegistry:
         return self._agents[asks[0].agent]
 
     async def _ask_next(self, conversation: str) -> None:
-        """Send the questions whose turn has come because those before them are settled."""
+        """Send the questions whose turn has come because those before them are settled, and what was never sent."""
         for ask in await oldest_asks(self._desk, conversation, self._agents):
-            if not await was_put(self._desk, ask):
-                await put_in_turn(self._desk, self._channel(ask.channel), ask)
+            if not ask.was_sent and not await put(self._desk, self._channel(ask.channel), ask):
+                # Somebody else sends it, or died at it. That shows when their lease is over.
+                self._soon(self._ask_later(conversation))
+
+    async def _ask_left_over(self) -> None:
+        """Send what processes that died have left.
+
+        Not at once: one of them may have a lease for a while yet; and a message that starts a process was written before
+        the question that it would be taken for the reply to.
+        """
+        await asyncio.sleep(LEASE)
+        for name in self._agents:
+            with _logged():
+                for conversation in await unsent_conversations(self._desk.at(asker=name), name):
+                    await self._ask_again(conversation)
+
+    async def _ask_later(self, conversation: str) -> None:
+        await asyncio.sleep(LEASE)
+        with _logged():
+            await self._ask_again(conversation)
+
+    async def _ask_again(self, conversation: str) -> None:
+        for ask in await oldest_asks(self._desk, conversation, self._agents):
+            if not ask.was_sent and ask.channel in self._channels:
+                with _logged():
+                    await put_again(self._desk, self._channels[ask.channel], ask)
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _channel(self, name: str) -> Channel:
         if name not in self._channels:
@@ -130,6 +167,15 @@ class AgentRegistry:
             self._under_way -= 1
             if not self._under_way:
                 self._idle.set()
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Log what fails beside the messages: the next message of the conversation tries it again."""
+    try:
+        yield
+    except HandraiseError:
+        _log.warning("A question that was never sent could not be sent again.", exc_info=True)
 
 
 def _by_name(kind: str, named: Sequence[Named]) -> dict[str, Named]:

@@ -6,13 +6,13 @@ import asyncio
 import concurrent.futures
 import sys
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack, overload
 
-from handraise.model.composing import QuestionOptions, Span
-from handraise.model.errors import DeskClosed, Problem
+from handraise.model.composing import QuestionOptions
+from handraise.model.errors import DeskClosed, Problem, WrongLoop
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
@@ -20,8 +20,9 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
 from handraise.model.questions import Question
+from handraise.model.spans import Span
 from handraise.ports import Durability, Recovered
-from handraise.ports.desk import PAGE, Desk, Page
+from handraise.ports.desk import PAGE, SENDING_LEASE, Desk, OpenedIn, Order, Page, running_loop
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ class LoopThread:
     """An event loop in a daemon thread, so that a pending wait does not keep a process from exiting."""
 
     def __init__(self) -> None:
+        self._opened_in = OpenedIn()
         self._loop = asyncio.new_event_loop()
         self._closed = False
         self._lock = threading.Lock()
@@ -38,11 +40,34 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which is cancelled where the calling thread is interrupted."""
+        if self._opened_in.forked or not (self._closed or self._is_here or running_loop() is None):
+            work.close()
+            self._opened_in.check()
+            raise WrongLoop(
+                "A blocking desk would stop this event loop until a person answers. Write "
+                "`async with handraise.open_desk(…) as desk:` and `await desk.ask(…)` here, or call the blocking "
+                "desk in a thread: `await asyncio.to_thread(desk.ask, …)`."
+            )
+        return self._result(work)
+
+    def finish(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run what closes something, also inside a coroutine; a forked child leaves it to its parent."""
+        if self._opened_in.forked:
+            work.close()
+            return
+        with suppress(DeskClosed):  # at the end of the process nothing is left to close
+            self._result(work)
+
+    @property
+    def _is_here(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _result(self, work: Coroutine[Any, Any, T]) -> T:
         # At the end of the process daemon threads have stopped, perhaps with the lock in their hands.
         if self._closed or sys.is_finalizing():
             work.close()
             raise DeskClosed
-        if threading.current_thread() is self._thread:
+        if self._is_here:
             # A generator that is collected in this very thread: it must not wait for itself.
             self._loop.create_task(work)
             raise DeskClosed
@@ -62,7 +87,7 @@ class LoopThread:
 
     def close(self) -> None:
         """Stop the loop and its thread; calls that other threads have under way end with `DeskClosed`."""
-        if sys.is_finalizing():
+        if sys.is_finalizing() or self._opened_in.forked:
             return
         with self._lock:
             self._closed = True
@@ -185,9 +210,15 @@ class BlockingDesk:
             )
         )
 
-    def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
+    def withdraw(
+        self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
+    ) -> Question:
         """See `Desk.withdraw`."""
-        return self._loop.run(self._desk.withdraw(question_id, reason=reason))
+        return self._loop.run(self._desk.withdraw(question_id, reason=reason, by=by))
+
+    def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
+        """See `Desk.withdraw_all`."""
+        return self._loop.run(self._desk.withdraw_all(asker, by=by, reason=reason))
 
     def approve(
         self,
@@ -207,6 +238,18 @@ class BlockingDesk:
     def consume(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume`."""
         return self._loop.run(self._desk.consume(question_id, request=request))
+
+    def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
+        """See `Desk.claim_sending`."""
+        return self._loop.run(self._desk.claim_sending(question_id, lease=lease))
+
+    def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
+        """See `Desk.mark_sent`."""
+        return self._loop.run(self._desk.mark_sent(question_id, channel=channel))
+
+    def take_back(self, question_id: str, *, by: str | Responder, reason: str | None = None) -> Question:
+        """See `Desk.take_back`."""
+        return self._loop.run(self._desk.take_back(question_id, by=by, reason=reason))
 
     def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
         """See `Desk.grants`."""
@@ -230,13 +273,19 @@ class BlockingDesk:
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page:
         """See `Desk.pending`."""
         return self._loop.run(
             self._desk.pending(
-                conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
+                conversation=conversation,
+                recipient=recipient,
+                asker=asker,
+                order=order,
+                after=after,
+                limit=limit,
             )
         )
 
@@ -275,16 +324,21 @@ class BlockingDesk:
             while True:
                 yield self._loop.run(next_event())
         finally:
-            with suppress(DeskClosed):
-                self._loop.run(events.aclose())
+            self._loop.finish(events.aclose())
 
     def sweep(self) -> int:
         """See `Desk.sweep`."""
         return self._loop.run(self._desk.sweep())
 
-    def recover(self, max_age: timedelta) -> Recovered:
-        """See `Desk.recover`."""
-        return self._loop.run(self._desk.recover(max_age))
+    def recover(self, max_age: timedelta, *, show: Callable[[Question], None] | None = None) -> Recovered:
+        """See `Desk.recover`; `show` is called in this thread."""
+        if show is None:
+            return self._loop.run(self._desk.recover(max_age))
+        live: list[Question] = []
+        recovered = self._loop.run(self._desk.recover(max_age, show=live.append))
+        for question in live:
+            show(question)
+        return recovered
 
     def durability(self) -> Durability:
         """See `Desk.durability`."""

@@ -35,6 +35,7 @@ LinkTo = Callable[[Delivery], Awaitable[str]]
 
 PER_LANE = 8
 """How many messages are under way in one lane at most; one at a time where the last try came to nothing."""
+_ARRIVED = (DeliveryStatus.SENT, DeliveryStatus.UPDATED, DeliveryStatus.UNKNOWN)
 _IN_FLIGHT = 256
 _OF_ONE_WORKSPACE = 64
 _RECORDED_AT_ONCE = 64
@@ -250,6 +251,8 @@ class Dispatcher:
         """The question has ended: say so where somebody may have been told of it."""
         if delivery.status is DeliveryStatus.QUEUED and delivery.turn == 1:
             return Try(delivery=delivery, status=DeliveryStatus.UNSENT)
+        if await self._is_told_by_another(delivery, question):
+            return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
         try:
             async with asyncio.timeout(self._within):
                 message = await self._message([(delivery, question)])
@@ -259,6 +262,23 @@ class Dispatcher:
             sent = delivery.status is DeliveryStatus.SENT
             return replace(failed, status=DeliveryStatus.SENT if sent else DeliveryStatus.UNKNOWN)
         return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
+
+    async def _is_told_by_another(self, delivery: Delivery, question: Question) -> bool:
+        """Whether an earlier message to the same place is followed up, on a channel where one end is enough."""
+        channel = self._channels.get(delivery.channel)
+        if not getattr(channel, "ends_once", False):
+            return False
+        same = getattr(channel, "same_place", operator.eq)
+        for each in await self._outbox.deliveries(question.ref):
+            if each.id == delivery.id:
+                break
+            if (
+                (each.channel, each.recipient) == (delivery.channel, delivery.recipient)
+                and each.status in _ARRIVED
+                and same(each.to, delivery.to)
+            ):
+                return True
+        return False
 
     def _channel(self, delivery: Delivery) -> Channel:
         try:

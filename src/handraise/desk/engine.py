@@ -13,11 +13,12 @@ from functools import partial
 from handraise.desk.coalescing import Gathered, Lanes
 from handraise.desk.following import Feeds
 from handraise.desk.hearing import Hearing
-from handraise.model.composing import Span, seconds_of
-from handraise.model.errors import DeskClosed, HandraiseError, KeyConflict
+from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.lifecycle import Move
 from handraise.model.questions import Draft, Question, Ref
-from handraise.ports import Bus, Heard, Store, feed_of
+from handraise.model.spans import Span, seconds_of
+from handraise.ports import Bus, Directory, Heard, Inserted, Store, feed_of
+from handraise.ports.desk import OpenedIn
 from handraise.waiting import WaitingRoom
 
 _log = logging.getLogger(__name__)
@@ -46,10 +47,19 @@ class Engine:
         bus: Bus,
         *,
         poll_interval: Span = 1.0,
+        public_url: str | None = None,
         rest: timedelta = REST,
         keep: timedelta | None = None,
+        quota: int | None = None,
+        directory: Directory | None = None,
     ) -> None:
-        """`rest` and `keep` are those of `Store.tidy`."""
+        """`rest` and `keep` are those of `Store.tidy`, `quota` is that of `Store.insert`.
+
+        `directory` has the groups of people who are named by a text.
+        """
+        self.directory = directory
+        self.opened_in = OpenedIn()
+        self.public_url = public_url.rstrip("/") if public_url else None
         self._store = store
         self._rest, self._keep = rest, keep
         self._tidying: asyncio.Task[None] | None = None
@@ -58,8 +68,8 @@ class Engine:
         self.bus = bus
         # Over several shards, each has a lane: `lane_of` says which is a workspace's.
         lane_of: Callable[[str], Hashable] = getattr(store, "lane_of", lambda _: None)
-        self.insert: Lanes[Draft, Question | KeyConflict] = Lanes(
-            store.insert, BATCH, lambda draft: lane_of(draft.workspace), when_slow=LARGE
+        self.insert: Lanes[Draft, Inserted] = Lanes(
+            partial(store.insert, quota=quota), BATCH, lambda draft: lane_of(draft.workspace), when_slow=LARGE
         )
         self.settle: Lanes[Move, Question | None] = Lanes(
             store.settle, BATCH, lambda move: lane_of(move.question.workspace), when_slow=LARGE

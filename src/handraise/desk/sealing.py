@@ -5,35 +5,60 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from handraise.model.errors import StoreUnavailable
+from handraise.model.errors import StoreUnavailable, UnsafeStore
 from handraise.model.events import Event, EventKind
 from handraise.model.sealing import (
     NOTHING_BEFORE,
+    HeadMark,
     Seal,
     Signer,
     event_leaf,
     event_record,
     removal_leaf,
 )
-from handraise.ports import Ledger, Store
+from handraise.model.workspace_events import WorkspaceEvent
+from handraise.ports import Head, Ledger, SignedHeads, Store
 
 _log = logging.getLogger(__name__)
 
 AT_ONCE = 1_000
 """How many events a seal covers at most."""
 _WORKSPACES = 1_000
+_CHECKED_AT_ONCE = 50
+_SEALS = 20
+
+
+class BrokenChain(UnsafeStore):
+    """A store does not go on from what was signed before, so nothing of it is signed any more."""
+
+    code = "broken_chain"
 
 
 class Sealer:
-    """Seals what the feeds of workspaces show, which is final, up to their ends."""
+    """Seals the trails of workspaces, which are final, up to their ends.
 
-    def __init__(self, store: Store, ledger: Ledger, signer: Signer | None = None) -> None:
+    With a `signer`, it signs only what goes on from the last seal that it knows, from `heads`: else whoever can write to the
+    store could delete all seals, rewrite the events and have everything signed anew. `refused` has the workspaces that it
+    does not sign, each with the reason.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        signer: Signer | None = None,
+        heads: SignedHeads | None = None,
+    ) -> None:
         self._store = store
         self._ledger = ledger
         self._signer = signer
+        self._heads: SignedHeads = MemoryHeads() if heads is None else heads
         self._aside: set[tuple[str, str | None]] = set()
+        self._checked = ""
+        self.refused: dict[str, str] = {}
 
     async def run(self) -> int:
         """Seal what there is, everywhere; how many seals that took. One workspace's trouble is not the others'."""
@@ -43,7 +68,80 @@ class Sealer:
                 made += await self.seal(workspace)
             except StoreUnavailable as error:
                 _log.warning("a workspace cannot be sealed now, which is tried again later: %s", error)
+            except BrokenChain:
+                continue  # said once, in `_refuse`
+        await self._check_some()
         return made
+
+    async def check(self, workspace: str) -> Head:
+        """The end of a workspace's chain, which goes on from what was signed before. Raises `BrokenChain` if it does not."""
+        if self._signer is None:
+            return await self._ledger.head(workspace)
+        known = await self._heads.find(workspace)  # first: another process may seal in between
+        head = await self._ledger.head(workspace)
+        why = await self._broken(self._signer, workspace, known, head.seal)
+        if why is None:
+            self.refused.pop(workspace, None)
+            return head
+        broken = BrokenChain(
+            f"The audit trail of workspace {workspace!r} is not signed any more: {why}. Somebody changed the store, or "
+            "restored it from a backup. Look into it; if it is right as it is now: handraise audit accept"
+        )
+        if self.refused.get(workspace) != why:
+            self.refused[workspace] = why
+            _log.error("%s", broken)
+        raise broken
+
+    async def _follow(self, workspace: str) -> Head:
+        """The same, and keep it: what others signed since is known from now on."""
+        head = await self.check(workspace)
+        if self._signer is not None and head.seal is not None:
+            known = await self._heads.find(workspace)
+            if known is not None or head.seal.key_id == self._signer.key_id:
+                await self._heads.put(workspace, HeadMark(head.seal.number, head.seal.digest))
+        return head
+
+    async def _check_some(self) -> None:
+        """Look at some of the chains that were signed, the next ones each time: deleting everything leaves nothing to seal."""
+        some = await self._heads.list_workspaces(after=self._checked, limit=_CHECKED_AT_ONCE)
+        self._checked = some[-1] if len(some) == _CHECKED_AT_ONCE else ""
+        for workspace in some:
+            with suppress(BrokenChain, StoreUnavailable):
+                await self._follow(workspace)
+
+    async def _broken(
+        self, signer: Signer, workspace: str, known: HeadMark | None, last: Seal | None
+    ) -> str | None:
+        """Why a chain does not go on from what is known; None if it does."""
+        if known is None:
+            # The first time that anybody looks from here: what has the name of the key must be signed with it.
+            return None if last is None or _is_genuine(signer, last) else f"seal {last.number} is forged"
+        if last is None:
+            return f"seal {known.number} was signed, and there is none now"
+        if last.number < known.number:
+            return f"seal {known.number} was signed, and the last one is {last.number} now"
+        before = known
+        while before.number < last.number:
+            page = await self._ledger.seals(workspace, after=before.number, limit=_SEALS)
+            if not page or page[0].number != before.number + 1:
+                return await self._gone(signer, workspace, known)
+            for seal in page:
+                if seal.previous != before.digest:
+                    return f"seal {seal.number} does not follow seal {before}, which was signed"
+                if not _is_genuine(signer, seal):
+                    return f"seal {seal.number} is forged"
+                before = HeadMark(seal.number, seal.digest)
+        if last.number == known.number and last.digest != known.digest:
+            return f"seal {last.number} is not the one that was signed"
+        return None
+
+    async def _gone(self, signer: Signer, workspace: str, known: HeadMark) -> str | None:
+        """Seals behind the known one are not there: good only if a server with the same key let go of them."""
+        newest = (await self._ledger.head(workspace)).seal
+        signed_here = newest is not None and newest.key_id == signer.key_id and _is_genuine(signer, newest)
+        if newest is not None and signed_here and newest.oldest > known.number:
+            return None
+        return f"seals behind seal {known.number}, which was signed, are gone"
 
     async def seal(self, workspace: str) -> int:
         """Seal what there is in a workspace; how many seals that took."""
@@ -54,10 +152,10 @@ class Sealer:
 
     async def _next(self, workspace: str) -> bool:
         """Make one seal; False where there is nothing to seal, or it is for others to do."""
-        head = await self._ledger.head(workspace)
+        head = await self._follow(workspace)
         last = head.seal
         after = last.cursor if last else None
-        events = await self._store.feed(workspace, after=after, limit=AT_ONCE)
+        events = await self._store.trail(workspace, after=after, limit=AT_ONCE)
         removals = await self._ledger.removals(workspace, seal=None, limit=AT_ONCE)
         if not (events or removals) or not await self._may_seal(workspace, last):
             return False
@@ -76,7 +174,11 @@ class Sealer:
         )
         if self._signer is not None:
             seal = signed(seal, self._signer)
-        return await self._ledger.append(seal, removals=[each.number for each in removals])
+        if not await self._ledger.append(seal, removals=[each.number for each in removals]):
+            return False
+        if self._signer is not None:
+            await self._heads.put(workspace, HeadMark(seal.number, seal.digest))
+        return True
 
     async def _may_seal(self, workspace: str, last: Seal | None) -> bool:
         """Whether this process may go on with the chain: never unsigned behind signed, nor with a key that was replaced."""
@@ -95,9 +197,8 @@ class Sealer:
             )
         return False
 
-    async def _leaves(self, workspace: str, events: Sequence[Event]) -> list[bytes]:
-        ids = {event.question_id for event in events}
-        salts = await self._ledger.salts(workspace, ids)
+    async def _leaves(self, workspace: str, events: Sequence[Event | WorkspaceEvent]) -> list[bytes]:
+        salts = await self._ledger.salts(workspace, questions_in(events))
         asked = await self._ledger.asked(workspace, asked_in(events))
 
         def digest() -> list[bytes]:
@@ -114,7 +215,44 @@ class Sealer:
         return await asyncio.to_thread(digest)  # a thousand of them would hold up whoever asks
 
 
-def asked_in(events: Sequence[Event]) -> set[str]:
+class MemoryHeads:
+    """What was signed, for as long as this process lasts. See `handraise.ports.SignedHeads`."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, HeadMark] = {}
+
+    async def find(self, workspace: str) -> HeadMark | None:
+        """The last seal; see the port."""
+        return self._heads.get(workspace)
+
+    async def put(self, workspace: str, head: HeadMark) -> None:
+        """Keep a later seal; see the port."""
+        self._heads[workspace] = max(head, self._heads.get(workspace, head))
+
+    async def reset(self, workspace: str, head: HeadMark | None) -> None:
+        """Keep this one; see the port."""
+        self._heads.pop(workspace, None)
+        if head is not None:
+            self._heads[workspace] = head
+
+    async def list_workspaces(self, *, after: str, limit: int) -> Sequence[str]:
+        """Workspaces by name; see the port."""
+        return sorted(each for each in self._heads if each > after)[:limit]
+
+
+def _is_genuine(signer: Signer, seal: Seal) -> bool:
+    """Whether a seal that has the name of this key is signed with it; of other keys nothing is known here."""
+    if seal.key_id != signer.key_id:
+        return True
+    return seal.signature is not None and signer.has_signed(seal.digest, seal.signature)
+
+
+def questions_in(events: Sequence[Event | WorkspaceEvent]) -> set[str]:
+    """The questions that these events are about. An event of the workspace is about none."""
+    return {event.question_id for event in events if event.question_id}
+
+
+def asked_in(events: Sequence[Event | WorkspaceEvent]) -> set[str]:
     """The questions whose asking is among these events."""
     return {event.question_id for event in events if event.kind is EventKind.ASKED}
 

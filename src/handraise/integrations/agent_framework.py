@@ -14,8 +14,8 @@ from handraise import Desk, MissingExtra, NotAnswered, Open, Problem
 from handraise.integrations.asking import ASK_HUMAN, Pause, approving, asking, described, pause_in
 from handraise.integrations.keeping import Keeping
 from handraise.integrations.pausing import Ending, PauseOptions, Run
-from handraise.model.composing import Span
 from handraise.model.json_values import Json
+from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:

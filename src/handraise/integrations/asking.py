@@ -34,6 +34,10 @@ ASK_HUMAN = (
 
 Askable = Choice | MultiChoice | Open | Confirm | Form
 """What a program can describe; an approval is made of an action that waits, and of nothing else."""
+_NO_APPROVAL = (
+    "ask() cannot ask for an approval: put the action behind a tool that waits for its approval, or write "
+    "`action = await desk.approve(Approval.of(…), key=…)`"
+)
 _FORM: pydantic.TypeAdapter[Askable] = pydantic.TypeAdapter(Askable)
 
 
@@ -101,7 +105,16 @@ def described(
     form: Askable | Mapping[str, Json] | None = None,
     context: Json = None,
 ) -> dict[str, Json]:
-    """A question as JSON, to travel in what a framework hands out when it pauses. `form` may be a flat JSON Schema."""
+    """A question as JSON, to travel in what a framework hands out when it pauses. `form` may be a flat JSON Schema.
+
+    What cannot be asked is refused here, before the framework has kept it in a checkpoint.
+    """
+    if isinstance(form, Approval):
+        raise InvalidQuestion([Problem("form", _NO_APPROVAL)])
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise InvalidQuestion(
+            [Problem("prompt", "is empty" if isinstance(prompt, str) else "expected a text")]
+        )
     if isinstance(form, Mapping):
         form = form_from_schema(dict(form))
     elif form is None:
@@ -119,7 +132,16 @@ def pause_in(pause_id: str, value: Json) -> Pause | None:
     """The question that somebody has `described` in this value, or None where it has none."""
     match value:
         case {"handraise": {"prompt": str(prompt), "form": dict(form), **rest}}:
-            about: QuestionOptions = {"form": _FORM.validate_python(form), "context": rest.get("context")}
+            try:
+                about: QuestionOptions = {"form": _FORM.validate_python(form), "context": rest.get("context")}
+            except pydantic.ValidationError:
+                kind = form.get("kind")
+                why = (
+                    _NO_APPROVAL
+                    if kind == "approval"
+                    else f"this run was paused with a form of kind {kind!r}"
+                )
+                raise InvalidQuestion([Problem("form", why)]) from None
             return Pause(id=pause_id, prompt=prompt, options=about, by_model=False)
         case _:
             return None
@@ -132,7 +154,7 @@ def form_of(schema: Mapping[str, Json]) -> AnyForm:
     return _form_of_value("answer", schema, schema).form
 
 
-_APPROVAL = ("scopes", "remember_by", "remember_for", "risk")
+_APPROVAL = ("scopes", "remember_by", "remember_for", "valid_for", "risk")
 
 
 def _field(name: str, value: Json, schema: Mapping[str, Json]) -> Field | str:

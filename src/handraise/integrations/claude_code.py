@@ -141,10 +141,9 @@ class ToolCalls:
         [question] = asked
         try:
             action = await self._desk.consume(question.id)
-        except NotApproved:
-            return Deny(f"Not approved. {to_tool_result(question).content}")
-        except AlreadyConsumed as used:
-            return Deny(f"Not approved. {used}")
+        except (NotApproved, AlreadyConsumed) as refused:
+            why = str(refused) if question.decision else to_tool_result(question).content
+            return Deny(f"Not approved. {why}")
         return Allow(action.arguments)
 
     async def _withdraw(self, asked: Sequence[Question]) -> None:

@@ -16,8 +16,8 @@ from handraise.blocking import BlockingDesk
 from handraise.integrations import workflows
 from handraise.integrations.waking import NobodyWaits, run_waker
 from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
-from handraise.model.composing import Span
 from handraise.model.json_values import Json
+from handraise.model.spans import Span
 
 try:
     from dbos import DBOS, DBOSClient, StepOptions

@@ -12,8 +12,8 @@ from typing import Any, Unpack
 from handraise import Desk, MissingExtra, NotAnswered, Open
 from handraise.integrations.asking import ASK_HUMAN, Pause, approving, asking, form_of
 from handraise.integrations.pausing import Ending, PauseOptions, Run
-from handraise.model.composing import Span
 from handraise.model.json_values import Json
+from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:

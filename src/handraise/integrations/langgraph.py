@@ -7,6 +7,8 @@ comes from the thread and the interrupt's id. In a node, `ask` asks a person; `a
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -18,6 +20,7 @@ from handraise import (
     Desk,
     Exhausted,
     Expired,
+    InvalidQuestion,
     MissingExtra,
     NotAnswered,
     Open,
@@ -28,8 +31,8 @@ from handraise import (
 from handraise.integrations.asking import ASK_HUMAN, Askable, Pause, asking, described, form_of, pause_in
 from handraise.integrations.langchain import response_to, reviews_of
 from handraise.integrations.pausing import Ending, PauseOptions, Run
-from handraise.model.composing import Span
 from handraise.model.json_values import Json
+from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:
@@ -59,20 +62,30 @@ async def run(
     """Run a graph to its end, asking people wherever it interrupts; `key` is the id of its thread.
 
     The same line carries on after a restart: where the thread is unfinished it goes on from its checkpoint, and `input`
-    is not taken again. Where `timeout` passes first, `StillPending` is raised; the thread and its questions stay.
+    is not taken again. Where it is finished and `input` is the one that it began with, its result is given again and
+    nobody is asked; another `input` begins the thread's next turn. Where `timeout` passes first, `StillPending` is raised; the thread and its questions stay.
     `options` are for all questions, `approvals` for those about single tools. An interrupt that is neither `ask`'s nor
     the middleware's is resumed with the answer; where there is none, `NotAnswered` is raised and it stays.
     """
-    thread = await _Thread.of(graph, key, config or {})
+    thread = await _Thread.of(graph, key, config or {}, begun_with=_mark_of(input))
     snapshot = await thread.state()
     result: Any = snapshot.values
-    if not snapshot.interrupts:
+    if thread.has_finished(snapshot):
+        return result
+    stored = bool(snapshot.interrupts)
+    if not stored:
         result = await thread.invoke(None if snapshot.next else input)
         snapshot = await thread.state()
     while snapshot.interrupts:
-        command = await resume_command(
-            snapshot.interrupts, desk=desk, key=key, timeout=timeout, approvals=approvals, **options
-        )
+        try:
+            command = await resume_command(
+                snapshot.interrupts, desk=desk, key=key, timeout=timeout, approvals=approvals, **options
+            )
+        except InvalidQuestion:
+            if not stored:
+                raise
+            # An earlier run stored what cannot be asked. Its program may be corrected by now: the node asks again.
+            command, stored = None, False
         result = await thread.invoke(command)
         snapshot = await thread.state()
     return result
@@ -123,25 +136,41 @@ def ask_human(question: str, choices: list[str] | None = None) -> str:
     return answer
 
 
+_BEGUN_WITH = "handraise_input"
+
+
+def _mark_of(given: Json) -> str:
+    """What tells one input from another, in the metadata of a checkpoint."""
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=repr).encode()).hexdigest()
+
+
 class _Thread:
     """A thread of a graph. What has a checkpointer without `async` runs beside the event loop."""
 
-    def __init__(self, graph: Graph, config: RunnableConfig, *, beside: bool) -> None:
+    def __init__(self, graph: Graph, config: RunnableConfig, begun_with: str, *, beside: bool) -> None:
         self._graph = graph
+        self._begun_with = begun_with
         self._config = config
         self._beside = beside
 
     @classmethod
-    async def of(cls, graph: Graph, key: str, config: RunnableConfig) -> _Thread:
+    async def of(cls, graph: Graph, key: str, config: RunnableConfig, *, begun_with: str) -> _Thread:
         about: RunnableConfig = {
             **config,
+            "metadata": {**config.get("metadata", {}), _BEGUN_WITH: begun_with},
             "configurable": {**config.get("configurable", {}), "thread_id": key},
         }
         try:
             await graph.aget_state(about)
         except NotImplementedError:  # such as `SqliteSaver`
-            return cls(graph, about, beside=True)
-        return cls(graph, about, beside=False)
+            return cls(graph, about, begun_with, beside=True)
+        return cls(graph, about, begun_with, beside=False)
+
+    def has_finished(self, snapshot: StateSnapshot) -> bool:
+        """Whether the thread has come to its end with the same input."""
+        if snapshot.next or snapshot.interrupts or snapshot.created_at is None:
+            return False
+        return (snapshot.metadata or {}).get(_BEGUN_WITH) == self._begun_with
 
     async def state(self) -> StateSnapshot:
         if self._beside:

@@ -20,8 +20,8 @@ from handraise import Answered, Desk, MissingExtra, Question
 from handraise.integrations.asking import Askable, Pause, approving, described, pause_in
 from handraise.integrations.keeping import Keeping
 from handraise.integrations.pausing import PauseOptions, Run
-from handraise.model.composing import Span
 from handraise.model.json_values import Json
+from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions, to_tool_result
 
 try:

@@ -32,8 +32,8 @@ from handraise import (
 )
 from handraise.integrations.asking import Pause
 from handraise.integrations.keeping import Keeping
-from handraise.model.composing import Span, seconds_of
 from handraise.model.json_values import Json
+from handraise.model.spans import Span, seconds_of
 from handraise.tools import ApprovalOptions, ToolResult, to_tool_result
 
 _NAMES = "pause:"
@@ -182,10 +182,9 @@ class Run:
             return Ending(words=to_tool_result(question).content, question=question)
         try:
             action = await self._desk.consume(question_id)
-        except NotApproved:
-            return Ending(words=_refusal(question), question=question)
-        except AlreadyConsumed as used:
-            return Ending(words=f"Not executed. {used}", question=question)
+        except (NotApproved, AlreadyConsumed) as refused:
+            words = f"Not executed. {refused}" if question.decision else _refusal(question)
+            return Ending(words=words, question=question)
         return Ending(words="Approved.", question=question, action=action)
 
     async def _kept(self, text: str) -> dict[str, str]:

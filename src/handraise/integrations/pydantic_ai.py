@@ -16,8 +16,8 @@ from handraise import Desk, MissingExtra, Open
 from handraise.integrations.asking import Askable, Pause, approving, asking, described, pause_in
 from handraise.integrations.keeping import Folder, Keeping
 from handraise.integrations.pausing import Ending, PauseOptions, Run
-from handraise.model.composing import Span
 from handraise.model.json_values import Json
+from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:

@@ -26,8 +26,8 @@ from handraise import (
 from handraise.blocking import BlockingDesk
 from handraise.integrations.asking import ASK_HUMAN
 from handraise.integrations.pausing import PauseOptions
-from handraise.model.composing import Span
 from handraise.model.json_values import Json, digest
+from handraise.model.spans import Span
 from handraise.tools import ToolResult, to_tool_result
 
 try:

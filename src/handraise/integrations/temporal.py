@@ -17,8 +17,8 @@ from handraise import Action, Approval, Desk, HandraiseError, MissingExtra, Outc
 from handraise.integrations import workflows
 from handraise.integrations.waking import NobodyWaits, run_waker
 from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
-from handraise.model.composing import Span
 from handraise.model.json_values import Json
+from handraise.model.spans import Span
 
 try:
     from temporalio import activity, workflow

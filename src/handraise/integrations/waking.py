@@ -28,7 +28,7 @@ from handraise import (
     open_desk,
 )
 from handraise.integrations.keeping import write_whole
-from handraise.model.composing import Span, seconds_of
+from handraise.model.spans import Span, seconds_of
 
 _log = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from handraise import (
     StoreUnavailable,
     TooManyRequests,
 )
-from handraise.model.composing import Span, seconds_of
 from handraise.model.json_values import Json, digest
+from handraise.model.spans import Span, seconds_of
 from handraise.model.typed import form_from
 from handraise.wire.records import OutcomeRecord, TimelineRecord
 from handraise.wire.requests import PostQuestion

@@ -63,10 +63,8 @@ class Decision:
 
 def check_answer(form: AnyForm, value: Json) -> Json:
     """The canonical value of an answer that fits, or `InvalidAnswer` with every problem."""
-    problems = list(json_problems(value, "", depth=_MAX_DEPTH))
+    problems = value_problems(value)
     canonical = None
-    if not problems and not is_small_enough(value):
-        problems.append(Problem("", f"is larger than {MAX_ANSWER:,} bytes"))
     if not problems:
         canonical = _check(form, value, "", problems)
     if problems:
@@ -74,7 +72,15 @@ def check_answer(form: AnyForm, value: Json) -> Json:
     return canonical
 
 
-def is_small_enough(value: Json) -> bool:
+def value_problems(value: Json) -> list[Problem]:
+    """What is wrong with a value that can be the answer to no form: it is not JSON, or it is too large."""
+    problems = _bounded(list(json_problems(value, "", depth=_MAX_DEPTH)))
+    if not problems and not _is_small_enough(value):
+        problems.append(Problem("", f"is larger than {MAX_ANSWER:,} bytes"))
+    return problems
+
+
+def _is_small_enough(value: Json) -> bool:
     """Whether an answer has no more bytes than any answer may."""
     if isinstance(value, str) and len(value) < MAX_ANSWER // _MOST_BYTES:
         return True

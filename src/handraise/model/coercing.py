@@ -50,8 +50,6 @@ def _option(item: Json) -> Option | None:
             label=label,
             description=description if description and description != label else None,
         )
-    if isinstance(item, (list, tuple)):
-        item = " ".join(filter(None, map(_text, item)))
     label = _text(item)
     return Option(id=label, label=label) if label else None
 

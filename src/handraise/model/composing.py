@@ -5,11 +5,13 @@ Fail closed: nothing is registered and nothing is cut to size.
 
 from __future__ import annotations
 
+import difflib
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypedDict, assert_never
+from typing import Literal, TypedDict, assert_never, get_args
 
 import pydantic
 
@@ -32,11 +34,9 @@ from handraise.model.forms import (
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Draft, drafted
+from handraise.model.spans import Span, seconds_of
 from handraise.model.timelines import Timeline, steps_of
 from handraise.model.typed import FormSource, form_from
-
-Span = timedelta | float
-"""A length of time; a bare number is in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +59,22 @@ _DEEPEST = 64
 _LONGEST_MEMORY = 3650 * 86_400
 _LONGEST = timedelta(days=36_525)
 _MOST_ATTEMPTS = 1_000_000
-_LONGEST_UNDO = 60
+_LONGEST_UNDO = timedelta(minutes=1)
 _FEW, _SHORT = 20, 500
-_TIMELINE: pydantic.TypeAdapter[Timeline] = pydantic.TypeAdapter(Timeline)
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     # The usual types first: asking an abstract one takes ten times as long.
     "choices": ("a list of options", (list, tuple, Sequence)),
     "recipients": ("a list of names", (list, tuple, Sequence)),
     "need": ("a whole number", (int,)),
     "veto": ("True or False", (bool,)),
+    "shared": ("True or False", (bool,)),
     "max_attempts": ("a whole number", (int, type(None))),
-    "expires_in": ("a timedelta or seconds", (timedelta, int, float)),
-    "undo_for": ("a timedelta or seconds", (timedelta, int, float)),
     "timeline": ("a Timeline", (Timeline, type(None))),
 }
+
+
+IfExists = Literal["equal", "keep"]
+"""What a key that is taken gives: the stored question if it is equal, or in any case."""
 
 
 class QuestionOptions(TypedDict, total=False):
@@ -83,6 +85,10 @@ class QuestionOptions(TypedDict, total=False):
     with `veto`, one refusal is enough to end it. `state` is the asker's own: it comes back with the question
     and no page shows it. `trace` is the asker's span as a W3C `traceparent`. `undo_for` is how long, up to a
     minute, a person may take an answer back before it is sent; what shows them the question holds it back that long.
+
+    `if_exists` says what a `key` gives that names a question already: with "equal", which it is unless you say otherwise, that
+    question if it is the same, else `KeyConflict`; with "keep" that question as it was asked, and its answer.
+    A key is the asker's own; with `shared`, all askers of the workspace that say so share it, and the question with it.
     """
 
     choices: Sequence[str | Option]
@@ -100,9 +106,21 @@ class QuestionOptions(TypedDict, total=False):
     timeline: Timeline
     trace: str
     undo_for: Span
+    if_exists: IfExists
+    shared: bool
 
 
 _OPTIONS = frozenset(QuestionOptions.__annotations__)
+_GROUP_SPELT = re.compile(r"\s*group\s*:\s*(.*?)\s*", re.IGNORECASE)
+"""A group, also as it is often misspelt: with spaces, or with a large letter."""
+_MEANT = {
+    "options": "choices",
+    "to": "recipients",
+    "schema": "form",
+    "idempotency_key": "key",
+    "expires": "expires_in",
+}
+"""What people write for an option that has another name."""
 
 
 def compose(
@@ -110,11 +128,12 @@ def compose(
 ) -> Draft:
     """The draft of a question, or `InvalidQuestion` with every problem."""
     if not _OPTIONS.issuperset(options):
-        unknown = ", ".join(sorted(options.keys() - _OPTIONS))
-        raise TypeError(f"post() and ask() do not take {unknown}")
+        raise TypeError(_unknown_option(min(options.keys() - _OPTIONS)))
     mistyped = list(_type_problems(options))
     if mistyped:
         raise InvalidQuestion(mistyped)
+    if problem := _if_exists_problem(options):
+        raise InvalidQuestion([problem])
     form, misfits = _form(options, limits)
     timeline = _timeline(options)
     draft = drafted(
@@ -135,20 +154,38 @@ def compose(
         steps=steps_of(timeline) if timeline else (),
         trace=options.get("trace"),
         undo_for=seconds_of(options.get("undo_for", 0)),
+        shared=options.get("shared", False),
     )
     problems = [*_draft_problems(draft, limits), *misfits]
     if isinstance(form, Approval):
         problems += _scope_problems(draft, form)
     if not problems and timeline is not None:
-        problems = list(_timeline_problems(timeline, form, limits))
+        problems = list(_timeline_problems(timeline, draft, limits))
     if problems:
         raise InvalidQuestion(problems)
     return draft
 
 
-def seconds_of(span: Span) -> float:
-    """A span in seconds."""
-    return span.total_seconds() if isinstance(span, timedelta) else float(span)
+def _if_exists_problem(options: QuestionOptions) -> Problem | None:
+    said = options.get("if_exists", "equal")
+    if said not in get_args(IfExists):
+        return Problem("if_exists", f"expected 'equal' or 'keep', got {said!r}")
+    if said == "keep" and options.get("key") is None:
+        return Problem("if_exists", "it is about the key of a question, so give a key")
+    return None
+
+
+def _unknown_option(name: str) -> str:
+    """What to write instead of an option that no question has."""
+    if name == "timeout":
+        return (
+            "post() does not wait, so it takes no timeout: write ask(…, timeout=…) or wait(question.id, timeout=…). "
+            "expires_in=… ends the question itself."
+        )
+    if name == "into":
+        return "post() gives the question and not its answer, so it takes no into: write ask(…, into=…)."
+    near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _OPTIONS, 1)
+    return f"post() and ask() do not take {name!r}" + (f": did you mean {near[0]!r}?" if near else ".")
 
 
 def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[Problem]]:
@@ -189,15 +226,8 @@ def _timeline(options: QuestionOptions) -> Timeline | None:
     if "expires_in" in options:
         if "timeline" in options:
             raise InvalidQuestion([Problem("expires_in", "the timeline already says when it expires")])
-        span = options["expires_in"]
-        return Timeline(expire=span if isinstance(span, timedelta) else timedelta(seconds=span))
-    timeline = options.get("timeline")
-    try:
-        return None if timeline is None else _TIMELINE.validate_python(timeline)
-    except pydantic.ValidationError as error:
-        raise InvalidQuestion(
-            [Problem(".".join(("timeline", *map(str, each["loc"]))), each["msg"]) for each in error.errors()]
-        ) from error
+        return Timeline(expire=options["expires_in"])
+    return options.get("timeline")
 
 
 def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
@@ -207,20 +237,36 @@ def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
             continue
         wanted, types = _TYPES[name]
         mistaken = isinstance(value, (str, bytes)) or (isinstance(value, bool) and bool not in types)
-        if mistaken or not isinstance(value, types):
+        if mistaken and isinstance(value, str) and list in types:
+            yield Problem(name, f"expected {wanted}: write {name}=[{value!r}]")
+        elif mistaken or not isinstance(value, types):
             yield Problem(name, f"expected {wanted}, got {type(value).__name__}")
     recipients: object = options.get("recipients", ())
     for place, recipient in enumerate(recipients if isinstance(recipients, (tuple, list, Sequence)) else ()):
         if not isinstance(recipient, str):
             yield Problem(f"recipients[{place}]", f"expected a text, got {type(recipient).__name__}")
-    span = options.get("expires_in")
-    if isinstance(span, (int, float)) and not abs(span) <= _LONGEST.total_seconds():
-        yield Problem("expires_in", f"expected at most {_LONGEST.days} days")
-    undo = options.get("undo_for")
-    if isinstance(undo, timedelta):
-        undo = undo.total_seconds()
-    if isinstance(undo, (int, float)) and not 0 <= undo <= _LONGEST_UNDO:
-        yield Problem("undo_for", f"expected between 0 and {_LONGEST_UNDO} seconds")
+    choices: object = options.get("choices", ())
+    for place, choice in enumerate(choices if isinstance(choices, (tuple, list)) else ()):
+        if not isinstance(choice, (str, Option, dict)):
+            wanted = f"expected a text or an Option, got {type(choice).__name__}"
+            yield Problem(f"choices[{place}]", f"{wanted}: write {str(choice)[:100]!r}")
+    if "expires_in" in options:
+        yield from _span_problems("expires_in", options["expires_in"], -_LONGEST, _LONGEST)
+    if "undo_for" in options:
+        yield from _span_problems("undo_for", options["undo_for"], timedelta(0), _LONGEST_UNDO)
+
+
+def _span_problems(path: str, span: Span, shortest: timedelta, longest: timedelta) -> Iterator[Problem]:
+    try:
+        seconds = seconds_of(span)
+    except (TypeError, ValueError) as error:
+        yield Problem(path, str(error))
+    except OverflowError:
+        yield Problem(path, "is a span that no clock knows")
+    else:
+        if not shortest.total_seconds() <= seconds <= longest.total_seconds():
+            most = f"{longest.days} days" if longest.days else f"{longest.seconds} seconds"
+            yield Problem(path, f"expected between 0 and {most}")
 
 
 def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
@@ -230,6 +276,8 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
     for name in ("key", "conversation", "tool_call", "trace"):
         if (value := getattr(draft, name)) is not None:
             yield from _text_problems(name, value, limits.name)
+    if draft.shared and draft.key is None:
+        yield Problem("shared", "askers share a key, so give a key")
     for place, recipient in enumerate(draft.recipients):
         yield from _recipient_problems(f"recipients[{place}]", recipient, limits)
     if len(draft.recipients) > limits.recipients:
@@ -239,7 +287,8 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
     if not 1 <= draft.need <= limits.recipients:
         yield Problem("need", f"between 1 and {limits.recipients} people must agree")
     if draft.recipients and draft.need > 1:
-        others = [name for name in draft.recipients if name != draft.asker]
+        escalated = (name for step in draft.steps for name in step.to)
+        others = {*draft.recipients, *escalated} - {draft.asker}
         if 0 < len(others) < draft.need and not any(name.startswith(GROUP) for name in others):
             yield Problem("need", f"{draft.need} people must agree, but only {len(others)} may answer")
     if draft.max_attempts is not None and not 1 <= draft.max_attempts <= _MOST_ATTEMPTS:
@@ -340,10 +389,20 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
     yield from arguments
     if not arguments and form.digest != form.action.digest:
         yield Problem(f"{path}.digest", "is not the digest of this action")
-    yield from _field_problems(form.editable, f"{path}.editable", limits)
+    fields = list(_field_problems(form.editable, f"{path}.editable", limits))
+    yield from fields
+    if not (arguments or fields) and (form.editable or form.remember_by):
+        rest = len(form_to_json(form).encode()) - len(canonical_json(form.action.arguments).encode())
+        if rest > limits.json_bytes:
+            yield Problem(path, f"is larger than {limits.json_bytes} bytes without the action's arguments")
     for entry in form.editable:
         if entry.name not in form.action.arguments:
             yield Problem(f"{path}.editable.{entry.name}", "the action has no such argument")
+        elif not (arguments or fields or entry.default is None) and canonical_json(
+            entry.default
+        ) != canonical_json(form.action.arguments[entry.name]):
+            why = "is not the action's own value of this argument: leave it out, and that is what people see"
+            yield Problem(f"{path}.editable.{entry.name}.default", why)
     if form.remember_by == ():
         yield Problem(f"{path}.remember_by", "name at least one argument, or one approval would hold for all")
     for name in form.remember_by or ():
@@ -354,6 +413,8 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
         yield Problem(f"{path}.scopes", "a person must be able to approve just this once")
     if not 0 < form.remember_for <= _LONGEST_MEMORY:
         yield Problem(f"{path}.remember_for", "an approval is remembered for up to ten years")
+    if form.valid_for is not None and not 0 < form.valid_for <= _LONGEST_MEMORY:
+        yield Problem(f"{path}.valid_for", "an approval is good for some time, up to ten years")
 
 
 def _scope_problems(draft: Draft, form: Approval) -> Iterator[Problem]:
@@ -363,8 +424,8 @@ def _scope_problems(draft: Draft, form: Approval) -> Iterator[Problem]:
         yield Problem("form.scopes", "an approval that needs several people is for once")
 
 
-def _timeline_problems(timeline: Timeline, form: AnyForm, limits: Limits) -> Iterator[Problem]:
-    steps = steps_of(timeline)
+def _timeline_problems(timeline: Timeline, draft: Draft, limits: Limits) -> Iterator[Problem]:
+    form, steps = draft.form, draft.steps
     if len(steps) > limits.steps:
         yield Problem("timeline", f"at most {limits.steps} steps are possible, not {len(steps)}")
     if any(step.after <= timedelta(0) for step in steps):
@@ -376,6 +437,8 @@ def _timeline_problems(timeline: Timeline, form: AnyForm, limits: Limits) -> Ite
     for escalation in timeline.escalate:
         if not escalation.to:
             yield Problem("timeline.escalate", "needs somebody to escalate to")
+        if set(escalation.to) == {draft.asker}:
+            yield Problem("timeline.escalate", "whoever asks cannot answer: escalate to somebody else")
         if len(escalation.to) > limits.recipients:
             yield Problem("timeline.escalate", f"at most {limits.recipients} are possible at a time")
         for name in escalation.to:
@@ -410,6 +473,11 @@ def _text_problems(path: str, text: str, longest: int) -> Sequence[Problem]:
 
 def _recipient_problems(path: str, name: str, limits: Limits) -> Iterator[Problem]:
     yield from _text_problems(path, name.removeprefix(GROUP), limits.name)
+    group = _GROUP_SPELT.fullmatch(name)
+    if group and name != GROUP + group[1]:
+        yield Problem(path, f"write {GROUP + group[1]!r}: without spaces, and `group` in small letters")
+    elif name != name.strip():
+        yield Problem(path, f"write {name.strip()!r}: nobody's name begins or ends with a space")
     if name == ANYONE:
         yield Problem(path, "leave the recipients out where anyone may answer")
 

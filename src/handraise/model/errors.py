@@ -3,6 +3,7 @@
 HandraiseError
 ├── InvalidQuestion   (ValueError)       refused at ask time; nothing was registered
 ├── KeyConflict       (ValueError)       the key already names a different question
+├── QuotaExceeded     (RuntimeError)     the asker has too many pending questions already; nothing was registered
 ├── InvalidAnswer     (ValueError)       does not fit; the question stays pending
 ├── UnusableAnswer    (ValueError)       fits the form, but not the asker's own type
 ├── NotEntitled       (PermissionError)  this person may not do this to this question
@@ -11,6 +12,8 @@ HandraiseError
 ├── StillPending      (TimeoutError)     a wait ended by its own timeout; the record is untouched
 ├── NotAnswered                          `ask` ended without an answer; carries the outcome
 ├── NotApproved       (PermissionError)  nobody approved this action; carries the outcome
+│   ├── ApprovalLapsed                   the approval was good for a time that is over, or its grant has ended
+│   └── ApprovalTakenBack                the approval was taken back before it was used
 ├── AlreadyConsumed                      the approval has been used: an action is executed at most once
 ├── GrantNotFound     (LookupError)      no such grant in this workspace
 ├── NotSignedIn       (PermissionError)  the server does not know this key or session
@@ -19,6 +22,8 @@ HandraiseError
 ├── TooManyRequests   (ConnectionError)  more than the server takes from one caller; come back later
 ├── NotFound          (LookupError)      no such key, person, group or page
 ├── DeskClosed        (RuntimeError)     the desk was closed while or before this ran
+├── ForkedDesk        (RuntimeError)     the desk was opened before this process was forked
+├── WrongLoop         (RuntimeError)     the desk is for another event loop, or would block this one
 ├── StoreUnavailable  (ConnectionError)  the store cannot be reached or stays busy
 ├── UnsafeStore       (RuntimeError)     the store's settings would break a promise
 ├── SchemaMismatch    (RuntimeError)     the database belongs to another release
@@ -49,7 +54,10 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        if self.path:
+            return f"{self.path}: {self.message}"
+        # Alone, "is not an instant" would not say what is not.
+        return f"it {self.message}" if self.message.startswith(("is ", "has ")) else self.message
 
 
 class HandraiseError(Exception):
@@ -98,7 +106,7 @@ class InvalidAnswer(_Problems):
 
     def __init__(self, problems: Sequence[Problem], *, outcome: Outcome | None = None) -> None:
         self.outcome = outcome
-        super().__init__("That answer does not fit.", problems)
+        super().__init__("That answer does not fit:", problems)
 
 
 class UnusableAnswer(_Problems):
@@ -111,7 +119,10 @@ class UnusableAnswer(_Problems):
 
 
 class KeyConflict(HandraiseError, ValueError):
-    """The key is taken by a different question. `existing` is None where it belongs to another asker."""
+    """The key is taken by a different question. `existing` is None where it belongs to another asker.
+
+    `differences` are the parts that are not the same: `field`, and the value `stored` and the one `posted` as short texts.
+    """
 
     code = "key_conflict"
 
@@ -120,16 +131,34 @@ class KeyConflict(HandraiseError, ValueError):
         self.draft = draft
         self.existing = existing
         name = f"id {draft.id!r}" if draft.key is None else f"key {draft.key!r}"
+        self.differences = () if existing is None else existing.differences(draft)
         if existing is None:
             text = f"The {name} is in use by another asker; choose another."
         else:
+            parts = "".join(
+                f"\n  {each.field}: stored {each.stored}, posted {each.posted}" for each in self.differences
+            )
             text = (
-                f"The {name} already names a different question.\n"
-                f"  stored: {existing.definition}\n"
-                f"  posted: {draft.definition}\n"
-                "Post the same question again, or choose another name for this one."
+                f"The {name} already names a different question. What differs:{parts}\n"
+                'Post the same question again, choose another key, or take the stored one with if_exists="keep".'
             )
         super().__init__(text)
+
+
+class QuotaExceeded(HandraiseError, RuntimeError):
+    """The asker has `quota` pending questions already, and may not have more; nothing was registered."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, asker: str, workspace: str, quota: int) -> None:
+        self.asker = asker
+        self.workspace = workspace
+        self.quota = quota
+        super().__init__(
+            f"{asker!r} has {quota:,} pending questions in workspace {workspace!r}, which is the most an asker may "
+            "have. Wait for answers or withdraw questions that nobody needs any more, then ask again. An "
+            "administrator can withdraw them too (handraise withdraw --asker), or raise HANDRAISE_PENDING_QUOTA."
+        )
 
 
 class NotEntitled(HandraiseError, PermissionError):
@@ -144,14 +173,15 @@ class NotEntitled(HandraiseError, PermissionError):
 
 
 class QuestionNotFound(HandraiseError, LookupError):
-    """There is no such question in this workspace."""
+    """There is no such question in this workspace, or none of the asker whose alone it would be to do this."""
 
     code = "question_not_found"
 
-    def __init__(self, question_id: str, workspace: str) -> None:
+    def __init__(self, question_id: str, workspace: str, asker: str | None = None) -> None:
         self.question_id = question_id
         self.workspace = workspace
-        super().__init__(f"There is no question {question_id!r} in workspace {workspace!r}.")
+        whose = "" if asker is None else f" that {asker!r} asked"
+        super().__init__(f"There is no question {question_id!r}{whose} in workspace {workspace!r}.")
 
 
 class AlreadySettled(HandraiseError):
@@ -197,6 +227,18 @@ class NotApproved(HandraiseError, PermissionError):
         self.outcome = outcome
         self.reason = reason
         super().__init__(f"The action of question {question_id!r} is not approved: {reason}.")
+
+
+class ApprovalLapsed(NotApproved):
+    """The approval was good for a time that is over, or came from a grant that holds no more."""
+
+    code = "approval_lapsed"
+
+
+class ApprovalTakenBack(NotApproved):
+    """Somebody who approved the action, or an administrator, has taken that back."""
+
+    code = "approval_taken_back"
 
 
 class AlreadyConsumed(HandraiseError):
@@ -267,6 +309,26 @@ class DeskClosed(HandraiseError, RuntimeError):
 
     def __init__(self) -> None:
         super().__init__("This desk is closed; open another one. Pending questions are still stored.")
+
+
+class ForkedDesk(HandraiseError, RuntimeError):
+    """The desk was opened in the process that this one was forked from."""
+
+    code = "forked_desk"
+
+    def __init__(self, opened_in: int, used_in: int) -> None:
+        self.opened_in = opened_in
+        self.used_in = used_in
+        super().__init__(
+            f"This desk was opened in process {opened_in} and cannot be used in process {used_in}, which was "
+            "forked from it. Open a desk in each process, after the fork."
+        )
+
+
+class WrongLoop(HandraiseError, RuntimeError):
+    """The desk works on another event loop than the one that runs here, or would block it."""
+
+    code = "wrong_loop"
 
 
 class StoreUnavailable(HandraiseError, ConnectionError):

@@ -23,7 +23,11 @@ class EventKind(StrEnum):
     WITHDRAWN = "withdrawn"
     EXHAUSTED = "exhausted"
     CONSUMED = "consumed"
+    TAKEN_BACK = "taken_back"
+    """An approval that nobody had consumed holds no more."""
     REVOKED = "revoked"
+    SENT = "sent"
+    """Its asker showed it in a chat of its own."""
     UNREACHED = "unreached"
     """Nobody could be told of it. It is pending still, for whoever looks."""
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
 from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.json_values import Json, canonical_json, digest, json_problems
+from handraise.model.spans import Span, seconds_of
+
+T = TypeVar("T")
 
 
 class _Part(pydantic.BaseModel):
@@ -128,6 +132,10 @@ class Action(_Part):
         """The SHA-256 of the action's canonical JSON."""
         return digest({"tool": self.tool, "arguments": self.arguments})
 
+    def into(self, model: type[T]) -> T:
+        """The arguments as the type that they were made of, such as a Pydantic model: `action.into(Refund)`."""
+        return pydantic.TypeAdapter(model).validate_python(self.arguments)
+
 
 _DEEPEST = 64
 
@@ -146,6 +154,8 @@ class Approval(_Part):
     action of the same tool with the same arguments, or the same values of those in `remember_by`, asked of the
     same recipients.
 
+    With `valid_for`, an approval must be used within so many seconds after it was given.
+
     `risk` is how much harm the action could do, as the agent's author says. One of high risk is approved each time
     anew, and not on the word of a program in between.
     """
@@ -157,6 +167,7 @@ class Approval(_Part):
     scopes: tuple[Scope, ...] = ("once",)
     remember_by: tuple[str, ...] | None = None
     remember_for: float = 30 * 86_400
+    valid_for: float | None = None
     # Left out where nobody has said anything: what was stored before there was a risk is still the same text.
     risk: Risk = pydantic.Field(default="medium", exclude_if=lambda risk: risk == "medium")
 
@@ -164,23 +175,32 @@ class Approval(_Part):
     def of(
         cls,
         tool: str,
-        arguments: Mapping[str, Json] | None = None,
+        arguments: Mapping[str, Json] | pydantic.BaseModel | None = None,
         *,
         editable: Sequence[Field | str] = (),
         scopes: Sequence[Scope] = ("once",),
         remember_by: Sequence[str] | None = None,
-        remember_for: timedelta = timedelta(days=30),
+        remember_for: Span = timedelta(days=30),
+        valid_for: Span | None = None,
         risk: Risk = "medium",
     ) -> Approval:
-        """Freeze an action. An argument named in `editable` takes its form from its present value."""
-        problems = list(json_problems(arguments or {}, "arguments", depth=_DEEPEST))
+        """Freeze an action. An argument named in `editable` takes its form from its present value.
+
+        `arguments` may be a Pydantic model: then what is editable takes its form from the model, bounds included.
+        """
+        schema: Mapping[str, Json] = {}
+        if isinstance(arguments, pydantic.BaseModel):
+            schema = arguments.model_json_schema()
+            arguments = arguments.model_dump(mode="json", by_alias=True)
+        problems = list(_call_problems(tool, arguments, editable))
+        problems += json_problems(arguments or {}, "arguments", depth=_DEEPEST)
         problems += scope_problems(scopes, risk, "scopes")
         if problems:
             raise InvalidQuestion(problems)
         # Through JSON and back: nobody keeps a hand on what is frozen.
         action = Action(tool=tool, arguments=json.loads(canonical_json(arguments or {})))
         fields = tuple(
-            name if isinstance(name, Field) else _field_like(name, action.arguments.get(name, ""))
+            name if isinstance(name, Field) else _editable(name, action.arguments.get(name, ""), schema)
             for name in editable
         )
         return cls(
@@ -189,8 +209,17 @@ class Approval(_Part):
             editable=fields,
             scopes=tuple(scopes),
             remember_by=None if remember_by is None else tuple(remember_by),
-            remember_for=remember_for.total_seconds(),
+            remember_for=_seconds("remember_for", remember_for),
+            valid_for=None if valid_for is None else _seconds("valid_for", valid_for),
             risk=risk,
+        )
+
+    @property
+    def edits(self) -> tuple[Field, ...]:
+        """The editable arguments as fields that begin with what is frozen: nothing else is shown as the action."""
+        arguments = self.action.arguments
+        return tuple(
+            entry.model_copy(update={"default": arguments.get(entry.name)}) for entry in self.editable
         )
 
     def grant_digest(self, action: Action, recipients: Sequence[str]) -> str:
@@ -230,6 +259,39 @@ def scope_problems(scopes: Sequence[Scope], risk: Risk, path: str) -> Iterator[P
     """Why an action of this risk cannot be approved that far."""
     if risk == "high" and set(scopes) - {"once"}:
         yield Problem(path, "an action of high risk is approved each time anew, so only once is possible")
+
+
+def _seconds(name: str, span: Span) -> float:
+    try:
+        return seconds_of(span)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidQuestion([Problem(name, str(error))]) from None
+
+
+def _call_problems(tool: object, arguments: object, editable: object) -> Iterator[Problem]:
+    """What `Approval.of` was given in place of the name of a tool, its arguments, and a list of their names."""
+    if not isinstance(tool, str):
+        name = getattr(tool, "__name__", "refund")
+        yield Problem("tool", f"expected the name of a tool, got {type(tool).__name__}: write {name!r}")
+    if arguments is not None and not isinstance(arguments, Mapping):
+        given = type(arguments).__name__
+        yield Problem("arguments", f"expected the arguments by name, such as {{'amount': 10}}, got {given}")
+    if isinstance(editable, str):
+        yield Problem("editable", f"expected a list of names: write editable=[{editable!r}]")
+
+
+def _editable(name: str, value: Json, schema: Mapping[str, Json]) -> Field:
+    """The field of an argument: as the schema of its model says where people can be shown that, else like its value."""
+    if name in schema.get("properties", {}):
+        from handraise.model.schemas import form_from_schema  # noqa: PLC0415 -- it is made of these forms
+
+        part = {name: schema["properties"][name]}
+        with suppress(InvalidQuestion):
+            form = form_from_schema(
+                {"type": "object", "properties": part, "required": [name], "$defs": schema.get("$defs", {})}
+            )
+            return form.fields[0].model_copy(update={"default": value})
+    return _field_like(name, value)
 
 
 def _field_like(name: str, value: Json) -> Field:

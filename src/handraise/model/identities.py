@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from handraise.model.people import Responder
+from handraise.model.people import SESSION, VOUCHED, Responder
 
 
 def fold_email(email: str) -> str:
@@ -64,7 +64,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A person who has signed in; `how` says by what. `id` names it and is no secret."""
+    """A person who has signed in; `how` says by what. `id` names it and is no secret.
+
+    `vouched_by` made the link that it began with: somebody who could have used the link in the person's place.
+    """
 
     workspace: str
     id: str
@@ -72,6 +75,12 @@ class Session:
     how: str
     created_at: datetime
     expires_at: datetime
+    vouched_by: str | None = None
+
+    @property
+    def evidence(self) -> str:
+        """What an answer that is given in this session is evidence of."""
+        return SESSION if self.vouched_by is None else VOUCHED + self.vouched_by
 
 
 LinkPurpose = Literal["invitation", "sign-in"]
@@ -79,7 +88,10 @@ LinkPurpose = Literal["invitation", "sign-in"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A way to sign in that works once. `id` names it and is no secret."""
+    """A way to sign in that works once. `id` names it and is no secret.
+
+    `vouched_by` is whoever made it for somebody else, and goes into the session that begins with it.
+    """
 
     workspace: str
     id: str
@@ -87,6 +99,7 @@ class Link:
     purpose: LinkPurpose
     created_at: datetime
     expires_at: datetime
+    vouched_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,7 @@ def json_problems(value: Json, path: str, *, depth: int) -> Iterator[Problem]:
                     continue
                 if why := text_problem(name):
                     yield Problem(path, f"has a key that {why}")
+                    continue  # no path could name what is below it
                 yield from json_problems(item, f"{path}.{name}" if path else name, depth=depth - 1)
         case _:
             yield Problem(path, f"{type(value).__name__} is not JSON")

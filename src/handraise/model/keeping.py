@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from handraise.model.checking import is_small_enough
 from handraise.model.composing import Limits
 from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
@@ -45,13 +44,7 @@ def check_problems(limits: Limits, problems: Sequence[Problem], *, channel: str 
 
 
 def keepable(limits: Limits, value: Json) -> Json:
-    """An answer that did not fit, as far as it can be kept."""
-    sent = sendable(limits, value)
-    return sent if len(canonical_json(sent)) <= limits.json_bytes else None
-
-
-def sendable(limits: Limits, value: Json) -> Json:
-    """An answer, or None if it is no JSON or too large: then it fits no form, and neither does None."""
-    if any(json_problems(value, "", depth=limits.json_depth)) or not is_small_enough(value):
+    """An answer that did not fit, or None if it is no JSON or too large to be kept."""
+    if any(json_problems(value, "", depth=limits.json_depth)):
         return None
-    return value
+    return value if len(canonical_json(value)) <= limits.json_bytes else None

@@ -9,7 +9,7 @@ Every store decides the same in one conditional statement; the memory store call
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -24,7 +24,7 @@ from handraise.model.outcomes import Status, outcome_of
 from handraise.model.people import Responder, may_respond
 from handraise.model.questions import Question, Vote
 
-MoveKind = Literal["answer", "decline", "withdraw", "attempt", "grant"]
+MoveKind = Literal["answer", "decline", "withdraw", "withdraw_for", "attempt", "grant"]
 
 _DECLINED_BALLOT = "declined"
 
@@ -149,6 +149,12 @@ def withdrawing(question: Question, asker: str, *, reason: str | None = None) ->
     return Move(question=question, kind="withdraw", responder=Responder(asker), record=_given(record))
 
 
+def withdrawing_for(question: Question, by: Responder, *, reason: str | None = None) -> Move:
+    """The move of an administrator who takes a question back for its asker."""
+    record = {"by": by.id, "reason": reason}
+    return Move(question=question, kind="withdraw_for", responder=by, record=_given(record))
+
+
 def attempting(
     question: Question,
     responder: Responder,
@@ -174,19 +180,36 @@ def ballot_of(form: AnyForm, value: Json) -> str:
     return digest(value)
 
 
-def transition(question: Question, move: Move, now: datetime) -> tuple[Question, EventKind] | None:
-    """The question after the move and the event it leaves, or None where the move is refused."""
-    if question.status is not Status.PENDING or _is_past(question, now):
+def _every_vote_counts(_: Vote) -> bool:
+    return True
+
+
+def transition(
+    question: Question,
+    move: Move,
+    now: datetime,
+    *,
+    counts: Callable[[Vote], bool] = _every_vote_counts,
+) -> tuple[Question, EventKind] | None:
+    """The question after the move and the event it leaves, or None where the move is refused.
+
+    A vote that `counts` no more, because its voter may not answer any longer, is dropped before the votes are counted.
+    """
+    if not is_open(question, now):
         return None
     if move.kind == "withdraw":
         if move.by != question.asker:
             return None
+        return _settled(question, Status.WITHDRAWN, move, now)
+    if move.kind == "withdraw_for":  # whether they may is for whoever knows the people
         return _settled(question, Status.WITHDRAWN, move, now)
     if move.kind == "grant":
         if move.by != question.asker or question.need > 1:
             return None
         return _settled(question, Status.ANSWERED, move, now)
     if not may_respond(question, move.responder):
+        return None
+    if move.granting is not None and move.granting.until is not None and move.granting.until <= now:
         return None
     if move.kind == "attempt":
         tried = replace(question, attempts=question.attempts + 1)
@@ -196,13 +219,18 @@ def transition(question: Question, move: Move, now: datetime) -> tuple[Question,
     ending = Status.ANSWERED if move.kind == "answer" else Status.DECLINED
     if question.need == 1:
         return _settled(question, ending, move, now)
-    others = tuple(vote for vote in question.votes if vote.by != move.by)
+    others = tuple(vote for vote in question.votes if vote.by != move.by and counts(vote))
     votes = sorted((*others, Vote(move.by, move.ballot)), key=lambda vote: vote.by)
     voted = replace(question, votes=tuple(votes))
     agreeing = sum(vote.ballot == move.ballot for vote in voted.votes)
     if agreeing >= question.need or (question.veto and move.negative):
         return _settled(voted, ending, move, now)
     return voted, EventKind.VOTED
+
+
+def is_open(question: Question, now: datetime) -> bool:
+    """Whether something can still be done to a question: it is pending, and its time has not run out."""
+    return question.status is Status.PENDING and (question.expires_at is None or question.expires_at > now)
 
 
 def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] | None:
@@ -213,9 +241,9 @@ def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] |
     later = replace(question, steps_taken=question.steps_taken + 1)
     match step.do:
         case "remind":
-            return later, EventKind.REMINDED
+            return replace(later, stepped_at=now), EventKind.REMINDED
         case "escalate":
-            return later, EventKind.ESCALATED
+            return replace(later, stepped_at=now), EventKind.ESCALATED
         case "expire":
             return _ended(later, Status.EXPIRED, {}, now), EventKind.EXPIRED
         case "default":
@@ -233,10 +261,6 @@ def _settled(question: Question, status: Status, move: Move, now: datetime) -> t
 
 def _ended(question: Question, status: Status, record: dict[str, Json], now: datetime) -> Question:
     return replace(question, status=status, outcome=outcome_of(status, now, record))
-
-
-def _is_past(question: Question, now: datetime) -> bool:
-    return question.expires_at is not None and question.expires_at <= now
 
 
 def wants_grant(form: AnyForm, value: Json) -> bool:

@@ -43,7 +43,7 @@ class Answered:
         if self.source == "grant":
             return f"answered {self.value!r} by a grant of {self.by}"
         if self.source == "default":
-            return f"answered {self.value!r} by default, because nobody did"
+            return f"answered {self.value!r} by default, because its time ran out"
         return f"answered {self.value!r} by {self.by}"
 
 
@@ -75,7 +75,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
-    """The asker took it back."""
+    """The asker took it back, or an administrator did for the asker: `by` says who."""
 
     status: ClassVar[Status] = Status.WITHDRAWN
     at: datetime

@@ -20,7 +20,16 @@ EMAIL_SENDER = "email-sender"
 """Little evidence of a person: a mail says that it is from them, and goes to an address that only they were told."""
 SIGNED_LINK = "signed-link"
 """Some evidence of a person: whoever came had a link that only they were given."""
-_WEAK = {
+SESSION = "session"
+"""Strong evidence of a person: they proved who they are when they signed in."""
+VOUCHED = "session-vouched-by:"
+"""A session that began with a sign-in link which somebody else made; their name follows. They could have used it."""
+OPERATOR = "command line"
+"""How the names begin of those who work on the server's command line. Nobody else can have such a name."""
+
+_STRONG = frozenset({SESSION, "slack-signature", "slack-socket", "discord-signature"})
+"""What is enough for an action of high risk. Anything else is too little, also what a channel of your own says."""
+_WHY_WEAK = {
     CLIENT_ASSERTED: "only a program in between says that it was them",
     "webhook-signature": "only a system in between says that it was them",
     EMAIL_SENDER: "only the sender of an e-mail says that it was them",
@@ -29,7 +38,6 @@ _WEAK = {
     "telegram-poll": "only Telegram says that it was them, and signs nothing",
     "teams-token": "what comes from Teams is not signed",
 }
-"""What is too little where the stakes are high, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ def responder_of(by: str | Responder) -> Responder:
         raise NotEntitled(responder.id, "that stands for anyone, and only somebody can answer")
     if responder.id.startswith(GROUP):
         raise NotEntitled(responder.id, "a group cannot answer, only one of its people can")
+    if responder.id.startswith(OPERATOR):
+        raise NotEntitled(responder.id, "that is how the audit trail names whoever uses the command line")
     for name in (responder.id, *responder.groups):
         if len(name) > _LONGEST or text_problem(name):
             raise NotEntitled(responder.id[:_LONGEST], "that is not a name a person could have")
@@ -66,6 +76,31 @@ def may_respond(question: Question, responder: Responder) -> bool:
         return False
     audience = question.audience
     return not audience or any(name in audience for name in responder.principals)
+
+
+def backing(question: Question, person: str, known: frozenset[str] | None) -> bool | None:
+    """What the directory says of the right with which a person answers now; `known` are their groups there.
+
+    None: it does not know the person, or there is no directory. False: it knows the person, but the right is one that only
+    the calling program vouches for. True: the right is the directory's own.
+    """
+    return None if known is None else may_respond(question, Responder(person, known))
+
+
+def still_may_respond(
+    question: Question, given: Responder, *, backed: bool | None, known: frozenset[str] | None
+) -> bool:
+    """Whether somebody who voted, or gave a grant, may answer this question now.
+
+    `given` and `backed` are as they were then, `known` is the directory's as it is now. What the directory gave it can
+    take away: a person whom it knew must still be there, and so must a right that was its own. What only the calling
+    program vouched for stays as it was, because nobody else can say.
+    """
+    if backed is not None and known is None:
+        return False
+    if backed and known is not None:
+        given = Responder(given.id, known)
+    return may_respond(question, given)
 
 
 def check_may_respond(question: Question, responder: Responder) -> None:
@@ -85,11 +120,35 @@ def may_see(question: Question, responder: Responder) -> bool:
     )
 
 
+def may_take_back(question: Question, person: str, *, administrator: bool) -> bool:
+    """Whether this person may take an approval back: one of those who gave it, or an administrator."""
+    by = getattr(question.outcome, "by", None)
+    ballots = {vote.by: vote.ballot for vote in question.votes}
+    return administrator or person == by or (person in ballots and ballots[person] == ballots.get(by or ""))
+
+
 def check_evidence(question: Question, responder: Responder, evidence: str | None) -> None:
-    """Raise `NotEntitled` where the evidence of a person is too little for what is at stake."""
+    """Raise `NotEntitled` if the evidence of a person is too little for what is at stake."""
+    if why := why_too_weak(question, evidence):
+        raise NotEntitled(responder.id, why)
+
+
+def why_too_weak(question: Question, evidence: str | None) -> str | None:
+    """Why the evidence of a person is too little to decide this question, or None if it is enough.
+
+    Evidence that is None is the word of the program that has the store. So is that of a session which began on the
+    command line: whoever works there has the store as well.
+    """
     form = question.form
-    if isinstance(form, Approval) and form.risk == "high" and evidence in _WEAK:
-        raise NotEntitled(
-            responder.id,
-            f"the action is of high risk, and {_WEAK[evidence]}: decide in the inbox or in the terminal",
+    if not (isinstance(form, Approval) and form.risk == "high") or evidence is None or evidence in _STRONG:
+        return None
+    if evidence.startswith(VOUCHED):
+        maker = evidence.removeprefix(VOUCHED)
+        if maker.startswith(OPERATOR):
+            return None
+        return (
+            f"the action is of high risk, and {maker!r} made the link that this session began with, and could have "
+            "used it: sign in through your organisation, or decide in the terminal"
         )
+    weak = _WHY_WEAK.get(evidence, f"{evidence!r} is not known as strong evidence of a person")
+    return f"the action is of high risk, and {weak}: decide in the inbox or in the terminal"

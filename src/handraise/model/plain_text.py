@@ -1,4 +1,4 @@
-"""A question as plain text, with what can be replied. What an agent or a person wrote stays as it is."""
+"""A question as plain text, with what can be replied. What is unseen in what an agent wrote is shown."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, 
 from handraise.model.json_values import canonical_json
 from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft
+from handraise.model.visible import visible, visible_line
 
 
 def plain_text(question: Draft) -> str:
     """The prompt, and below it what can be replied; `read_reply` understands just that."""
-    return "\n".join((question.prompt, *reply_hints(question)))
+    return "\n".join((visible(question.prompt), *reply_hints(question)))
 
 
 def reply_hints(question: Draft) -> Iterator[str]:
@@ -32,9 +33,11 @@ def reply_hints(question: Draft) -> Iterator[str]:
             yield "Reply with the numbers, with commas between."
         case Form(fields=fields):
             yield "Reply with one line for each:"
-            yield from (f"{entry.name}: {entry.title or entry.description or '…'}" for entry in fields)
+            for entry in fields:
+                what = entry.title or entry.description or "…"
+                yield f"{visible_line(entry.name)}: {visible_line(what)}"
         case Approval(action=action):
-            yield f"{action.tool} {canonical_json(action.arguments)}"
+            yield f"{visible_line(action.tool)} {visible_line(canonical_json(action.arguments))}"
             yield "Reply with “approve”, or with “deny: ” and the reason."
         case _:
             assert_never(question.form)
@@ -60,4 +63,5 @@ def too_late(outcome: Outcome) -> str:
 
 def _numbered(options: Sequence[Option]) -> Iterator[str]:
     for place, option in enumerate(options, 1):
-        yield f"{place}. {option.label}" + (f": {option.description}" if option.description else "")
+        about = f": {visible_line(option.description)}" if option.description else ""
+        yield f"{place}. {visible_line(option.label)}{about}"

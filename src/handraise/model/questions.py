@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import MISSING, dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from handraise.model.checking import Decision, decision_of
@@ -11,9 +12,11 @@ from handraise.model.errors import KeyConflict
 from handraise.model.forms import AnyForm, Approval, Risk, form_to_json
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Answered, Outcome, Status
-from handraise.model.timelines import Step, Timeline, timeline_of
+from handraise.model.timelines import Step, Timeline, gaps_of, timeline_of
 
 T = TypeVar("T", bound="Draft")
+
+_SHORT = 80
 
 
 class Ref(NamedTuple):
@@ -29,6 +32,14 @@ class Vote:
 
     by: str
     ballot: str = field(repr=False)
+
+
+class Difference(NamedTuple):
+    """A part of two questions that is not the same in both, with its values as short texts."""
+
+    field: str
+    stored: str
+    posted: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +65,18 @@ class Draft:
     """The span in which it was asked, as a W3C `traceparent`."""
     undo_for: float = 0.0
     """For how many seconds a person may take an answer back before it is sent."""
+    shared: bool = False
+    """Whether other askers of the workspace that share the key get this question too."""
 
     @property
     def ref(self) -> Ref:
         """Where the question lives."""
         return Ref(self.workspace, self.id)
+
+    @property
+    def key_owner(self) -> str:
+        """Whose key it is: the asker's, or nobody's where askers share it."""
+        return "" if self.shared else self.asker
 
     @property
     def timeline(self) -> Timeline | None:
@@ -77,19 +95,39 @@ class Draft:
         Context, state, the tool call, the trace, the attempts allowed and the time to undo are left out: a program that
         runs again may describe or remember more, or be more patient.
         """
-        return canonical_json(
-            {
-                "asker": self.asker,
-                "prompt": self.prompt,
-                "form": form_to_json(self.form),
-                "conversation": self.conversation,
-                "recipients": list(self.recipients),
-                "need": self.need,
-                "veto": self.veto,
-                "steps": [
-                    [step.after.total_seconds(), step.do, *step.to, step.record] for step in self.steps
-                ],
-            }
+        return canonical_json(self._defined())
+
+    def _defined(self) -> dict[str, Json]:
+        return {
+            "asker": self.key_owner,
+            "prompt": self.prompt,
+            "form": form_to_json(self.form),
+            "conversation": self.conversation,
+            "recipients": list(self.recipients),
+            "need": self.need,
+            "veto": self.veto,
+            "steps": [[step.after.total_seconds(), step.do, *step.to, step.record] for step in self.steps],
+        }
+
+    def differences(self, other: Draft) -> tuple[Difference, ...]:
+        """What keeps this from being the same question as another one, each part with both of its values."""
+        mine, theirs = self._parts(), other._parts()
+        names = dict.fromkeys((*mine, *theirs))
+        return tuple(
+            Difference(name, _short(mine.get(name)), _short(theirs.get(name)))
+            for name in names
+            if canonical_json(mine.get(name)) != canonical_json(theirs.get(name))
+        )
+
+    def _parts(self) -> dict[str, Json]:
+        """What defines the question, the form and the timeline part by part."""
+        defined = self._defined()
+        form: dict[str, Json] = json.loads(defined.pop("form"))
+        steps: list[list[Json]] = defined.pop("steps")
+        return (
+            defined
+            | {f"form.{name}": value for name, value in form.items()}
+            | {f"timeline[{place}]": step for place, step in enumerate(steps)}
         )
 
 
@@ -102,12 +140,20 @@ class Question(Draft):
     attempts: int = 0
     votes: tuple[Vote, ...] = ()
     steps_taken: int = 0
+    stepped_at: datetime | None = None
+    """When the last deed of its timeline was done that did not end it."""
     outcome: Outcome | None = None
     consumed_at: datetime | None = None
+    taken_back_at: datetime | None = None
+    """Since when the approval is taken back; it can only be while nobody has consumed it."""
     unreached_at: datetime | None = None
     """Since when it is known that nobody could be told of it."""
+    sent_at: datetime | None = None
+    """When its asker showed it in a chat of its own; see `Desk.mark_sent`."""
+    url: str | None = field(default=None, repr=False, compare=False)
+    """The page on which people answer it, where the address of a server is known. They sign in there."""
     overdue: bool = field(default=False, repr=False, compare=False)
-    """Past its expiry, but the store has not done that deed yet; a desk never gives such a question out."""
+    """A deed of its timeline is due, but the store has not done it yet; a desk never gives such a question out."""
 
     @property
     def decision(self) -> Decision | None:
@@ -126,16 +172,25 @@ class Question(Draft):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the clock settles it, or None."""
-        last = self.steps[-1] if self.steps else None
-        return self.asked_at + last.after if last and last.ends else None
+        """When the clock settles it, or None. Deeds of its timeline that come late put it off."""
+        if not self.steps or not self.steps[-1].ends:
+            return None
+        return self._when(len(self.steps) - 1)
 
     @property
     def due_at(self) -> datetime | None:
         """When the timeline's next deed is due, or None."""
         if self.status is not Status.PENDING or self.steps_taken >= len(self.steps):
             return None
-        return self.asked_at + self.steps[self.steps_taken].after
+        return self._when(self.steps_taken)
+
+    def _when(self, place: int) -> datetime:
+        """When this deed is due, as far as is known now."""
+        planned = self.asked_at + self.steps[place].after
+        if self.stepped_at is None:
+            return planned
+        last = min(self.steps_taken, len(self.steps) - 1) - 1
+        return max(planned, self.stepped_at + sum(gaps_of(self.steps)[last:place], timedelta()))
 
 
 _UNLESS_SAID = {each.name: each.default for each in fields(Question) if each.default is not MISSING}
@@ -167,11 +222,19 @@ def _made(kind: type[T], values: dict[str, Any]) -> T:
     return made
 
 
+def _short(value: Json) -> str:
+    if value is None:
+        return "nothing"
+    text = canonical_json(value)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
 def same_question(draft: Draft, stored: Question) -> Question | KeyConflict:
     """The stored question where the draft means the same, else their conflict.
 
-    Another asker does not get to see what is stored.
+    Another asker does not get to see what is stored, unless both share the key.
     """
-    if stored.definition == draft.definition:
+    ours = stored.asker == draft.asker or (stored.shared and draft.shared and stored.key == draft.key)
+    if ours and stored.definition == draft.definition:
         return stored
-    return KeyConflict(draft, stored if stored.asker == draft.asker else None)
+    return KeyConflict(draft, stored if ours else None)

@@ -86,7 +86,7 @@ def form_to_schema(form: AnyForm) -> Schema:
             if form.editable:
                 properties["arguments"] = {
                     "type": "object",
-                    "properties": {entry.name: _described(entry) for entry in form.editable},
+                    "properties": {entry.name: _described(entry) for entry in form.edits},
                 }
             return {"type": "object", "properties": properties, "required": ["decision"]}
         case _:

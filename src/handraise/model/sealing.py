@@ -10,10 +10,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from handraise.model.events import Event
 from handraise.model.json_values import Json, canonical_json
+from handraise.model.workspace_events import WorkspaceEvent
 
 SALT = 16
 """How many random bytes a question's salt has."""
@@ -90,6 +91,16 @@ class Seal:
         return hashlib.sha256(_SEAL + canonical_json(body).encode()).digest()
 
 
+class HeadMark(NamedTuple):
+    """A seal that is written down outside the store: its number, and its digest."""
+
+    number: int
+    digest: bytes
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.digest.hex()}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """That nothing of a workspace, or of one question, is removed or erased until it is lifted."""
@@ -121,9 +132,16 @@ class Signer(Protocol):
         """The signature of a message."""
         ...
 
+    def has_signed(self, message: bytes, signature: bytes) -> bool:
+        """Whether this is the key's signature of a message."""
+        ...
 
-def event_record(event: Event, asked: Json) -> dict[str, Json]:
-    """What is sealed of an event; `asked` is what a question was when it was asked, else None."""
+
+def event_record(event: Event | WorkspaceEvent, asked: Json) -> dict[str, Json]:
+    """What is sealed of an event; `asked` is what a question was when it was asked, else None.
+
+    An event of the workspace has an empty text for its question, and its salt in its data.
+    """
     record = {
         "cursor": event.cursor,
         "workspace": event.workspace,

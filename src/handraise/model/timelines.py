@@ -2,40 +2,75 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar, Literal
+from itertools import pairwise
+from typing import Literal
 
-import pydantic
-
+from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.json_values import Json
+from handraise.model.spans import Span, span_of
 
 Deed = Literal["remind", "escalate", "expire", "default"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Escalation:
-    """After a while, others may answer too."""
+SHORTEST_GAP = timedelta(minutes=10)
+"""So long, or as long as was planned where that is less, a deed that comes late is given before the next one."""
 
-    __pydantic_config__: ClassVar = pydantic.ConfigDict(revalidate_instances="always")
+
+@dataclass(frozen=True, slots=True, init=False)
+class Escalation:
+    """After a while, others may answer too. Write `Escalation(after="2h", to=["group:leads"])`."""
+
     after: timedelta
     to: tuple[str, ...]
 
+    def __init__(self, *, after: Span, to: Sequence[str]) -> None:
+        """What cannot be meant raises `InvalidQuestion`, here already."""
+        _set(self, after=_span("timeline.escalate.after", after), to=_names("timeline.escalate.to", to))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, init=False)
 class Timeline:
     """Remind, escalate, then expire or take the named default. Without `expire` it waits for ever.
 
-    All spans count from the moment of asking. `default` is the answer recorded, marked as a default, when
-    the time of `expire` comes.
+    All spans count from the moment of asking: `Timeline(remind=["10m"], expire="2h")`. A deed that comes late, after an
+    outage, puts off those behind it: at least ten minutes are left for each, or the planned gap where that is less.
+    `default` is the answer recorded, marked as a default, when the time of `expire` comes.
     """
 
-    __pydantic_config__: ClassVar = pydantic.ConfigDict(revalidate_instances="always")
     remind: tuple[timedelta, ...] = ()
     escalate: tuple[Escalation, ...] = ()
     expire: timedelta | None = None
     default: Json = None
+
+    def __init__(
+        self,
+        *,
+        remind: Sequence[Span] = (),
+        escalate: Sequence[Escalation] = (),
+        expire: Span | None = None,
+        default: Json = None,
+    ) -> None:
+        """What cannot be meant raises `InvalidQuestion`, here already."""
+        if not isinstance(remind, (list, tuple)):
+            raise _mistaken("timeline.remind", f"expected a list of spans: write remind=[{_written(remind)}]")
+        if not isinstance(escalate, (list, tuple)) or not all(
+            isinstance(each, Escalation) for each in escalate
+        ):
+            raise _mistaken(
+                "timeline.escalate",
+                "expected a list of Escalation: write escalate=[Escalation(after='2h', to=['group:leads'])]",
+            )
+        _set(
+            self,
+            remind=tuple(_span(f"timeline.remind[{place}]", each) for place, each in enumerate(remind)),
+            escalate=tuple(escalate),
+            expire=None if expire is None else _span("timeline.expire", expire),
+            default=default,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +88,37 @@ class Step:
         return self.do in ("expire", "default")
 
 
+def _set(frozen: Escalation | Timeline, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)
+
+
+def _span(path: str, span: Span) -> timedelta:
+    try:
+        return span_of(span)
+    except (TypeError, ValueError) as error:
+        raise _mistaken(path, str(error)) from None
+    except OverflowError:
+        raise _mistaken(path, "is a span that no clock knows") from None
+
+
+def _names(path: str, names: Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(names, (list, tuple)):
+        raise _mistaken(path, f"expected a list of names: write to=[{_written(names)}]")
+    for name in names:
+        if not isinstance(name, str):
+            raise _mistaken(path, f"expected the names of people and groups, got {type(name).__name__}")
+    return tuple(names)
+
+
+def _written(value: object) -> str:
+    return repr(value) if isinstance(value, (str, int, float)) else "…"
+
+
+def _mistaken(path: str, message: str) -> InvalidQuestion:
+    return InvalidQuestion([Problem(path, message)])
+
+
 def steps_of(timeline: Timeline) -> tuple[Step, ...]:
     """The timeline's deeds in the order of their time, the one that settles last."""
     steps = [Step(span, "remind") for span in timeline.remind]
@@ -65,6 +131,11 @@ def steps_of(timeline: Timeline) -> tuple[Step, ...]:
             Step(timeline.expire, "default", record={"value": timeline.default, "source": "default"})
         )
     return tuple(steps)
+
+
+def gaps_of(steps: Sequence[Step]) -> Sequence[timedelta]:
+    """How much time each deed at least leaves to the people it calls, before the next one is done."""
+    return [min(later.after - step.after, SHORTEST_GAP) for step, later in pairwise(steps)]
 
 
 def timeline_of(steps: Sequence[Step]) -> Timeline | None:
@@ -81,9 +152,17 @@ def timeline_of(steps: Sequence[Step]) -> Timeline | None:
 
 
 def steps_to_json(steps: Sequence[Step]) -> list[dict[str, Json]]:
-    """What a store keeps of the steps; `after` is in seconds."""
+    """What a store keeps of the steps; `after` is in seconds.
+
+    The record of a default is JSON in a text: PostgreSQL's jsonb would change how its numbers are written.
+    """
     return [
-        {"after": step.after.total_seconds(), "do": step.do, "to": list(step.to), "record": step.record}
+        {
+            "after": step.after.total_seconds(),
+            "do": step.do,
+            "to": list(step.to),
+            "record": None if step.record is None else json.dumps(step.record),
+        }
         for step in steps
     ]
 
@@ -91,6 +170,11 @@ def steps_to_json(steps: Sequence[Step]) -> list[dict[str, Json]]:
 def steps_from_json(stored: Sequence[dict[str, Json]]) -> tuple[Step, ...]:
     """The steps from what a store keeps."""
     return tuple(
-        Step(timedelta(seconds=step["after"]), step["do"], tuple(step["to"]), step["record"])
+        Step(
+            timedelta(seconds=step["after"]),
+            step["do"],
+            tuple(step["to"]),
+            json.loads(step["record"]) if isinstance(step["record"], str) else step["record"],
+        )
         for step in stored
     )

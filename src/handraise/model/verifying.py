@@ -1,7 +1,7 @@
 """Checking an export of the audit trail, with nothing but the file and public keys.
 
-An export is a file of JSON lines: `export`, then each `seal` with the `event` and `removal` lines that it covers, then
-removals that no seal covers yet, then `end`. Written by `handraise.desk.exporting`.
+An export is a file of JSON lines: `export`, then each `seal` with the `event` and `removal` lines that it covers, then a
+`question` for each row, then removals that no seal covers yet, then `end`. Written by `handraise.desk.exporting`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,35 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.sealing import NOTHING_BEFORE, Seal, event_leaf, instant_text, removal_leaf
+from handraise.model.replay import Life
+from handraise.model.sealing import (
+    NOTHING_BEFORE,
+    HeadMark,
+    Seal,
+    event_leaf,
+    instant_text,
+    removal_leaf,
+)
 
-FORMAT = 1
-_END = b"\x04"
-
-Check = Callable[[str, bytes, bytes], bool | None]
-"""Whether a signature of a message is by the key of this id; None where there is no such key."""
+FORMAT = 2
+_END, _ROW, _ROWS = b"\x04", b"\x05", b"\x06"
 
 
-class HeadMark(NamedTuple):
-    """A seal that somebody has written down elsewhere: its number, and its digest."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedKey:
+    """A public key, and the seals that it may have signed: from `first` to `last`, or on."""
 
-    number: int
-    digest: bytes
+    key_id: str
+    has_signed: Callable[[bytes, bytes], bool]
+    first: int = 1
+    last: int | None = None
+
+    def covers(self, number: int) -> bool:
+        """Whether it may have signed the seal of this number."""
+        return self.first <= number and (self.last is None or number <= self.last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +73,10 @@ class Verdict:
     removed: int = 0
     unsealed: int = 0
     """Removals that no seal covers yet."""
-    keys: list[str] = field(default_factory=list)
+    questions: int = 0
+    """Questions whose row says what their events say."""
+    keys: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The first and the last seal that each key signed."""
     unsigned: int = 0
     head: bytes = b""
     exported_at: str = ""
@@ -91,22 +106,34 @@ def end_digest(line: dict[str, Json]) -> bytes:
     return hashlib.sha256(_END + canonical_json(body).encode()).digest()
 
 
+def row_digest(line: dict[str, Any]) -> bytes:
+    """The digest of a line of type `question`."""
+    return hashlib.sha256(_ROW + canonical_json(line).encode()).digest()
+
+
+def rows_digest(rows: Iterable[bytes]) -> bytes:
+    """What the last line says of all of them, by their digests."""
+    return hashlib.sha256(_ROWS + b"".join(rows)).digest()
+
+
 def verify(
     read: Callable[[], Iterable[str]],
     *,
-    check: Check | None = None,
+    keys: Sequence[TrustedKey] = (),
     known: Sequence[HeadMark] = (),
     unsigned: bool = False,
+    unsigned_before: int = 1,
 ) -> Verdict:
     """What an export shows. `read` gives its lines, as often as it is called.
 
-    With `check`, every seal must be signed by a known key, except for those before the first that is signed. `known` are
-    seals that must be in it. `unsigned` is to be content with a chain that nobody has signed.
+    Every seal must be signed by one of `keys`, except for those with a number below `unsigned_before`. The keys are in the
+    order in which they were used: each replaced the one before, and the end must be signed by the last. `known` are seals
+    that must be in it. `unsigned` is to be content with a chain that nobody has signed.
     """
     verdict = Verdict()
     try:
         gone = _gone(read())
-        _Checking(verdict, check, gone, known, unsigned=unsigned).run(read())
+        _Checking(verdict, keys, gone, known, unsigned=unsigned, unsigned_before=unsigned_before).run(read())
     except _Wrong as wrong:
         verdict.fault = wrong.fault
     return verdict
@@ -133,21 +160,28 @@ class _Checking:
     def __init__(
         self,
         verdict: Verdict,
-        check: Check | None,
+        keys: Sequence[TrustedKey],
         gone: dict[str, str],
         known: Sequence[HeadMark],
         *,
         unsigned: bool,
+        unsigned_before: int,
     ) -> None:
         self._verdict = verdict
-        self._check = check
+        self._keys = {key.key_id: (place, key) for place, key in enumerate(keys)}
+        self._newest = keys[-1] if keys else None
+        self._place = 0
         self._gone = gone
         self._known = {mark.number: mark.digest for mark in known}
         self._content_unsigned = unsigned
+        self._unsigned_before = unsigned_before
         self._batch: _Batch | None = None
         self._last: Seal | None = None
         self._ended = False
         self._loose: list[str] = []
+        self._removed: set[str] = set()
+        self._lives: dict[str, Life] = {}
+        self._rows: dict[str, tuple[int, dict[str, Any]]] = {}
 
     def run(self, lines: Iterable[str]) -> None:
         number = 0
@@ -170,16 +204,20 @@ class _Checking:
                 if line["format"] != FORMAT:
                     raise _Wrong(f"this is format {line['format']}, and {FORMAT} is known here", number)
                 self._verdict.workspace = line["workspace"]
-            case "seal":
+            case "seal" if not self._rows and not self._loose:
                 self._close()
                 self._batch = _Batch(number, self._seal(line), bytes.fromhex(line["digest"]))
-            case "event" if self._batch and not self._loose:
+            case "event" if self._batch and not self._rows and not self._loose:
                 self._batch.events.append((number, line))
+            case "question" if not self._loose:
+                self._close()
+                self._rows[line["record"]["question"]] = (number, line)
             case "removal" if line["sealed"] is False:
                 self._close()
+                self._removed.add(line["record"]["question"])
                 self._loose.append(removal_leaf(line["record"]).hex())
                 self._verdict.unsealed += 1
-            case "removal" if self._batch and not self._loose:
+            case "removal" if self._batch and not self._rows and not self._loose:
                 self._batch.removals.append((number, line))
             case "end":
                 self._close()
@@ -231,6 +269,8 @@ class _Checking:
             if record["workspace"] != self._verdict.workspace:
                 raise _Wrong("this event is of another workspace", **where)
             self._verdict.events += 1
+            if record["question"]:
+                self._lives.setdefault(record["question"], Life()).take(record, number)
         for cursor in seal.cursors[passed:]:
             self._count_gone(batch, cursor, batch.line + len(batch.events) + 1)
 
@@ -291,29 +331,42 @@ class _Checking:
                 raise _Wrong("the seal is not signed, and one before it is", **where)
             self._verdict.unsigned += 1
             return
-        if self._check is None:
+        if not self._keys:
             raise _Wrong(f"the seal is signed with the key {seal.key_id}: give its public key", **where)
-        good = self._check(seal.key_id, digest, seal.signature)
-        if good is None:
+        if seal.key_id not in self._keys:
             raise _Wrong(f"the seal is signed with the key {seal.key_id}, which was not given", **where)
-        if not good:
+        place, key = self._keys[seal.key_id]
+        if not key.has_signed(digest, seal.signature):
             raise _Wrong("the signature of the seal is not good", **where)
-        if seal.key_id in keys[:-1]:
-            raise _Wrong(f"the seal is signed with the key {seal.key_id}, which had been replaced", **where)
-        if seal.key_id not in keys:
-            keys.append(seal.key_id)
+        if not key.covers(seal.number):
+            raise _Wrong(f"the seal is signed with the key {seal.key_id}, which was not in use then", **where)
+        if place < self._place:
+            raise _Wrong(
+                f"the seal is signed with the key {seal.key_id}, which had been replaced. Give keys in the order in which "
+                "they were used",
+                **where,
+            )
+        self._place = place
+        if not keys and self._verdict.unsigned and seal.number > self._unsigned_before:
+            raise _Wrong(
+                "nobody signed the seals before this one, so whoever could write to the store could have made them. If there "
+                f"was no key before it, say so with --allow-unsigned-before {seal.number}",
+                **where,
+            )
+        keys[seal.key_id] = (keys.get(seal.key_id, (seal.number,))[0], seal.number)
 
     def _end(self, number: int, line: dict[str, Any]) -> None:
         verdict, last = self._verdict, self._last
         self._ended = True
         verdict.exported_at = line["exported_at"]
-        stated = (line["workspace"], line["seals"], line["events"], line["head"], line["loose"])
+        stated = (line["workspace"], line["seals"], line["events"], line["head"], line["loose"], line["rows"])
         found = (
             verdict.workspace,
             0 if last is None else verdict.last - verdict.first + 1,
             verdict.events,
             verdict.head.hex(),
             self._loose,
+            rows_digest(row_digest(row) for _, row in self._rows.values()).hex(),
         )
         if stated != found:
             raise _Wrong("the end does not fit what is before it: something was cut off or added", number)
@@ -324,6 +377,24 @@ class _Checking:
         if last is None:
             return
         self._check_end(number, line)
+        self._check_lives(number)
+
+    def _check_lives(self, end: int) -> None:
+        """Replay what happened to each question, and compare with its row."""
+        for question, life in self._lives.items():
+            if question not in self._rows:
+                if question in self._removed:
+                    continue  # it went while this was exported
+                raise _Wrong("the question has events and no row", end, question_id=question)
+            number, line = self._rows[question]
+            for record in line["later"]:
+                life.take(record, number)
+            if found := life.misfit(line["record"]):
+                where: dict[str, Any] = {"cursor": found.cursor, "question_id": question}
+                raise _Wrong(found.why, found.place or number, **where)
+            self._verdict.questions += 1
+        if more := next((each for each in self._rows if each not in self._lives), None):
+            raise _Wrong("the question has a row and no events", self._rows[more][0], question_id=more)
 
     def _check_end(self, number: int, line: dict[str, Any]) -> None:
         verdict = self._verdict
@@ -334,7 +405,7 @@ class _Checking:
                     "Where that is enough, say so with --unsigned, or give a seal that you know with --head",
                     number,
                 )
-            if self._check is not None and not self._content_unsigned:
+            if self._keys and not self._content_unsigned:
                 raise _Wrong("keys were given, and nothing here is signed", number)
             return
         if line["signature"] is None:
@@ -344,11 +415,23 @@ class _Checking:
                     "HANDRAISE_AUDIT_KEY is set, or give a seal that you know with --head",
                     number,
                 )
+            if verdict.last not in self._known:
+                self._check_newest(next(reversed(verdict.keys)), "the last seal", number)
             return
-        good = self._check and self._check(line["key_id"], end_digest(line), bytes.fromhex(line["signature"]))
-        if not good:
+        _, key = self._keys.get(line["key_id"], (0, None))
+        if key is None or not key.has_signed(end_digest(line), bytes.fromhex(line["signature"])):
             raise _Wrong("the signature of the end is not good: something was cut off or added", number)
+        self._check_newest(key.key_id, "the end", number)
         verdict.end_signed = True
+
+    def _check_newest(self, key_id: str, what: str, number: int) -> None:
+        """A key that was replaced cannot say that nothing comes behind."""
+        if self._newest is not None and key_id != self._newest.key_id:
+            raise _Wrong(
+                f"{what} is signed with the key {key_id}, and {self._newest.key_id} replaced it. If it had not yet, when this was "
+                "exported, leave the newer key out",
+                number,
+            )
 
 
 def _parsed(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:

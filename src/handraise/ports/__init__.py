@@ -8,17 +8,20 @@ from typing import NamedTuple
 from handraise.ports.bus import Bus, Heard, feed_of
 from handraise.ports.clock import Clock, IdFactory
 from handraise.ports.directory import Claim, Directory
-from handraise.ports.ledger import Head, Ledger
+from handraise.ports.ledger import Head, Ledger, SignedHeads
 from handraise.ports.outbox import Line, Outbox, Routed
 from handraise.ports.store import (
     AGES,
     LOOKED_THROUGH,
     Durability,
     Filter,
+    Inserted,
     Pulse,
     Recovered,
     SettledPage,
     Store,
+    Waiting,
+    WaitingPage,
 )
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "Head",
     "Heard",
     "IdFactory",
+    "Inserted",
     "Ledger",
     "Line",
     "Outbox",
@@ -41,7 +45,10 @@ __all__ = [
     "Recovered",
     "Routed",
     "SettledPage",
+    "SignedHeads",
     "Store",
+    "Waiting",
+    "WaitingPage",
     "feed_of",
 ]
 

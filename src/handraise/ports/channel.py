@@ -130,6 +130,15 @@ class Rekeyed(Protocol):
         ...
 
 
+class EndsOnce(Protocol):
+    """A channel that follows messages up instead of changing them."""
+
+    @property
+    def ends_once(self) -> bool:
+        """Whether one place is told once that a question has ended, however many messages it got about it."""
+        ...
+
+
 class Receiver(Protocol):
     """A channel that is sent things over HTTP, at an address that anybody can reach."""
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar, Unpack, overload
+from inspect import isawaitable
+from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
-from handraise.model.composing import Limits, QuestionOptions, Span, compose, seconds_of
-from handraise.model.errors import NotAnswered, Problem, QuestionNotFound
+from handraise.model.composing import Limits, QuestionOptions, compose
+from handraise.model.errors import (
+    ForkedDesk,
+    InvalidQuestion,
+    NotAnswered,
+    Problem,
+    QuestionNotFound,
+    WrongLoop,
+)
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
@@ -17,14 +28,30 @@ from handraise.model.json_values import Json, text_problem
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.spans import Span, seconds_of
 from handraise.model.typed import python_value, typed
 from handraise.ports.clock import IdFactory
 from handraise.ports.store import Durability, Recovered
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+Show: TypeAlias = Callable[[Question], Awaitable[None] | None]
+"""Shows a question to people."""
+
+SENDING_LEASE = 30.0
+"""For how many seconds whoever takes on to show a question has it to themselves."""
+Order = Literal["age", "urgency"]
+"""How pages of pending questions are ordered."""
 
 PAGE = 50
 MOST_ON_A_PAGE = 500
+LONGEST_LEASE = 3_600
+_USE_APPROVE = (
+    "ask() would give an approved action out again and again: write `action = await desk.approve(Approval.of(…), "
+    "prompt=…, key=…)`, or post(…) and later consume(question.id)"
+)
 
 
 def check_limit(limit: int) -> None:
@@ -35,10 +62,67 @@ def check_limit(limit: int) -> None:
         )
 
 
+def check_lease(lease: Span) -> timedelta:
+    """The length of a lease. Raises `ValueError` unless it is more than none and at most an hour."""
+    seconds = seconds_of(lease)
+    if not 0 < seconds <= LONGEST_LEASE:
+        raise ValueError(f"lease must be more than 0 and at most {LONGEST_LEASE} seconds, not {seconds:g}")
+    return timedelta(seconds=seconds)
+
+
+def check_id(question_id: str) -> None:
+    """Raise `TypeError` for what is no id, above all for the question itself."""
+    if isinstance(question_id, str):
+        return
+    if isinstance(question_id, Question):
+        raise TypeError("This takes the id of a question, not the question: write question.id.")
+    raise TypeError(f"This takes the id of a question, which is a text, not {type(question_id).__name__}.")
+
+
 def check_max_age(max_age: timedelta) -> None:
     """Raise `ValueError` unless something can be older than this."""
     if max_age < timedelta(0):
         raise ValueError(f"max_age must not be negative, as {max_age} is")
+
+
+def _say_what_waits(question: Question) -> None:
+    """Log who is waited for and where they answer, and nothing of what was asked."""
+    if question.outcome is None:
+        who = ", ".join(question.recipients[:5]) or "anyone"
+        where = question.url or f"answer it with: handraise answer {question.id}"
+        _log.info("question %s waits for %s: %s", question.id, who, where)
+
+
+class OpenedIn:
+    """The process and the event loop that a desk was opened in: its connections work nowhere else."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop = running_loop()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is another process: a child of the one in which the desk was opened."""
+        return os.getpid() != self._process
+
+    def check(self) -> None:
+        """Raise `ForkedDesk` in a forked child, and `WrongLoop` on another event loop."""
+        if self.forked:
+            raise ForkedDesk(self._process, os.getpid())
+        loop = running_loop()
+        if loop is not None and self._loop is not None and loop is not self._loop:
+            raise WrongLoop(
+                "This desk was opened in another event loop. Write `async with open_desk(…) as desk:` inside the "
+                "coroutine that you give to asyncio.run(), once for each asyncio.run()."
+            )
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, or None."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +168,8 @@ class Desk(ABC):
         """Leave a question and get its record at once.
 
         With a `key`, posting again gives back the first question, settled or not; the same key for a
-        different question raises `KeyConflict`. What cannot be asked raises `InvalidQuestion`.
+        different question raises `KeyConflict`, unless `if_exists="keep"` says that the first one will do as it was asked.
+        What cannot be asked raises `InvalidQuestion`.
         """
 
     @overload
@@ -107,21 +192,27 @@ class Desk(ABC):
     ) -> Any:
         """Leave a question, wait, and get the value.
 
-        `into` names the type to get: it makes the form, unless `form` or `choices` do. An approval gives a
-        `Decision`. Any other ending than an answer raises `NotAnswered`; the wait's own `timeout` raises
-        `StillPending` and leaves the question alone.
+        `into` names the type to get: it makes the form, unless `form` or `choices` do. Any other ending than an
+        answer raises `NotAnswered`; the wait's own `timeout` raises `StillPending` and leaves the question alone. An
+        approval is refused with `InvalidQuestion`: `approve` asks for one and gives the action out once.
         """
+        if isinstance(options.get("form"), Approval):
+            raise InvalidQuestion([Problem("form", _USE_APPROVE)])
         reading = None if into is None else typed(into)
         if reading is not None and "form" not in options and "choices" not in options:
             options["form"] = reading.form
         question = await self.post(prompt, **options)
+        _say_what_waits(question)
         outcome = await self.wait(question.id, timeout=timeout)
         if not isinstance(outcome, Answered):
             raise NotAnswered(question.id, outcome)
         return reading.read(outcome.value) if reading else python_value(question.form, outcome.value)
 
     async def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
-        """The outcome, as soon as there is one. A `timeout` raises `StillPending` and changes nothing."""
+        """The outcome, as soon as there is one. A `timeout` raises `StillPending` and changes nothing.
+
+        Where nobody can say then whether there is an answer, it raises `StoreUnavailable`.
+        """
         return await self._outcome_of(
             self._ref(question_id), timeout=None if timeout is None else seconds_of(timeout)
         )
@@ -133,7 +224,11 @@ class Desk(ABC):
         timeout: Span | None = None,
     ) -> tuple[str, Outcome]:
         """The id and the outcome of whichever of these is settled first."""
-        refs = [self._ref(each) for each in dict.fromkeys(question_ids)]
+        if isinstance(question_ids, (str, Question)):
+            raise TypeError(
+                "wait_any takes several ids: write wait_any([question.id, …]), or wait(question.id)."
+            )
+        refs = list(dict.fromkeys(self._ref(each) for each in question_ids))
         if not refs:
             raise ValueError("wait_any needs at least one question")
         return await self._first_of(refs, timeout=None if timeout is None else seconds_of(timeout))
@@ -196,8 +291,21 @@ class Desk(ABC):
         """Say that one will not answer, and get the question as it then stands."""
 
     @abstractmethod
-    async def withdraw(self, question_id: str, *, reason: str | None = None) -> Question:
-        """Take back a question that this desk's asker has asked."""
+    async def withdraw(
+        self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
+    ) -> Question:
+        """Take back a question that this desk's asker has asked.
+
+        `by` names an administrator who takes it back for whoever asked it, and the outcome says so. A server checks
+        that it is one; a desk on a store takes your word for it, as `answer` does.
+        """
+
+    @abstractmethod
+    async def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
+        """Take back every pending question of an asker, as an administrator.
+
+        Gives back how many that were. Each is taken back by itself, and whatever is answered first stays answered.
+        """
 
     async def approve(
         self,
@@ -215,6 +323,7 @@ class Desk(ABC):
         options["form"] = approval
         question = await self.post(prompt or f"May I run {approval.action.tool}?", **options)
         if question.outcome is None and await self.apply_grant(question.id) is None:
+            _say_what_waits(question)
             await self.wait(question.id, timeout=timeout)
         return await self.consume(question.id)
 
@@ -230,10 +339,38 @@ class Desk(ABC):
         """The approved action, to be executed now: an approval is used at most once.
 
         The action comes from the record, and its digest is computed again. Raises `NotApproved` where nobody
-        approved just this, and `AlreadyConsumed` for everybody but the first.
+        approved just this, and `AlreadyConsumed` for everybody but the first. Of the first kind are `ApprovalLapsed`,
+        if the approval's `valid_for` is over or the grant behind it holds no more, and `ApprovalTakenBack`.
 
         `request` is an id of your own for this one use: the same id again gives the same action again. Whoever was
         cut off before they were told keeps it and calls again with it. Never share it: two who do both get the action.
+        """
+
+    @abstractmethod
+    async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
+        """Take on to show this asker's question to people in a chat of its own.
+
+        True for one caller: show it, then call `mark_sent`. False where it was marked, has ended, or is being shown by
+        somebody else. Whoever has not called `mark_sent` when the `lease` is over is taken for dead, and the next caller
+        gets True: a question may be shown twice, but never not at all.
+        """
+
+    @abstractmethod
+    async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
+        """Record that this asker's question was shown in a chat, and get it as it then stands.
+
+        The first time counts. A question that has ended stays as it is.
+        """
+
+    @abstractmethod
+    async def take_back(
+        self, question_id: str, *, by: str | Responder, reason: str | None = None
+    ) -> Question:
+        """Take an approval back, until it is consumed, and get the question as it then stands.
+
+        For those who approved and for administrators of the directory; anybody else gets `NotEntitled`. The outcome
+        stays in the record, and `taken_back_at` says that it holds no more. A second time changes nothing. Raises
+        `AlreadyConsumed` if the action was given out before, and `NotApproved` if there is no approval.
         """
 
     @abstractmethod
@@ -253,7 +390,7 @@ class Desk(ABC):
 
     @abstractmethod
     async def find_by_key(self, key: str) -> Question | None:
-        """The question with this key, or None."""
+        """The question that this asker has asked with this key, or None."""
 
     @abstractmethod
     async def pending(
@@ -262,12 +399,16 @@ class Desk(ABC):
         conversation: str | None = None,
         recipient: str | Responder | None = None,
         asker: str | None = None,
+        order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page:
         """A page of pending questions, oldest first; go on with `after` where the page has one.
 
-        `recipient` narrows it to what that person may answer.
+        `recipient` narrows it to what that person may answer. With `order="urgency"` the most urgent come first, as in
+        an inbox: what was escalated, then by expiry, by risk, and by age. What is escalated meanwhile moves to the
+        beginning, so a program that must see every question goes by age. An `after` that no page in this order has given
+        out raises `ValueError`.
         """
 
     @abstractmethod
@@ -313,9 +454,28 @@ class Desk(ABC):
         A desk with waits does this by itself, for every workspace.
         """
 
+    async def recover(self, max_age: timedelta, *, show: Show | None = None) -> Recovered:
+        """At start-up: expire what this asker asked longer than `max_age` ago; count what is live again.
+
+        `show` is called with each question that is live, oldest first, and awaited where it is asynchronous: what the
+        process before had shown can be shown again, by its `state` and its `conversation`.
+        """
+        recovered = await self._recover(max_age)
+        after: str | None = None
+        while show is not None:
+            page = await self.pending(asker=self._asker, after=after)
+            for question in page.questions:
+                shown = show(question)
+                if isawaitable(shown):
+                    await shown
+            after = page.after
+            if after is None:
+                break
+        return recovered
+
     @abstractmethod
-    async def recover(self, max_age: timedelta) -> Recovered:
-        """At start-up: expire what this asker asked longer than `max_age` ago; count what is live again."""
+    async def _recover(self, max_age: timedelta) -> Recovered:
+        """See `recover`."""
 
     @abstractmethod
     async def durability(self) -> Durability:
@@ -332,6 +492,7 @@ class Desk(ABC):
         )
 
     def _ref(self, question_id: str) -> Ref:
+        check_id(question_id)
         if text_problem(question_id):  # no store could keep such an id, so none has
             raise QuestionNotFound(question_id, self._workspace)
         return Ref(self._workspace, question_id)

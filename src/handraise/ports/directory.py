@@ -30,6 +30,9 @@ class Claim:
 class Directory(Protocol):
     """Keys, people, groups, sessions, links and question links, and the requests that must not be done twice.
 
+    What changes keys, people, groups, sessions or links leaves exactly one event of the workspace in the audit trail, in
+    the same transaction, with `by`: who did it. What changes nothing leaves none. See `handraise.model.workspace_events`.
+
     Every method is atomic and safe to call from any number of processes. Secrets come in as their digests
     (hex of SHA-256) and none ever comes out. Names are those of a workspace: nothing here sees two. Instants
     come from the clock the backend was given, else from its own; `lasts` is counted from now. Raises
@@ -59,7 +62,14 @@ class Directory(Protocol):
         ...
 
     async def put_person(
-        self, workspace: str, person_id: str, *, name: str, email: str | None, role: Role
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        name: str,
+        email: str | None,
+        role: Role,
+        by: str | None = None,
     ) -> Person | None:
         """Add a person, or change one who is there; groups stay as they are. None where the e-mail is taken.
 
@@ -75,11 +85,19 @@ class Directory(Protocol):
         """The person with this e-mail address, and their groups."""
         ...
 
+    async def bind_identity(self, workspace: str, person_id: str, identity: str) -> bool:
+        """Whether a person is who comes with this identity: the first one that comes is theirs, and no other ever is.
+
+        One conditional statement, so of several identities that come at once one is bound. False also where there is
+        nobody of that name. It ends with the person.
+        """
+        ...
+
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """Everybody, in the order of their ids."""
         ...
 
-    async def remove_person(self, workspace: str, person_id: str) -> bool:
+    async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out, with all that lets them in and their places in groups; False where there is nobody."""
         ...
 
@@ -87,21 +105,34 @@ class Directory(Protocol):
         """Every group and the ids of its people, both in order."""
         ...
 
-    async def put_group(self, workspace: str, group: str, people: Collection[str]) -> Sequence[str]:
+    async def put_group(
+        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+    ) -> Sequence[str]:
         """Make these the people of a group, nobody else; give back those that exist. With none, it is gone."""
         ...
 
     async def open_session(
-        self, workspace: str, session_id: str, *, digest: str, person: str, how: str, lasts: timedelta
+        self,
+        workspace: str,
+        session_id: str,
+        *,
+        digest: str,
+        person: str,
+        how: str,
+        lasts: timedelta,
+        vouched_by: str | None = None,
     ) -> Session | None:
-        """Let a person in until the end of the session; None where there is no such person."""
+        """Let a person in until the end of the session; None where there is no such person.
+
+        `vouched_by` is whoever made the link that they came with, if it was somebody else.
+        """
         ...
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
         """The session with this digest and its person as they are now, where it has not ended."""
         ...
 
-    async def end_session(self, workspace: str, session_id: str) -> bool:
+    async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; False where there is none."""
         ...
 
@@ -114,6 +145,8 @@ class Directory(Protocol):
         person: str,
         purpose: LinkPurpose,
         lasts: timedelta,
+        vouched_by: str | None = None,
+        by: str | None = None,
     ) -> Link | None:
         """Keep a new link for a person; None where there is no such person."""
         ...

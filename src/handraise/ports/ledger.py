@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from handraise.model.json_values import Json
-from handraise.model.sealing import Hold, Removal, Rule, Seal
+from handraise.model.sealing import HeadMark, Hold, Removal, Rule, Seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,26 @@ class Head:
     now: datetime
     oldest: int | None
     """The first seal that has an event which is still there; None where none has."""
+
+
+class SignedHeads(Protocol):
+    """The last seal of each workspace that was signed or seen to be signed. It is kept next to the key, never in the store."""
+
+    async def find(self, workspace: str) -> HeadMark | None:
+        """The last seal of a workspace, or None if none is known."""
+        ...
+
+    async def put(self, workspace: str, head: HeadMark) -> None:
+        """Keep a later seal. One with a lower number than what is known changes nothing."""
+        ...
+
+    async def reset(self, workspace: str, head: HeadMark | None) -> None:
+        """Keep this one, whatever was known: an operator says so."""
+        ...
+
+    async def list_workspaces(self, *, after: str, limit: int) -> Sequence[str]:
+        """Workspaces of which a seal is known, by name."""
+        ...
 
 
 class Ledger(Protocol):
@@ -54,7 +74,9 @@ class Ledger(Protocol):
     async def append(self, seal: Seal, *, removals: Sequence[int]) -> bool:
         """Add a seal behind the last, with the removals that it covers, and let go of those before its `oldest`.
 
-        False where its number is taken: of any number of processes that seal at once, one gets True.
+        False where its number is taken: of any number of processes that seal at once, one gets True. False also if its
+        `cursors` are not exactly the events behind the last seal, if a seal before its `oldest` has an event that is still
+        there, and if it is unsigned behind a signed one: the store believes nobody about what is to be let go.
         """
         ...
 
@@ -76,6 +98,7 @@ class Ledger(Protocol):
     async def erase_person(self, workspace: str, person: str) -> None:
         """Erase what is kept of a person besides questions: address, membership, sessions, links, requests, deliveries.
 
+        The events of the workspace that concern them go too; a removal says so if they were sealed.
         In what others have left, their name is replaced.
         """
         ...

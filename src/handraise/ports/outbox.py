@@ -55,13 +55,18 @@ class Outbox(Protocol):
     `escalated`, and the five endings) leaves a line in its own transaction; and so does the ending of a question that
     somebody was told of. Any number of processes route lines
     to deliveries and try those. Every method is atomic; raises `StoreUnavailable` as a store does.
+
+    What changes an address or the policy leaves exactly one event of the workspace in the audit trail, in the same
+    transaction, with `by`: who did it. What changes nothing leaves none.
     """
 
-    async def put_address(self, address: Address) -> None:
+    async def put_address(self, address: Address, *, by: str | None = None) -> None:
         """Keep an address, in place of the recipient's one with the same channel and id."""
         ...
 
-    async def remove_address(self, workspace: str, recipient: str, channel: str, address_id: str) -> bool:
+    async def remove_address(
+        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+    ) -> bool:
         """Forget an address; False where there is none."""
         ...
 
@@ -77,7 +82,7 @@ class Outbox(Protocol):
         """How the workspace reaches its people, as it was put; None where it never was."""
         ...
 
-    async def put_policy(self, workspace: str, policy: Json) -> None:
+    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
         """Replace how the workspace reaches its people."""
         ...
 

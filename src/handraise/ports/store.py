@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from handraise.model.endings import Ending
-from handraise.model.errors import KeyConflict
+from handraise.model.errors import KeyConflict, QuotaExceeded
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.workspace_events import WorkspaceEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,25 @@ class Filter:
     conversation: str | None = None
     recipient: Responder | None = None
     asker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Where a pending question stands among those that wait, and a number that equal ones of its asker share."""
+
+    urgency: int
+    id: str
+    likeness: int | None
+    asker: str
+    conversation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPage:
+    """Some pending questions by urgency, and the cursor to go on from; None where the walk has come to its end."""
+
+    places: Sequence[Waiting]
+    after: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +91,10 @@ AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
 """The ages of a pulse: a minute, ten, an hour, six, a day, a week, and whatever is older."""
 
 
+Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded
+"""What becomes of a draft: the question that it is now or was before, or why it is none."""
+
+
 class Store(Protocol):
     """The truth. Every method is safe to call from any number of tasks, processes and hosts at once.
 
@@ -80,12 +104,16 @@ class Store(Protocol):
     exception comes out of it. Instants come from the clock the store was given, else from its own.
     """
 
-    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+    async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts, each with its `asked` event.
 
-        A draft whose key exists in its workspace, or whose id does, gives back the stored question, settled
+        A draft whose key its owner has in its workspace already, or whose id exists there, gives back the stored question, settled
         or not, and writes nothing; where its definition differs, the item's result is a `KeyConflict`. Two
         drafts with one key in one call are one question.
+
+        With a `quota`, a new question of an asker that has that many pending in its workspace is not registered: the
+        item's result is a `QuotaExceeded`. The statement that registers decides this. Calls that are made at the same
+        instant may not see each other's questions, and exceed it by as many.
         """
         ...
 
@@ -94,9 +122,14 @@ class Store(Protocol):
 
         A move that is accepted leaves exactly one event and gives back the question after it, which may
         still be pending (a vote, an attempt). A refused move gives None and leaves nothing: the question is
-        unknown, settled, past its expiry, the mover is not entitled, or the grant holds no more; `read`
-        tells which. Several moves on one question in one call are decided in their order. An accepted
+        unknown, settled, past its expiry, the mover is not entitled, the grant holds no more, or one to be left would
+        have ended already; `read` tells which. Several moves on one question in one call are decided in their order. An accepted
         approval that leaves a grant leaves it in the same transaction.
+
+        The same statement looks again at everybody whom it counts on: a vote whose voter may not answer any more, as
+        in `still_may_respond`, is dropped (the event `voted` names them as `uncounted`), and a grant holds only
+        if its giver may answer this very question. A revocation of the grant, a removal of such a person and a change of
+        their groups that was acknowledged before is seen.
         """
         ...
 
@@ -111,12 +144,21 @@ class Store(Protocol):
         """
         ...
 
-    async def find_by_key(self, workspace: str, key: str) -> Question | None:
-        """The question with this key, or None."""
+    async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
+        """The question with this key of this owner, or None. An empty owner is that of keys that askers share."""
         ...
 
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """Pending, unexpired questions in the order of their ids, from just behind the id `after`."""
+        ...
+
+    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+        """Where pending questions stand, the most urgent first, from just behind the cursor `after`.
+
+        The order is that of `handraise.model.urgency`, with the ids below it: it is kept with each question, and an
+        index has it. Nothing of the questions themselves is read; some may be past their expiry. Raises `ValueError` for a
+        cursor that no page has given out.
+        """
         ...
 
     async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
@@ -159,8 +201,35 @@ class Store(Protocol):
         """Use up the approval of an action, with one event; False where it is not there to be used.
 
         One conditional statement: the question is answered with an approval of just this digest, was asked
-        by `by`, and has not been consumed. Of any number of requests one gets True. It is kept in the event, and gets
-        True again however often it is made, which changes nothing.
+        by `by`, and has been neither consumed nor taken back; its `valid_for` is not over; and if it was answered by a
+        grant, that holds now, and its giver may answer the question. Its history must say the same: that it ended once, with an
+        approval of this digest. Of any number of requests one gets True. It is kept in the event, and gets True again
+        however often it is made, which changes nothing.
+        """
+        ...
+
+    async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
+        """Take on to show a question in a chat; False unless it is there to be shown now.
+
+        One conditional statement: it is pending, was asked by `by`, has not been marked as sent, and nobody else has
+        taken it on within their lease. Leaves no event. Of any number of callers at once, one gets True.
+        """
+        ...
+
+    async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
+        """Record that a question was shown in a chat, with one event; False where that changes nothing.
+
+        One conditional statement: it is pending, was asked by `by`, and has not been marked before. Whether somebody
+        else has taken it on meanwhile does not matter.
+        """
+        ...
+
+    async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
+        """Take an approval back, with one event; False where that cannot be, or was done before.
+
+        One conditional statement: the question is answered with an approval that has been neither consumed nor taken
+        back, and `by` is one of those who gave it, or an administrator of the directory, as in `may_take_back`. Of a
+        call of this and one of `consume`, one gets True.
         """
         ...
 
@@ -175,10 +244,12 @@ class Store(Protocol):
         """
         ...
 
-    async def find_grant(
-        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
-    ) -> Grant | None:
-        """The grant that holds for such an action now, the one that lasts longest, or None."""
+    async def find_grant(self, question: Question) -> Grant | None:
+        """The grant that holds now for the action that a question asks about, or None.
+
+        Its scope is one that the question offers, and its giver may answer the question. Of several it is the one
+        that lasts longest.
+        """
         ...
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
@@ -198,6 +269,24 @@ class Store(Protocol):
 
         An event never appears before one that was already given out: whoever reads to the end and goes on
         from the last cursor misses nothing, however late a transaction commits.
+        """
+        ...
+
+    async def trail(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[Event | WorkspaceEvent]:
+        """Everything that is sealed in a workspace: what its feed gives out, and the events of the workspace.
+
+        In one order, which is that of the feed. As there, nothing appears before what was already given out.
+        """
+        ...
+
+    async def workspace_events(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """The events of a workspace that are about no question, in the order of the trail.
+
+        Raises `ValueError` for a cursor that no trail has given out.
         """
         ...
 

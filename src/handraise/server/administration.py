@@ -32,6 +32,8 @@ from handraise.wire.records import (
     NewKeyRecord,
     PersonPage,
     PersonRecord,
+    WorkspaceEventPage,
+    WorkspaceEventRecord,
 )
 from handraise.wire.requests import CreateKey, PutGroup, PutPerson
 
@@ -132,13 +134,18 @@ async def put_person(house: TheHouse, admin: TheAdmin, person_id: PersonId, body
     if stepping_down:
         await _check_others_administer(house, admin, stepping_down)
     person = await house.directory.put_person(
-        admin.workspace, person_id, name=body.name, email=body.email, role=body.role
+        admin.workspace,
+        person_id,
+        name=body.name,
+        email=body.email,
+        role=body.role,
+        by=admin.person.id,
     )
     if person is None:
         raise InvalidRequest([Problem("body.email", "belongs to somebody else")])
     if stepping_down:
         await _undo_if_nobody_administers(house, admin, stepping_down)
-    await follow_email(house, before, person)
+    await follow_email(house, before, person, by=admin.person.id)
     return reply(PersonRecord.of(person))
 
 
@@ -148,20 +155,30 @@ async def remove_person(house: TheHouse, admin: TheAdmin, person_id: PersonId) -
     person = await _person(house, admin, person_id)
     if person.role is Role.ADMIN:
         await _check_others_administer(house, admin, person)
-        await _put(house, replace(person, role=Role.MEMBER))
+        await _put(house, replace(person, role=Role.MEMBER), by=admin.person.id)
         await _undo_if_nobody_administers(house, admin, person)
-    await house.directory.remove_person(admin.workspace, person_id)
+    await house.directory.remove_person(admin.workspace, person_id, by=admin.person.id)
     for address in await house.outbox.addresses(admin.workspace, [person_id]):
         # Whoever has this name later is somebody else.
-        await house.outbox.remove_address(admin.workspace, person_id, address.channel, address.id)
+        await house.outbox.remove_address(
+            admin.workspace, person_id, address.channel, address.id, by=admin.person.id
+        )
     return Response(status_code=204)
 
 
 @secret_router.post("/people/{person_id}/links", status_code=201, response_model=LinkRecord)
 async def create_link(house: TheHouse, admin: TheAdmin, person_id: PersonId) -> Response:
-    """Make a link with which a person signs in once. It is in this response and nowhere else."""
+    """Make a link with which a person signs in once. It is in this response and nowhere else.
+
+    The session that begins with it says who made the link, and so does every answer that is given in it. That is too
+    little evidence for an action of high risk.
+    """
     person = await _person(house, admin, person_id)
-    link = await issue_link(house, admin.workspace, person=person.id, purpose="invitation")
+    # Who makes one for themselves is no surer than their own session is.
+    maker = admin.session.vouched_by if person.id == admin.person.id else admin.person.id
+    link = await issue_link(
+        house, admin.workspace, person=person.id, purpose="invitation", vouched_by=maker, by=admin.person.id
+    )
     if link is None:
         raise _nobody()
     return reply(link, status=201)
@@ -177,10 +194,33 @@ async def list_groups(house: TheHouse, admin: TheAdmin) -> Response:
 
 @router.put("/groups/{name}", response_model=GroupRecord)
 async def put_group(house: TheHouse, admin: TheAdmin, name: GroupName, body: PutGroup) -> Response:
-    """Make these the people of a group, nobody else. Those who do not exist are left out; see the response."""
+    """Make these the people of a group, nobody else. A name that nobody has is refused, and changes nothing."""
     _check_texts({"path.name": name, **{f"body.people.{n}": each for n, each in enumerate(body.people)}})
-    people = await house.directory.put_group(admin.workspace, name, body.people)
+    unknown = [
+        Problem(f"body.people.{n}", f"there is nobody called {each!r} here")
+        for n, each in enumerate(body.people)
+        if await house.directory.find_person(admin.workspace, each) is None
+    ]
+    if unknown:
+        raise InvalidRequest(unknown)
+    people = await house.directory.put_group(admin.workspace, name, body.people, by=admin.person.id)
     return reply(GroupRecord(name=name, people=tuple(people)))
+
+
+@router.get("/workspace/events", response_model=WorkspaceEventPage)
+async def list_workspace_events(
+    house: TheHouse, admin: TheAdmin, *, after: After = None, limit: Limit = 50
+) -> Response:
+    """What changed in the workspace, and who changed it: people, groups, keys, addresses, routing, links and sessions.
+
+    Every one of these is in the audit trail. Go on from `after`.
+    """
+    try:
+        found = await house.store.workspace_events(admin.workspace, after=after, limit=limit)
+    except ValueError:
+        raise InvalidRequest([Problem("query.after", "is not a cursor of these events")]) from None
+    records = tuple(map(WorkspaceEventRecord.of, found))
+    return reply(WorkspaceEventPage(events=records, after=found[-1].cursor if found else after))
 
 
 async def _grant(house: House, caller: PersonCaller, grant_id: str) -> Grant:
@@ -214,7 +254,7 @@ async def _check_others_administer(house: House, admin: PersonCaller, person: Pe
 async def _undo_if_nobody_administers(house: House, admin: PersonCaller, before: Person) -> None:
     """Look again afterwards: two administrators may have taken each other's role at once."""
     if not await _somebody_administers(house, admin.workspace, besides=None):
-        await _put(house, before)
+        await _put(house, before, by=admin.person.id)
         raise NotEntitled(admin.person.id, "the workspace would have no administrator left")
 
 
@@ -227,9 +267,9 @@ async def _somebody_administers(house: House, workspace: str, *, besides: str | 
     return False
 
 
-async def _put(house: House, person: Person) -> None:
+async def _put(house: House, person: Person, *, by: str) -> None:
     await house.directory.put_person(
-        person.workspace, person.id, name=person.name, email=person.email, role=person.role
+        person.workspace, person.id, name=person.name, email=person.email, role=person.role, by=by
     )
 
 

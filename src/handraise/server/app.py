@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from handraise import __version__
 from handraise.server import (
     administration,
+    api_page,
     embedding,
     events,
     health,
@@ -29,11 +30,11 @@ from handraise.server.failing import DOCUMENTED, handle_errors
 from handraise.server.guards import STATIC, Guards, Rates
 from handraise.server.health import Readiness
 from handraise.server.house import House
-from handraise.server.inbox import answering, insights, installing, myself, queue, settled
+from handraise.server.inbox import answering, conversation, insights, installing, myself, queue, settled
 from handraise.server.last_used import LastUsed
 from handraise.server.live import Streams
 from handraise.server.observing import ObservedRequests
-from handraise.server.pages import STATIC_FILES
+from handraise.server.pages import STATIC_FILES, handle_unknown_pages
 from handraise.server.sights import Sights
 
 API: tuple[APIRouter, ...] = (
@@ -99,6 +100,7 @@ def _application() -> _Application:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     handle_errors(app)
+    handle_unknown_pages(app)
     document_problems(app)
     return app
 
@@ -114,11 +116,13 @@ def _routes() -> list[BaseRoute]:
     # Before the sign-in pages, whose `/` only says who one is.
     routes.include_router(queue.pages)
     routes.include_router(settled.pages)
+    routes.include_router(conversation.pages)
     routes.include_router(insights.pages)
     routes.include_router(answering.pages)
     routes.include_router(myself.pages)
     routes.include_router(installing.pages)
     routes.include_router(signing_in.pages)
+    routes.include_router(api_page.pages)
     routes.include_router(embedding.pages)
     routes.include_router(embedding.frames)
     routes.mount(STATIC, embedding.SharedFiles(directory=STATIC_FILES))

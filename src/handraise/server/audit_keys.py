@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from handraise.model.errors import MissingExtra, UnsafeStore
-from handraise.model.verifying import Check
+from handraise.model.verifying import TrustedKey
 
 try:
     from cryptography.exceptions import InvalidSignature
@@ -30,6 +29,10 @@ class KeySigner:
     def sign(self, message: bytes) -> bytes:
         """The signature of a message."""
         return self._key.sign(message)
+
+    def has_signed(self, message: bytes, signature: bytes) -> bool:
+        """Whether this is the key's signature of a message."""
+        return _is_signed(self._key.public_key(), message, signature)
 
 
 def key_id_of(key: Ed25519PublicKey) -> str:
@@ -68,21 +71,23 @@ def load_signer(path: Path) -> KeySigner:
     return KeySigner(key)
 
 
-def checker(paths: Sequence[Path]) -> Check:
-    """What checks signatures by the public keys in these files; raises `ValueError` where there is none in one."""
-    keys = {key_id_of(key): key for key in map(_public_key, paths)}
+def trusted_key(path: Path, first: int = 1, last: int | None = None) -> TrustedKey:
+    """The public key in a file, and the seals that it may have signed; raises `ValueError` if there is none in it."""
+    key = _public_key(path)
+    return TrustedKey(
+        key_id=key_id_of(key),
+        has_signed=lambda message, signature: _is_signed(key, message, signature),
+        first=first,
+        last=last,
+    )
 
-    def check(key_id: str, message: bytes, signature: bytes) -> bool | None:
-        key = keys.get(key_id)
-        if key is None:
-            return None
-        try:
-            key.verify(signature, message)
-        except InvalidSignature:
-            return False
-        return True
 
-    return check
+def _is_signed(key: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
+    try:
+        key.verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def _public_key(path: Path) -> Ed25519PublicKey:

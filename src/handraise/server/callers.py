@@ -57,8 +57,8 @@ class AgentCaller:
         return self.name
 
     def may_see(self, question: Question) -> bool:
-        """Whether a question is this agent's own."""
-        return question.asker == self.agent
+        """Whether a question is this agent's own, or one that agents share."""
+        return question.asker == self.agent or question.shared
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,7 @@ def _way(house: House, caller: LinkCaller, here: str, *, framed: bool, elsewhere
         desk=house.desk.at(caller.workspace),
         person=caller.person,
         here=here,
+        directory=house.directory,
         channel=link.channel,
         evidence=SIGNED_LINK,
         details={"link": link.id, "link_made_by": link.created_by},

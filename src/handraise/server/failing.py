@@ -15,6 +15,8 @@ from handraise.wire.problems import MEDIA_TYPE, ProblemDocument, problem_of
 
 _log = logging.getLogger(__name__)
 
+_UNAVAILABLE_FOR = 2.0
+
 DOCUMENTED: dict[int | str, dict[str, Any]] = {
     status: {
         "description": text,
@@ -48,8 +50,9 @@ def document_response(document: ProblemDocument) -> Response:
     headers = {}
     if document.status == 401:  # noqa: PLR2004 -- RFC 9110 wants to say how to come back
         headers["www-authenticate"] = "Bearer"
-    if document.retry_after is not None:
-        headers["retry-after"] = str(max(1, round(document.retry_after)))
+    retry_after = _UNAVAILABLE_FOR if document.status == 503 else document.retry_after  # noqa: PLR2004 -- come back soon
+    if retry_after is not None:
+        headers["retry-after"] = str(max(1, round(retry_after)))
     return Response(
         document.model_dump_json(exclude_none=True),
         status_code=document.status,

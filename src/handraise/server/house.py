@@ -22,7 +22,7 @@ from handraise.model.composing import Limits
 from handraise.model.errors import HandraiseError
 from handraise.model.sealing import Signer
 from handraise.opening import open_backend
-from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, Store
+from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, SignedHeads, Store
 from handraise.ports.channel import Channel
 from handraise.server.observing import Metrics, Traces, WatchedEngine, watched_directory
 from handraise.server.settings import ServerSettings
@@ -52,6 +52,7 @@ class House:
     outbox: Outbox
     ledger: Ledger
     signer: Signer | None
+    signed_heads: SignedHeads | None
     new_id: IdFactory
     metrics: Metrics
     traces: Traces
@@ -91,9 +92,8 @@ async def open_house(
         ) as opened,
         _telling(house, opened),
     ):
-        sealer = Sealer(house.store, house.ledger, house.signer)
         chores = [
-            asyncio.create_task(_every(settings.seal_interval, sealer.run), name="handraise seals"),
+            asyncio.create_task(_every(settings.seal_interval, _sealing(house)), name="handraise seals"),
             asyncio.create_task(_every(settings.poll_interval, house.desk.tend), name="handraise sweeps"),
             asyncio.create_task(_every(_FORGET_EVERY, lambda: _forget(house)), name="handraise forgets"),
             asyncio.create_task(_every(_PULSE_EVERY, lambda: _feel_pulse(house)), name="handraise pulse"),
@@ -138,7 +138,11 @@ async def enter_house(
 ) -> AsyncIterator[House]:
     """The same without the chores, for a command that comes and goes."""
     metrics, traces, new_id = metrics or Metrics(), traces or Traces(), uuid7_ids()
-    signer = await asyncio.to_thread(_signer, settings.audit_key) if settings.audit_key else None
+    signer, heads = (
+        await asyncio.to_thread(_signer, settings.audit_key, settings.audit_heads)
+        if settings.audit_key
+        else (None, None)
+    )
     async with open_backend(
         settings.url,
         clock=clock,
@@ -151,9 +155,11 @@ async def enter_house(
             backend.store,
             backend.bus,
             poll_interval=settings.poll_interval,
+            public_url=settings.base_url,
             metrics=metrics,
             rest=timedelta(days=settings.archive_after_days),
             keep=None if settings.keep_settled_days is None else timedelta(days=settings.keep_settled_days),
+            quota=settings.pending_quota or None,
         )
         metrics.count_waits(lambda: len(engine.room))
         try:
@@ -168,6 +174,7 @@ async def enter_house(
                 outbox=backend.outbox,
                 ledger=backend.ledger,
                 signer=signer,
+                signed_heads=heads,
                 new_id=new_id,
                 metrics=metrics,
                 traces=traces,
@@ -176,10 +183,23 @@ async def enter_house(
             await engine.close()
 
 
-def _signer(file: Path) -> Signer:
+def _signer(key: Path, heads: Path | None) -> tuple[Signer, SignedHeads]:
+    """The key that seals are signed with, and what it has signed last."""
+    from handraise.server.audit_heads import HeadsFile, heads_path  # noqa: PLC0415 -- only with a key
     from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
-    return load_signer(file)
+    return load_signer(key), HeadsFile.prepare(heads_path(key, heads))
+
+
+def _sealing(house: House) -> Callable[[], Awaitable[None]]:
+    """The chore that seals, and says in the metrics what it refuses to sign."""
+    sealer = Sealer(house.store, house.ledger, house.signer, house.signed_heads)
+
+    async def seal() -> None:
+        await sealer.run()
+        house.metrics.audit_refused(len(sealer.refused))
+
+    return seal
 
 
 async def _forget(house: House) -> None:

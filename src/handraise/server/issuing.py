@@ -25,8 +25,19 @@ async def issue_key(house: House, workspace: str, *, agent: str, by: str) -> New
     return NewKeyRecord(**KeyRecord.of(key).model_dump(), key=token)
 
 
-async def issue_link(house: House, workspace: str, *, person: str, purpose: LinkPurpose) -> LinkRecord | None:
-    """A link with which a person signs in once; None where there is no such person."""
+async def issue_link(
+    house: House,
+    workspace: str,
+    *,
+    person: str,
+    purpose: LinkPurpose,
+    vouched_by: str | None,
+    by: str | None = None,
+) -> LinkRecord | None:
+    """A link with which a person signs in once; None where there is no such person.
+
+    `vouched_by` makes it for somebody else. None is only right for a person who is sure to be the one who gets it.
+    """
     token = _new_token(TokenKind.LINK, workspace)
     link = await house.directory.add_link(
         workspace,
@@ -35,6 +46,8 @@ async def issue_link(house: House, workspace: str, *, person: str, purpose: Link
         person=person,
         purpose=purpose,
         lasts=timedelta(hours=house.settings.link_hours),
+        vouched_by=vouched_by,
+        by=by or vouched_by,
     )
     if link is None:
         return None
@@ -69,8 +82,13 @@ async def issue_question_link(
     return QuestionLinkRecord(url=url, person=link.person, expires_at=link.expires_at)
 
 
-async def issue_session(house: House, workspace: str, *, person: str, how: str) -> SessionRecord | None:
-    """A session for a person who has shown who they are; None where there is no such person any more."""
+async def issue_session(
+    house: House, workspace: str, *, person: str, how: str, vouched_by: str | None = None
+) -> SessionRecord | None:
+    """A session for a person who has shown who they are; None where there is no such person any more.
+
+    `vouched_by` made the link with which they did, if that was somebody else.
+    """
     token = _new_token(TokenKind.SESSION, workspace)
     session = await house.directory.open_session(
         workspace,
@@ -79,6 +97,7 @@ async def issue_session(house: House, workspace: str, *, person: str, how: str) 
         person=person,
         how=how,
         lasts=timedelta(days=house.settings.session_days),
+        vouched_by=vouched_by,
     )
     return None if session is None else SessionRecord(token=token, expires_at=session.expires_at)
 

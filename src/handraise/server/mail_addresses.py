@@ -5,22 +5,23 @@ from __future__ import annotations
 from handraise.channels.email.places import mail_address
 from handraise.model.deliveries import Address
 from handraise.model.identities import Person, fold_email
+from handraise.model.people import OPERATOR
 from handraise.server.house import House
 
 _CHANNEL = "email"
 _PAGE = 500
 
 
-async def follow_email(house: House, before: Person | None, now: Person | None) -> None:
+async def follow_email(house: House, before: Person | None, now: Person | None, *, by: str | None) -> None:
     """Reach a person at the e-mail address that they have now, and not at the one that they had."""
     person = now or before
     if person is None or not await _is_on(house, person.workspace):
         return
     old, new = _address_of(before), _address_of(now)
     if old is not None and (new is None or new.id != old.id):
-        await house.outbox.remove_address(old.workspace, old.recipient, _CHANNEL, old.id)
+        await house.outbox.remove_address(old.workspace, old.recipient, _CHANNEL, old.id, by=by)
     if new is not None:
-        await house.outbox.put_address(new)
+        await house.outbox.put_address(new, by=by)
 
 
 async def follow_everybody(house: House) -> None:
@@ -40,7 +41,7 @@ async def _follow_all(house: House, workspace: str) -> None:
     while people := await house.directory.people(workspace, after=after, limit=_PAGE):
         for address in filter(None, map(_address_of, people)):
             if (address.recipient, address.id) not in known:
-                await house.outbox.put_address(address)
+                await house.outbox.put_address(address, by=OPERATOR)
         after = people[-1].id
 
 

@@ -12,18 +12,17 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from handraise.model.errors import MissingExtra, NotEntitled
-from handraise.model.json_values import text_problem
+from handraise.model.json_values import canonical_json, text_problem
 from handraise.model.people import responder_of
 from handraise.server.settings import ServerSettings
 
 try:
     import httpx2
-    from authlib.common.security import is_secure_transport  # type: ignore[import-untyped]  # has no types
     from authlib.integrations.base_client import OAuthError  # type: ignore[import-untyped]  # has no types
     from authlib.integrations.httpx_client import AsyncOAuth2Client  # type: ignore[import-untyped]  # has no types
     from authlib.oidc.core import CodeIDToken  # type: ignore[import-untyped]  # has no types
@@ -40,7 +39,6 @@ ATTEMPT_LASTS = 600
 """The seconds within which a browser must be back."""
 
 _NEEDED = {"authorization_endpoint", "token_endpoint", "jwks_uri"}
-_SHORTEST_SECRET = 32
 _DISCOVERY_LASTS = 600.0
 _PATIENCE = 10.0
 _EMAIL = re.compile(r"[!-?A-~]+@[!-?A-~]+")
@@ -65,8 +63,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom the provider vouches for."""
+    """Whom the provider vouches for. `id` is a digest of the provider's name and its name for them."""
 
+    id: str
     email: str = field(repr=False)
     name: str = field(repr=False)
 
@@ -80,21 +79,17 @@ class ProviderUnavailable(Exception):
 
 
 class Provider:
-    """The OIDC provider that the settings name; raises `ValueError` where they are not complete or not safe."""
+    """The OIDC provider that the settings name, which have been looked at."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        secret = settings.secret.get_secret_value() if settings.secret else ""
-        if len(secret) < _SHORTEST_SECRET:
-            raise ValueError(
-                f"Sign-in by OIDC needs a HANDRAISE_SECRET of {_SHORTEST_SECRET} characters or more."
-            )
-        if not settings.oidc_issuer or not settings.oidc_client_id:
-            raise ValueError("Sign-in by OIDC needs HANDRAISE_OIDC_ISSUER and HANDRAISE_OIDC_CLIENT_ID.")
-        if not is_secure_transport(settings.oidc_issuer):
-            raise ValueError(f"HANDRAISE_OIDC_ISSUER must be an https address, not {settings.oidc_issuer}")
+        if settings.secret is None or settings.oidc_issuer is None:
+            raise ValueError("Sign-in by OIDC needs HANDRAISE_SECRET and HANDRAISE_OIDC_ISSUER.")
         self._settings = settings
         self._issuer = settings.oidc_issuer.rstrip("/")
-        self._key = OctKey.import_key(hashlib.sha256(f"an attempt to sign in\n{secret}".encode()).digest())
+        self._keys = [
+            OctKey.import_key(hashlib.sha256(b"an attempt to sign in\n" + secret).digest())
+            for secret in settings.secret_keys
+        ]
         self._tls = httpx2.create_ssl_context()  # reads every certificate: once, not for each sign-in
         self._discovered: tuple[float, dict[str, Any]] | None = None
 
@@ -112,17 +107,17 @@ class Provider:
                     code_verifier=attempt.verifier,
                 )
         claims = {**asdict(attempt), "exp": int(time.time()) + ATTEMPT_LASTS}
-        return url, jwt.encode({"alg": "HS256"}, claims, self._key)
+        return url, jwt.encode({"alg": "HS256"}, claims, self._keys[0])
 
     def attempt(self, cookie: str, state: str) -> Attempt:
         """The attempt that this browser began and that comes back with this state; raises `SignInRefused`."""
-        try:
-            claims = jwt.decode(cookie, self._key, algorithms=["HS256"]).claims
-            jwt.JWTClaimsRegistry(exp={"essential": True}).validate(claims)
-        except (JoseError, ValueError):
-            raise SignInRefused(
-                "This browser did not begin to sign in, or too long ago. Please start again."
-            ) from None
+        for key in self._keys:
+            with suppress(JoseError, ValueError):
+                claims = jwt.decode(cookie, key, algorithms=["HS256"]).claims
+                jwt.JWTClaimsRegistry(exp={"essential": True}).validate(claims)
+                break
+        else:
+            raise SignInRefused("This browser did not begin to sign in, or too long ago. Please start again.")
         if not hmac.compare_digest(claims["state"].encode(), state.encode()):
             raise SignInRefused("This is the answer to another attempt to sign in. Please start again.")
         place = claims.get("place", "")  # an older release began without one
@@ -137,7 +132,7 @@ class Provider:
         except (OAuthError, JoseError, ValueError, KeyError, TypeError) as error:
             _log.warning("the OIDC provider's answer is not accepted: %s", error)
             raise SignInRefused("The provider's answer cannot be accepted. Please start again.") from None
-        return _identity(claims)
+        return _identity(claims, assume_verified=self._settings.oidc_assume_verified)
 
     async def _exchange(self, client: AsyncOAuth2Client, attempt: Attempt, code: str) -> dict[str, Any]:
         provider = await self._discover(client)
@@ -222,15 +217,22 @@ async def _user_info(client: AsyncOAuth2Client, provider: dict[str, Any], *, of:
     return found
 
 
-def _identity(claims: dict[str, Any]) -> Identity:
+def _identity(claims: dict[str, Any], *, assume_verified: bool) -> Identity:
     email, name = claims.get("email"), claims.get("name")
     if not isinstance(email, str) or not _EMAIL.fullmatch(email):
         raise SignInRefused("The provider did not tell us your e-mail address.")
-    if claims.get("email_verified", True) is not True and claims.get("email_verified") != "true":
+    if claims.get("email_verified", assume_verified) not in (True, "true"):
+        if "email_verified" not in claims:
+            _log.warning(
+                "the OIDC provider does not say whether e-mail addresses are verified; if it verifies all of them, "
+                "set HANDRAISE_OIDC_ASSUME_VERIFIED=true"
+            )
+            raise SignInRefused("The provider does not say whether your e-mail address is verified.")
         raise SignInRefused("Your e-mail address is not verified there. Verify it and start again.")
     try:
         responder_of(email.lower())
     except NotEntitled as refusal:
         raise SignInRefused(f"We cannot use your e-mail address: {refusal.reason}.") from None
     usable = isinstance(name, str) and name.strip() and not text_problem(name)
-    return Identity(email=email, name=str(name)[:_LONGEST_NAME] if usable else email)
+    account = hashlib.sha256(canonical_json([claims["iss"], claims["sub"]]).encode()).hexdigest()
+    return Identity(id=account, email=email, name=str(name)[:_LONGEST_NAME] if usable else email)

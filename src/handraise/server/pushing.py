@@ -37,9 +37,9 @@ async def subscribe(house: TheHouse, caller: ThePerson, body: Subscription) -> R
     known = [each for each in await house.outbox.addresses(caller.workspace, [who]) if each.channel == NAME]
     for each in known[: max(0, len(known) - _MOST + 1)]:
         if each.id != mine:
-            await house.outbox.remove_address(caller.workspace, who, NAME, each.id)
+            await house.outbox.remove_address(caller.workspace, who, NAME, each.id, by=who)
     await house.outbox.put_address(
-        Address(workspace=caller.workspace, recipient=who, channel=NAME, id=mine, to=to)
+        Address(workspace=caller.workspace, recipient=who, channel=NAME, id=mine, to=to), by=who
     )
     return Response(status_code=204)
 
@@ -48,7 +48,7 @@ async def subscribe(house: TheHouse, caller: ThePerson, body: Subscription) -> R
 async def unsubscribe(house: TheHouse, caller: ThePerson, body: Subscription) -> Response:
     """Tell this browser no more. One that was not told stays so."""
     place = (caller.workspace, caller.person.id, NAME, subscription_id(body.model_dump()))
-    await house.outbox.remove_address(*place)
+    await house.outbox.remove_address(*place, by=caller.person.id)
     return Response(status_code=204)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -23,16 +24,19 @@ from handraise.model.errors import (
 )
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Withdrawn
-from handraise.model.people import CLIENT_ASSERTED
+from handraise.model.people import CLIENT_ASSERTED, SESSION
 from handraise.model.questions import Question
+from handraise.ports.desk import Order
 from handraise.server.callers import (
     AgentCaller,
     AnyCaller,
     Caller,
     PersonCaller,
+    TheAdmin,
     TheAgent,
     TheHouse,
     ThePerson,
+    admin_of,
     still_there,
 )
 from handraise.server.house import House
@@ -41,6 +45,7 @@ from handraise.server.once import PARAMETER, OnceRoute
 from handraise.server.replies import After, Limit, QuestionId, Wait, reply, seconds
 from handraise.wire.records import (
     ActionRecord,
+    ClaimedRecord,
     DurabilityRecord,
     EventPage,
     EventRecord,
@@ -51,22 +56,26 @@ from handraise.wire.records import (
     QuestionRecord,
     RecoveredRecord,
     SweptRecord,
+    WithdrawnRecord,
 )
 from handraise.wire.requests import (
     AnswerQuestion,
     AttemptQuestion,
+    ClaimSending,
     ConsumeQuestion,
     DeclineQuestion,
+    MarkSent,
     PostQuestion,
     Recover,
     Responding,
+    TakeBack,
+    WithdrawAll,
     WithdrawQuestion,
 )
 
 router = APIRouter(prefix="/v1", tags=["questions"], route_class=OnceRoute)
 
 ONCE = {"parameters": [PARAMETER]}
-SESSION = "session"
 
 
 def desk_of(house: House, caller: Caller) -> LocalDesk:
@@ -85,7 +94,8 @@ async def visible(house: House, caller: Caller, question_id: str) -> Question:
 
 def record_of(caller: Caller, question: Question) -> QuestionRecord:
     """A question as this caller may see it: its state is for whoever asked."""
-    return QuestionRecord.of(question, with_state=isinstance(caller, AgentCaller))
+    own = isinstance(caller, AgentCaller) and caller.agent == question.asker
+    return QuestionRecord.of(question, with_state=own)
 
 
 @router.post("/questions", status_code=201, response_model=QuestionRecord, openapi_extra=ONCE)
@@ -115,17 +125,23 @@ async def list_questions(
     status: Annotated[
         Literal["pending", "settled"], Query(description="what waits, or what has ended")
     ] = "pending",
+    order: Annotated[
+        Order, Query(description="what is pending by age, the oldest first, or by urgency")
+    ] = "age",
     after: After = None,
     limit: Limit = 50,
 ) -> Response:
     """What is pending, oldest first: an agent's own, or what a person may answer; all for an administrator.
 
+    With `order=urgency` it is the order of an inbox: what was escalated, then by expiry, by risk, and by age.
     With `status=settled` it is what has ended, the newest ending first: an agent's own, or what a person may see.
     Such a page may be short, or empty, and have an `after` all the same. With a `key` it is the question with
-    that key, pending or not.
+    that key, pending or not: of this agent, or of the `asker` that a person names.
     """
     desk = desk_of(house, caller)
     if key is not None:
+        if asker is not None and not isinstance(caller, AgentCaller):
+            desk = desk.at(asker=asker)  # a key is an agent's own, so a person says whose
         found = await desk.find_by_key(key)
         shown = (found,) if found is not None and caller.may_see(found) else ()
         return reply(QuestionPage(questions=tuple(record_of(caller, each) for each in shown)))
@@ -139,7 +155,7 @@ async def list_questions(
     elif recipient is not None or not caller.is_admin:
         _check_by(caller, recipient)
         whose = caller.person.responder
-    look = desk.pending if status == "pending" else desk.settled
+    look = partial(desk.pending, order=order) if status == "pending" else desk.settled
     try:
         page = await look(conversation=conversation, recipient=whose, asker=asker, after=after, limit=limit)
     except ValueError:
@@ -246,18 +262,31 @@ async def decline_question(
     openapi_extra=ONCE,
 )
 async def withdraw_question(
-    request: Request, house: TheHouse, agent: TheAgent, question_id: QuestionId, body: WithdrawQuestion
+    request: Request, house: TheHouse, caller: AnyCaller, question_id: QuestionId, body: WithdrawQuestion
 ) -> Response:
-    """Take back a question of one's own."""
-    await visible(house, agent, question_id)
+    """Take back a question: an agent its own, an administrator anybody's."""
+    by = None
+    if isinstance(caller, PersonCaller) or body.by is not None:
+        admin = await admin_of(request)
+        _check_by(admin, body.by)
+        by = admin.person.responder
+    await visible(house, caller, question_id)
     try:
-        question = await desk_of(house, agent).withdraw(question_id, reason=body.reason)
+        question = await desk_of(house, caller).withdraw(question_id, reason=body.reason, by=by)
     except AlreadySettled as settled:
         outcome = settled.outcome
         if not (_is_again(request) and isinstance(outcome, Withdrawn) and outcome.reason == body.reason):
             raise
-        question = await visible(house, agent, question_id)
-    return reply(record_of(agent, question))
+        question = await visible(house, caller, question_id)
+    return reply(record_of(caller, question))
+
+
+@router.post("/withdraw", response_model=WithdrawnRecord, openapi_extra=ONCE)
+async def withdraw_all(house: TheHouse, admin: TheAdmin, body: WithdrawAll) -> Response:
+    """Take back everything that an agent has pending, as an administrator."""
+    desk = desk_of(house, admin)
+    number = await desk.withdraw_all(body.asker, by=admin.person.responder, reason=body.reason)
+    return reply(WithdrawnRecord(withdrawn=number))
 
 
 @router.post(
@@ -294,6 +323,42 @@ async def consume_question(
     made = getattr(request.state, "made", None)
     action = await desk_of(house, agent).consume(question_id, request=made if given is None else given)
     return reply(ActionRecord(tool=action.tool, arguments=action.arguments))
+
+
+@router.post(
+    "/questions/{question_id}/claim-sending",
+    response_model=ClaimedRecord,
+    openapi_extra=ONCE,
+)
+async def claim_sending(
+    house: TheHouse, agent: TheAgent, question_id: QuestionId, body: ClaimSending
+) -> Response:
+    """Take on to show a question of one's own in a chat; of all who try, one is told to, until its lease ends."""
+    await visible(house, agent, question_id)
+    claimed = await desk_of(house, agent).claim_sending(question_id, lease=body.lease)
+    return reply(ClaimedRecord(claimed=claimed))
+
+
+@router.post("/questions/{question_id}/sent", response_model=QuestionRecord, openapi_extra=ONCE)
+async def mark_sent(house: TheHouse, agent: TheAgent, question_id: QuestionId, body: MarkSent) -> Response:
+    """Say that a question of one's own was shown in a chat."""
+    await visible(house, agent, question_id)
+    return reply(record_of(agent, await desk_of(house, agent).mark_sent(question_id, channel=body.channel)))
+
+
+@router.post(
+    "/questions/{question_id}/take-back",
+    response_model=QuestionRecord,
+    openapi_extra=ONCE,
+)
+async def take_back(house: TheHouse, caller: ThePerson, question_id: QuestionId, body: TakeBack) -> Response:
+    """Take back an approval that nobody has consumed: for those who gave it, and for administrators."""
+    _check_by(caller, body.by)
+    await visible(house, caller, question_id)
+    question = await desk_of(house, caller).take_back(
+        question_id, by=caller.person.responder, reason=body.reason
+    )
+    return reply(record_of(caller, question))
 
 
 @router.get("/questions/{question_id}/outcome", response_model=OutcomeState)
@@ -391,8 +456,9 @@ def _state(question: Question) -> OutcomeState:
 def _evidence(caller: PersonCaller, body: Responding) -> str:
     """How sure we are that it was this person: what the session shows, or less where the client says less."""
     _check_by(caller, body.by)
-    if body.evidence in (None, SESSION):
-        return SESSION
+    known = caller.session.evidence
+    if body.evidence in (None, SESSION, known):
+        return known
     if body.evidence == CLIENT_ASSERTED:
         return CLIENT_ASSERTED
     raise InvalidAnswer([Problem("evidence", "the server itself says how sure it is of the person")])

@@ -73,7 +73,7 @@ async def put_address(
     address = Address(
         workspace=admin.workspace, recipient=recipient, channel=channel, id=address_id, to=body.to
     )
-    await house.outbox.put_address(address)
+    await house.outbox.put_address(address, by=admin.person.id)
     return reply(AddressRecord.of(address))
 
 
@@ -84,7 +84,7 @@ async def remove_address(
     """Forget an address."""
     named = not any(map(text_problem, (recipient, channel, address_id)))
     place = (admin.workspace, recipient, channel, address_id)
-    if not (named and await house.outbox.remove_address(*place)):
+    if not (named and await house.outbox.remove_address(*place, by=admin.person.id)):
         raise NotFound("There is no such address here.")
     return Response(status_code=204)
 
@@ -105,7 +105,7 @@ async def put_routing(house: TheHouse, admin: TheAdmin, body: Policy) -> Respons
     stored = body.model_dump(mode="json", exclude_defaults=True)
     if problems := list(json_problems(stored, "body", depth=_DEEPEST)):
         raise InvalidRequest(problems)
-    await house.outbox.put_policy(admin.workspace, stored)
+    await house.outbox.put_policy(admin.workspace, stored, by=admin.person.id)
     return Response(body.model_dump_json(), media_type="application/json")
 
 

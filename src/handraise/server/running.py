@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import select
 import signal
 import socket
@@ -17,13 +18,14 @@ from types import FrameType
 import uvicorn
 
 from handraise.model.identities import Person, Role
+from handraise.model.people import OPERATOR
 from handraise.ports import Durability
 from handraise.server.app import create_app
 from handraise.server.house import House, open_house
 from handraise.server.issuing import issue_link
 from handraise.server.mail_addresses import follow_everybody
 from handraise.server.observing.exporting import open_exporting
-from handraise.server.settings import ServerSettings
+from handraise.server.settings import ServerSettings, unknown_settings
 from handraise.wire.records import LinkRecord
 
 _log = logging.getLogger(__name__)
@@ -89,10 +91,10 @@ async def first_link(house: House) -> LinkRecord | None:
     if any(person.signed_in_at for person in administrators):
         return None
     if not administrators:
-        await house.directory.put_person(workspace, name, name=name, email=None, role=Role.ADMIN)
+        await house.directory.put_person(workspace, name, name=name, email=None, role=Role.ADMIN, by=OPERATOR)
     elif name not in {person.id for person in administrators}:
         return None  # whoever added them gives them a link
-    return await issue_link(house, workspace, person=name, purpose="invitation")
+    return await issue_link(house, workspace, person=name, purpose="invitation", vouched_by=OPERATOR)
 
 
 async def _everybody(house: House, workspace: str) -> AsyncIterator[Person]:
@@ -246,6 +248,8 @@ def _is_quiet(transport: asyncio.BaseTransport) -> bool:
 
 
 def _warn(settings: ServerSettings) -> None:
+    for sentence in unknown_settings(os.environ):
+        _log.warning("%s", sentence)
     if settings.is_exposed:
         _log.warning(
             "people reach this server over plain http at %s: keys and sessions can be read on their way. "

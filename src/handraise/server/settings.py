@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
-import limits
 import pydantic
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -16,26 +16,40 @@ from handraise.channels.ntfy import read_server_url
 from handraise.channels.openers import opener_names, opener_problem
 from handraise.channels.outward import IPNetwork
 from handraise.channels.schemes import scheme_problem
-from handraise.channels.teams.places import is_id, is_service
+from handraise.channels.teams.places import is_id
 from handraise.channels.webhook import secret_bytes
 from handraise.opening import default_address
+from handraise.server.setting_types import (
+    Address,
+    Issuer,
+    MicrosoftAddress,
+    Origin,
+    Proxies,
+    Rate,
+    Seconds,
+    SlackAppToken,
+    SlackBotToken,
+    TeamsService,
+    TelegramToken,
+)
 
+SHORTEST_SECRET = 32
+"""Of the secret that sign-ins by OIDC are signed with, in characters."""
+_PREFIX = "HANDRAISE_"
+_OF_COMMANDS = {"KEY", "MCP_TOKEN", "MCP_STATE_KEY"}
+"""What other commands and desks read."""
 _LONGEST_MAILBOX = 20
 """Mail servers take 64 characters before the @, and the code of a reply needs most of them."""
 _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_BOT_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 _WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
 """Telegram takes no other letters."""
-_ORIGIN = re.compile(r"https?://[a-z0-9-]+(\.[a-z0-9-]+)*(:[0-9]{1,5})?")
-
-Seconds = Annotated[float, pydantic.Field(gt=0)]
 
 
 class ServerSettings(BaseSettings):
     """The settings of a server; each field's description is its line in the documentation."""
 
     model_config = SettingsConfigDict(
-        env_prefix="HANDRAISE_", extra="ignore", frozen=True, hide_input_in_errors=True
+        env_prefix=_PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True
     )
 
     url: str = pydantic.Field(
@@ -55,8 +69,9 @@ class ServerSettings(BaseSettings):
     )
     host: str = pydantic.Field(default="127.0.0.1", description="the address to listen at")
     port: int = pydantic.Field(default=8765, ge=0, le=65_535, description="the port to listen at")
-    public_url: str | None = pydantic.Field(
-        default=None, description="how people reach the server, for links; `http://host:port` where not set"
+    public_url: Address | None = pydantic.Field(
+        default=None,
+        description="how people reach the server, for links and `question.url`; `http://host:port` where not set",
     )
     workspace: Annotated[str, pydantic.Field(min_length=1, max_length=200)] = pydantic.Field(
         default="default", description="the workspace whose first administrator gets a link at the start"
@@ -76,14 +91,19 @@ class ServerSettings(BaseSettings):
     longest_wait: Seconds = pydantic.Field(
         default=60.0, description="the longest that a long poll may wait, in seconds"
     )
-    rate_limit: str = pydantic.Field(
+    rate_limit: Rate = pydantic.Field(
         default="200/second", description="requests that one key or session may make"
     )
-    sign_in_limit: str = pydantic.Field(
+    sign_in_limit: Rate = pydantic.Field(
         default="30/minute", description="refused credentials that one network address may present"
     )
     body_limit: int = pydantic.Field(
         default=524_288, ge=1024, description="the largest body of a request, in bytes"
+    )
+    pending_quota: int = pydantic.Field(
+        default=1_000,
+        ge=0,
+        description="pending questions that one agent may have in a workspace; 0 for any number",
     )
     session_days: Annotated[float, pydantic.Field(gt=0, le=400)] = pydantic.Field(
         default=30.0, description="how long a person stays signed in"
@@ -103,19 +123,23 @@ class ServerSettings(BaseSettings):
         default=None,
         description="the file with the key that seals of the audit trail are signed with; unsigned where not set",
     )
+    audit_heads: Path | None = pydantic.Field(
+        default=None,
+        description="the file that keeps what the key signed last; `audit.heads` in the folder of the key where not set",
+    )
     seal_interval: Seconds = pydantic.Field(
         default=10.0, description="how long events may wait until they are sealed, in seconds"
     )
-    embed_origins: tuple[str, ...] = pydantic.Field(
+    embed_origins: tuple[Origin, ...] = pydantic.Field(
         default=(),
         description='sites that may show a question in a frame, as JSON: `["https://app.example.com"]`',
     )
     embed_approvals: bool = pydantic.Field(
         default=False, description="let approvals be decided in such a frame, not only in a tab of their own"
     )
-    trusted_proxies: str = pydantic.Field(
-        default="127.0.0.1",
-        description="addresses of proxies, with commas between, that are believed about whom they speak for",
+    trusted_proxies: Proxies = pydantic.Field(
+        default="",
+        description="addresses of proxies, with commas between, that are believed about whom they speak for; else none",
     )
     drain_seconds: Annotated[float, pydantic.Field(ge=0, le=600)] = pydantic.Field(
         default=0.0,
@@ -128,12 +152,22 @@ class ServerSettings(BaseSettings):
         default=None,
         description="signs sign-ins by OIDC and links in messages to people; the same for all processes",
     )
-    oidc_issuer: str | None = pydantic.Field(
+    secret_fallbacks: tuple[pydantic.SecretStr, ...] = pydantic.Field(
+        default=(),
+        description="secrets of before that still count while the secret is replaced, as JSON; nothing new is signed with them",
+    )
+    oidc_issuer: Issuer | None = pydantic.Field(
         default=None, description="the OIDC provider that people sign in with"
     )
-    oidc_client_id: str | None = pydantic.Field(default=None, description="our name at that provider")
+    oidc_client_id: str | None = pydantic.Field(
+        default=None, validate_default=True, description="our name at that provider"
+    )
     oidc_client_secret: pydantic.SecretStr | None = pydantic.Field(
         default=None, description="our secret at that provider"
+    )
+    oidc_assume_verified: bool = pydantic.Field(
+        default=False,
+        description="believe e-mail addresses of which the provider does not say whether they are verified",
     )
     oidc_workspace: str = pydantic.Field(
         default="default", description="the workspace that an OIDC sign-in leads to"
@@ -149,13 +183,13 @@ class ServerSettings(BaseSettings):
         default=(),
         description='private networks that webhooks may reach, also over plain http, as JSON: `["10.1.0.0/16"]`',
     )
-    slack_bot_token: pydantic.SecretStr | None = pydantic.Field(
+    slack_bot_token: SlackBotToken | None = pydantic.Field(
         default=None, description="the token of our bot at Slack (`xoxb-…`): turns Slack on"
     )
     slack_signing_secret: pydantic.SecretStr | None = pydantic.Field(
         default=None, description="what Slack signs its requests with, to hear from it over HTTP"
     )
-    slack_app_token: pydantic.SecretStr | None = pydantic.Field(
+    slack_app_token: SlackAppToken | None = pydantic.Field(
         default=None,
         validate_default=True,
         description="the token of our app at Slack (`xapp-…`), to hear from it over Socket Mode",
@@ -163,7 +197,7 @@ class ServerSettings(BaseSettings):
     slack_api_url: str = pydantic.Field(
         default="https://slack.com/api", description="where Slack's API is; another one for GovSlack"
     )
-    telegram_bot_token: pydantic.SecretStr | None = pydantic.Field(
+    telegram_bot_token: TelegramToken | None = pydantic.Field(
         default=None, description="the token of our bot at Telegram (`123456:ABC…`): turns Telegram on"
     )
     telegram_webhook_secret: pydantic.SecretStr | None = pydantic.Field(
@@ -198,20 +232,20 @@ class ServerSettings(BaseSettings):
         default="default",
         description="the workspace in which replies that people type in Teams are looked for",
     )
-    teams_service_urls: tuple[str, ...] = pydantic.Field(
+    teams_service_urls: tuple[TeamsService, ...] = pydantic.Field(
         default=(),
         description="connectors besides `https://smba.trafficmanager.net` that may see the bot's token, as JSON; "
         "the first is the usual one",
     )
-    teams_login_url: str = pydantic.Field(
+    teams_login_url: MicrosoftAddress = pydantic.Field(
         default="https://login.microsoftonline.com",
         description="where the bot's token comes from; another one for government clouds",
     )
-    teams_issuer: str = pydantic.Field(
+    teams_issuer: MicrosoftAddress = pydantic.Field(
         default="https://api.botframework.com",
         description="who makes the tokens of what comes from Teams; another one for government clouds",
     )
-    teams_metadata_url: str = pydantic.Field(
+    teams_metadata_url: MicrosoftAddress = pydantic.Field(
         default="https://login.botframework.com/v1/.well-known/openidconfiguration",
         description="where the keys of those tokens are; another one for government clouds",
     )
@@ -314,20 +348,21 @@ class ServerSettings(BaseSettings):
                 raise ValueError(problem)
         return text
 
-    @pydantic.field_validator("public_url")
+    @pydantic.field_validator("oidc_client_id")
     @classmethod
-    def _is_an_address(cls, text: str | None) -> str | None:
-        if text is not None and not (text.startswith(("http://", "https://")) and urlsplit(text).hostname):
-            raise ValueError("expected an address such as https://ask.example.com")
+    def _completes_oidc(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
+        if "oidc_issuer" not in others.data:
+            return text  # it was refused itself
+        issuer, secret = others.data["oidc_issuer"], others.data.get("secret")
+        if text and not issuer:
+            raise ValueError("it is for sign-in by OIDC, which needs HANDRAISE_OIDC_ISSUER too")
+        if issuer and not text:
+            raise ValueError("sign-in by OIDC needs it")
+        if issuer and len(secret.get_secret_value() if secret else "") < SHORTEST_SECRET:
+            raise ValueError(
+                f"sign-in by OIDC needs HANDRAISE_SECRET with {SHORTEST_SECRET} characters or more"
+            )
         return text
-
-    @pydantic.field_validator("embed_origins")
-    @classmethod
-    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        # They go into a header, where a space or a semicolon would say something else.
-        if not all(map(_ORIGIN.fullmatch, origins)):
-            raise ValueError("expected origins such as https://app.example.com, without a path or a wildcard")
-        return origins
 
     @pydantic.field_validator("slack_app_token")
     @classmethod
@@ -365,27 +400,6 @@ class ServerSettings(BaseSettings):
             raise ValueError("Teams needs it")
         return secret
 
-    @pydantic.field_validator("teams_service_urls")
-    @classmethod
-    def _may_see_the_token(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(map(is_service, urls)):
-            raise ValueError("expected addresses such as https://smba.example.com/teams")
-        return urls
-
-    @pydantic.field_validator("teams_login_url", "teams_metadata_url", "teams_issuer")
-    @classmethod
-    def _is_safe_for_teams(cls, url: str) -> str:
-        if not is_service(url.replace("/.well-known/", "/")):
-            raise ValueError("expected an https address")
-        return url
-
-    @pydantic.field_validator("telegram_bot_token")
-    @classmethod
-    def _is_a_bot_token(cls, token: pydantic.SecretStr | None) -> pydantic.SecretStr | None:
-        if token is not None and not _BOT_TOKEN.fullmatch(token.get_secret_value()):
-            raise ValueError("expected what BotFather gave you: digits, a colon, and a secret")
-        return token
-
     @pydantic.field_validator("telegram_webhook_secret")
     @classmethod
     def _is_a_webhook_secret(
@@ -398,15 +412,6 @@ class ServerSettings(BaseSettings):
         if not str(info.data.get("public_url")).startswith("https://"):
             raise ValueError("Telegram calls only https addresses; set HANDRAISE_PUBLIC_URL to yours")
         return secret
-
-    @pydantic.field_validator("rate_limit", "sign_in_limit")
-    @classmethod
-    def _is_a_rate(cls, text: str) -> str:
-        try:
-            limits.parse(text)
-        except ValueError:
-            raise ValueError("expected a rate such as 200/second or 30/minute") from None
-        return text
 
     @pydantic.field_validator("email_smtp_url", "email_imap_url")
     @classmethod
@@ -452,10 +457,19 @@ class ServerSettings(BaseSettings):
         return text
 
     @property
+    def secret_keys(self) -> tuple[bytes, ...]:
+        """The secret, then those of before; none where there is no secret."""
+        secrets = (self.secret, *self.secret_fallbacks) if self.secret else ()
+        return tuple(each.get_secret_value().encode() for each in secrets)
+
+    @property
     def base_url(self) -> str:
         """How people reach the server, without a slash at the end."""
-        if self.public_url:
-            return self.public_url.rstrip("/")
+        return self.public_url.rstrip("/") if self.public_url else self.listening_url
+
+    @property
+    def listening_url(self) -> str:
+        """Where the server itself listens, whatever stands in front of it."""
         # Whoever listens everywhere can be reached at home, while no browser goes to 0.0.0.0.
         host = "localhost" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104 -- not bound here
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
@@ -471,3 +485,15 @@ class ServerSettings(BaseSettings):
     def is_https(self) -> bool:
         """Whether people reach it safely, so that cookies may insist on it."""
         return self.base_url.startswith("https:")
+
+
+def unknown_settings(environment: Iterable[str]) -> list[str]:
+    """A sentence for each variable that looks like a setting and is none."""
+    known = {*map(str.upper, ServerSettings.model_fields), *_OF_COMMANDS}
+    given = sorted(name.removeprefix(_PREFIX) for name in environment if name.startswith(_PREFIX))
+    nearest = {name: get_close_matches(name, known, n=1, cutoff=0.7) for name in given if name not in known}
+    return [
+        f"{_PREFIX}{name} is no setting of this release, and nothing reads it."
+        + "".join(f" Did you mean {_PREFIX}{each}?" for each in close)
+        for name, close in nearest.items()
+    ]

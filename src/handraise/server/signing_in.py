@@ -40,7 +40,7 @@ async def open_session(request: Request, house: TheHouse, body: OpenSession) -> 
 @router.delete("/sessions/current", status_code=204)
 async def end_session(house: TheHouse, caller: ThePerson) -> Response:
     """Sign out: the caller's session ends now."""
-    await house.directory.end_session(caller.workspace, caller.session.id)
+    await house.directory.end_session(caller.workspace, caller.session.id, by=caller.person.id)
     return _without_cookie(house, Response(status_code=204))
 
 
@@ -110,7 +110,9 @@ async def _enter(house: House, text: str) -> SessionRecord | None:
     link = None if token is None else await house.directory.use_link(token.workspace, token.digest)
     if link is None:
         return None
-    return await issue_session(house, link.workspace, person=link.person, how=link.purpose)
+    return await issue_session(
+        house, link.workspace, person=link.person, how=link.purpose, vouched_by=link.vouched_by
+    )
 
 
 async def _leave(request: Request, house: House) -> None:
@@ -118,7 +120,7 @@ async def _leave(request: Request, house: House) -> None:
     if token is not None and token.kind is TokenKind.SESSION:
         found = await house.directory.find_session(token.workspace, token.digest)
         if found is not None:
-            await house.directory.end_session(token.workspace, found[0].id)
+            await house.directory.end_session(token.workspace, found[0].id, by=found[0].person)
 
 
 def _without_cookie(house: House, response: Response) -> Response:

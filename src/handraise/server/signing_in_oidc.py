@@ -102,6 +102,11 @@ async def finish(
 
 async def _session_of(house: House, identity: Identity) -> SessionRecord:
     person = await _person_of(house, identity)
+    if person and not await house.directory.bind_identity(person.workspace, person.id, identity.id):
+        raise SignInRefused(
+            f"{identity.email} belongs to another account of the provider here. If it is yours, ask an administrator "
+            "to remove you and to add you again."
+        )
     session = await issue_session(house, person.workspace, person=person.id, how="oidc") if person else None
     if session is None:
         raise SignInRefused(f"Nobody here goes by {identity.email}. Ask an administrator to invite you.")
@@ -120,9 +125,9 @@ async def _person_of(house: House, identity: Identity) -> Person | None:
     if await directory.find_person(workspace, name):
         return None  # somebody goes by that name who has another address, and must not be overwritten
     person = await directory.put_person(
-        workspace, name, name=identity.name, email=identity.email, role=Role.MEMBER
+        workspace, name, name=identity.name, email=identity.email, role=Role.MEMBER, by=name
     )
-    await follow_email(house, None, person)
+    await follow_email(house, None, person, by=name)
     return person
 
 

@@ -77,12 +77,12 @@ async def open_channels(
             channels.append(await stack.enter_async_context(_open_teams(settings, replies)))
         if settings.email_smtp_url is not None:
             channels.append(await stack.enter_async_context(_open_email(settings, replies)))
-        if settings.push_contact is not None and settings.secret is not None:
+        if settings.push_contact is not None and settings.secret_keys:
             from handraise.channels.webpush import open_webpush  # noqa: PLC0415 -- an extra
 
             push = open_webpush(
                 outbox,
-                secret=settings.secret.get_secret_value().encode(),
+                secrets=settings.secret_keys,
                 contact=settings.push_contact,
                 allowed=settings.push_allow_private,
             )
@@ -138,14 +138,14 @@ def _open_email(settings: ServerSettings, replies: Replies) -> AbstractAsyncCont
     """E-mail as the settings say, which have been looked at."""
     from handraise.channels.email.channel import open_email  # noqa: PLC0415 -- only where it is wanted
 
-    key, imap, inbound = map(_bare, (settings.secret, settings.email_imap_url, settings.email_inbound_secret))
+    imap, inbound = map(_bare, (settings.email_imap_url, settings.email_inbound_secret))
     return open_email(
         replies,
         smtp=read_server(_bare(settings.email_smtp_url) or "", "smtp"),
         sender=read_sender(settings.email_from or ""),
         host=urlsplit(settings.base_url).hostname or "",
         reply_to=settings.email_reply_to,
-        key=None if key is None else key.encode(),
+        keys=settings.secret_keys,
         imap=None if imap is None else read_server(imap, "imap"),
         inbound_secret=None if inbound is None else secret_bytes(inbound),
         authserv_id=settings.email_authserv_id,
@@ -162,7 +162,7 @@ class Links:
         self, settings: ServerSettings, directory: Directory, channels: Mapping[str, Channel]
     ) -> None:
         self._base = settings.base_url
-        self._key = None if settings.secret is None else settings.secret.get_secret_value().encode()
+        self._keys = settings.secret_keys
         self._directory = directory
         self._channels = channels
 
@@ -171,13 +171,18 @@ class Links:
         plain = f"{self._base}/questions/{delivery.question_id}"
         channel = self._channels.get(delivery.channel)
         secret = delivery.is_to_be_sent and channel is not None and channel.private
-        if self._key is None or not secret or delivery.recipient.startswith((GROUP, ANYONE)):
+        if not self._keys or not secret or delivery.recipient.startswith((GROUP, ANYONE)):
             return plain
         what = f"question link {delivery.workspace} {delivery.id}".encode()
-        token = make_token(
-            TokenKind.QUESTION, delivery.workspace, hmac.new(self._key, what, hashlib.sha256).digest()
-        )
-        if await self._directory.find_question_link(delivery.workspace, digest_of(token)) is None:
+        tokens = [
+            make_token(TokenKind.QUESTION, delivery.workspace, hmac.new(key, what, hashlib.sha256).digest())
+            for key in self._keys
+        ]
+        for token in tokens:
+            if await self._directory.find_question_link(delivery.workspace, digest_of(token)) is not None:
+                break
+        else:
+            token = tokens[0]
             if delivery.turn != 1:
                 # It was made with the first try. Whoever has ended it since meant that.
                 return plain

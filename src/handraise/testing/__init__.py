@@ -1,10 +1,11 @@
-"""What tests need: a clock that moves by hand, buses that fail on purpose, and the contract of backends.
+"""What tests need: a stand-in person, a clock that moves by hand, buses that fail on purpose, and the contract of backends.
 
 `handraise.testing.contract` needs `pip install "handraise[testing]"`.
 """
 
 from handraise.testing.buses import HandBus, SilentBus
 from handraise.testing.clock import ManualClock
+from handraise.testing.people import StandIn
 from handraise.testing.promises import PROMISES, promise
 
-__all__ = ["PROMISES", "HandBus", "ManualClock", "SilentBus", "promise"]
+__all__ = ["PROMISES", "HandBus", "ManualClock", "SilentBus", "StandIn", "promise"]

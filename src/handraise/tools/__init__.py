@@ -13,11 +13,11 @@ from handraise.tools.asking import (
 from handraise.tools.client_calls import (
     ToolResultSubmission,
     client_message,
-    filter_client_messages,
     pending_client_messages,
     submit_tool_result,
 )
 from handraise.tools.events import AskEvent, Emit, Interrupt
+from handraise.tools.history import filter_client_messages
 from handraise.tools.reading import Intent
 from handraise.tools.results import ResultStatus, ToolResult, to_tool_result
 from handraise.tools.specs import ToolSpec

@@ -50,6 +50,7 @@ class ApprovalOptions(QuestionOptions, total=False):
     scopes: Sequence[Scope]
     remember_by: Sequence[str]
     remember_for: timedelta
+    valid_for: timedelta
     risk: Risk
 
 
@@ -166,6 +167,7 @@ class FrozenCall:
             scopes=self._options.get("scopes", ("once",)),
             remember_by=self._options.get("remember_by"),
             remember_for=self._options.get("remember_for", timedelta(days=30)),
+            valid_for=self._options.get("valid_for"),
             risk=self._options.get("risk", "medium"),
         )
 

@@ -22,8 +22,8 @@ from handraise import (
     QuestionOptions,
     StillPending,
 )
-from handraise.model.composing import Span
 from handraise.model.json_values import Json, digest, json_problems
+from handraise.model.spans import Span
 from handraise.tools.approvals import ApprovalOptions, FrozenCall
 from handraise.tools.events import Emit, Interrupt, event_of
 from handraise.tools.reading import Arguments, json_object
@@ -91,10 +91,10 @@ class ApprovedTool:
             return to_tool_result(question)
         try:
             action = await self._desk.consume(question_id)
-        except NotApproved:
-            return to_tool_result(question)
-        except AlreadyConsumed as used:
-            return _with(to_tool_result(question), {"error": str(used)})
+        except (NotApproved, AlreadyConsumed) as refused:
+            result = to_tool_result(question)
+            # What was approved and may not be executed any more must not read like an approval.
+            return _with(result, {"error": str(refused)}) if question.decision else result
         result = to_tool_result(question)
         try:
             output = await self._call.run_async(action.arguments)

@@ -20,8 +20,8 @@ from handraise import (
     QuestionOptions,
     StillPending,
 )
-from handraise.model.composing import Span, seconds_of
 from handraise.model.json_values import text_problem
+from handraise.model.spans import Span, seconds_of
 from handraise.tools.events import AskEvent, Emit, Interrupt, event_of
 from handraise.tools.posting import Call, Posted, origin_of, post_once
 from handraise.tools.reading import (

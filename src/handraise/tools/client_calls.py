@@ -7,7 +7,7 @@ question, and what comes back is checked against the stored question: message hi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, assert_never
 
 import pydantic
@@ -30,13 +30,10 @@ from handraise import (
 )
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.people import CLIENT_ASSERTED
+from handraise.tools.history import APPROVAL, CLIENT, HITL
 from handraise.tools.posting import origin_of
 from handraise.tools.reading import arguments_of
 from handraise.tools.results import chosen_text, to_tool_result
-
-CLIENT = "client."
-HITL = "hitl_"
-APPROVAL = "approval_"
 
 Message = dict[str, Json]
 """A message of OpenAI chat completions."""
@@ -69,25 +66,6 @@ async def pending_client_messages(desk: Desk, conversation: str) -> list[Message
         if page.after is None:
             return messages
         after = page.after
-
-
-def filter_client_messages(messages: Sequence[Any]) -> list[Any]:
-    """What goes to the model: the same messages without the client's calls and their results.
-
-    A message that is not touched is the same object. A turn keeps its other calls; one that has nothing left
-    goes, and so does a result whose call is not there, which no model API would take.
-    """
-    kept: list[Any] = []
-    calls: set[str] = set()
-    for message in messages:
-        if _part(message, "role") == "tool":
-            call_id = _part(message, "tool_call_id")
-            if not isinstance(call_id, str) or call_id not in calls or _is_client_id(call_id):
-                continue
-        for plain in _without_client_calls(message):
-            calls |= _call_ids(_part(plain, "tool_calls"))
-            kept.append(plain)
-    return kept
 
 
 class ToolResultSubmission(pydantic.BaseModel):
@@ -213,42 +191,6 @@ def _original_call(question: Question) -> Json:
     if tool is None:
         return None
     return {"id": question.tool_call, "name": tool, "args": arguments_of(tool, question)}
-
-
-def _without_client_calls(message: Any) -> list[Any]:
-    """The message as the model may see it, or nothing where nothing is left of it."""
-    if not isinstance(message, dict):
-        return [message]
-    plain = {name: part for name, part in message.items() if name != "toolCallStatus"}
-    given = message.get("tool_calls")
-    calls = given if isinstance(given, list) else []
-    own = [call for call in calls if not _is_client_call(call)]
-    if len(own) < len(calls):
-        plain["tool_calls"] = own
-        if not own:
-            del plain["tool_calls"]
-            if not any(plain.get(part) for part in ("content", "refusal", "audio", "function_call")):
-                return []
-    return [plain if len(own) < len(calls) or len(plain) < len(message) else message]
-
-
-def _is_client_call(call: Any) -> bool:
-    name = _part(_part(call, "function"), "name")
-    return (isinstance(name, str) and name.startswith(CLIENT)) or _is_client_id(_part(call, "id"))
-
-
-def _is_client_id(call_id: Any) -> bool:
-    return isinstance(call_id, str) and call_id.startswith((HITL, APPROVAL))
-
-
-def _call_ids(calls: Any) -> set[str]:
-    found = [_part(call, "id") for call in calls] if isinstance(calls, (list, tuple)) else []
-    return {each for each in found if isinstance(each, str)}
-
-
-def _part(value: Any, name: str) -> Any:
-    """A part of a message, which may be a dict or an object of a client library."""
-    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
 def _read(submission: ToolResultSubmission | Mapping[str, Json]) -> ToolResultSubmission:

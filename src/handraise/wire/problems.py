@@ -11,6 +11,8 @@ from collections.abc import Callable
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
+    ApprovalLapsed,
+    ApprovalTakenBack,
     DeskClosed,
     GrantNotFound,
     HandraiseError,
@@ -24,6 +26,7 @@ from handraise.model.errors import (
     NotSignedIn,
     Problem,
     QuestionNotFound,
+    QuotaExceeded,
     RequestConflict,
     StoreUnavailable,
     TooManyRequests,
@@ -42,12 +45,15 @@ STATUSES: dict[type[HandraiseError], int] = {
     AlreadySettled: 409,
     AlreadyConsumed: 409,
     NotApproved: 409,
+    ApprovalLapsed: 409,
+    ApprovalTakenBack: 409,
     NotSignedIn: 401,
     NotEntitled: 403,
     QuestionNotFound: 404,
     GrantNotFound: 404,
     NotFound: 404,
     TooManyRequests: 429,
+    QuotaExceeded: 429,
     DeskClosed: 503,
     StoreUnavailable: 503,
 }
@@ -84,6 +90,7 @@ class ProblemDocument(Record):
     question: QuestionRecord | None = None
     reason: str | None = None
     retry_after: float | None = None
+    quota: int | None = None
 
 
 def problem_of(error: HandraiseError) -> ProblemDocument:
@@ -104,6 +111,7 @@ def problem_of(error: HandraiseError) -> ProblemDocument:
         question=None if existing is None else QuestionRecord.of(existing, with_state=True),
         reason=getattr(error, "reason", None),
         retry_after=getattr(error, "retry_after", None),
+        quota=getattr(error, "quota", None),
     )
 
 
@@ -138,11 +146,14 @@ _TITLES = {
     "already_settled": "The question is settled",
     "already_consumed": "The approval has been used",
     "not_approved": "The action is not approved",
+    "approval_lapsed": "The approval is not good any more",
+    "approval_taken_back": "The approval was taken back",
     "not_signed_in": "Nobody is signed in",
     "not_entitled": "Not allowed",
     "question_not_found": "No such question",
     "grant_not_found": "No such grant",
     "not_found": "Not found",
+    "quota_exceeded": "Too many pending questions",
     "too_many_requests": "Too many requests",
     "desk_closed": "The server is stopping",
     "store_unavailable": "The store cannot be reached",
@@ -161,6 +172,11 @@ def _settled(document: ProblemDocument, subject: str, *_: str) -> HandraiseError
     return AlreadySettled(subject, document.outcome.outcome())
 
 
+def _refused(kind: type[NotApproved], document: ProblemDocument, subject: str) -> HandraiseError:
+    outcome = None if document.outcome is None else document.outcome.outcome()
+    return kind(subject, outcome, document.reason or document.detail)
+
+
 _ERRORS: dict[str, _Reader] = {
     "key_conflict": lambda document, *_: ConflictingQuestion(
         None if document.question is None else document.question.question()
@@ -172,11 +188,9 @@ _ERRORS: dict[str, _Reader] = {
     ),
     "already_settled": _settled,
     "already_consumed": lambda _, subject, *__: AlreadyConsumed(subject),
-    "not_approved": lambda document, subject, *_: NotApproved(
-        subject,
-        None if document.outcome is None else document.outcome.outcome(),
-        document.reason or document.detail,
-    ),
+    "not_approved": lambda document, subject, *_: _refused(NotApproved, document, subject),
+    "approval_lapsed": lambda document, subject, *_: _refused(ApprovalLapsed, document, subject),
+    "approval_taken_back": lambda document, subject, *_: _refused(ApprovalTakenBack, document, subject),
     "not_signed_in": lambda *_: NotSignedIn(
         "The server does not know this key or session, or it has ended. It comes from HANDRAISE_KEY or credentials=…"
     ),
@@ -185,6 +199,9 @@ _ERRORS: dict[str, _Reader] = {
     "grant_not_found": lambda _, subject, workspace, __: GrantNotFound(subject, workspace),
     "not_found": lambda document, *_: NotFound(document.detail),
     "request_conflict": lambda document, *_: RequestConflict(document.detail),
+    "quota_exceeded": lambda document, _, workspace, actor: QuotaExceeded(
+        actor, workspace, document.quota or 0
+    ),
     "too_many_requests": lambda document, *_: TooManyRequests(document.retry_after or 1.0),
     "desk_closed": lambda *_: StoreUnavailable("The server is stopping."),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -13,7 +14,9 @@ from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.outcomes import Outcome, Source, Status, outcome_of
 from handraise.model.questions import Question, Vote
+from handraise.model.spans import SPAN_PATTERN, seconds_of
 from handraise.model.timelines import Escalation, Timeline, steps_of
+from handraise.model.workspace_events import WorkspaceEvent, WorkspaceEventKind
 from handraise.ports import Durability, Recovered
 
 
@@ -23,19 +26,33 @@ class Record(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
 
 
+def _seconds(span: Any) -> Any:
+    return seconds_of(span) if isinstance(span, str) else span
+
+
+Seconds = Annotated[
+    float,
+    pydantic.BeforeValidator(
+        _seconds,
+        json_schema_input_type=float | Annotated[str, pydantic.Field(pattern=SPAN_PATTERN, examples=["2h"])],
+    ),
+]
+"""A span in seconds; whoever sends one may also write "90s", "10m", "2h", "3d" or "1h30m"."""
+
+
 class EscalationRecord(Record):
     """After so many seconds, others may answer too."""
 
-    after: float
+    after: Seconds
     to: tuple[str, ...]
 
 
 class TimelineRecord(Record):
     """What happens while nobody answers; spans are in seconds and count from the asking."""
 
-    remind: tuple[float, ...] = ()
+    remind: tuple[Seconds, ...] = ()
     escalate: tuple[EscalationRecord, ...] = ()
-    expire: float | None = None
+    expire: Seconds | None = None
     default: Any = None
 
     @classmethod
@@ -96,6 +113,14 @@ class VoteRecord(Record):
     ballot: str
 
 
+LEFT_OUT = frozenset({"overdue"})
+"""The fields of a question that do not cross: they are between a store and its desk."""
+_MADE_OVER = frozenset({"state", "steps", "votes", "outcome"})
+_AS_THEY_ARE = tuple(
+    each.name for each in fields(Question) if each.name not in LEFT_OUT and each.name not in _MADE_OVER
+)
+
+
 class QuestionRecord(Record):
     """A question and how it stands. `state` is the asker's own: nobody else is shown it."""
 
@@ -116,6 +141,7 @@ class QuestionRecord(Record):
     veto: bool = False
     max_attempts: int | None = None
     undo_for: float = 0.0
+    shared: bool = False
     timeline: TimelineRecord | None = None
     asked_at: datetime
     expires_at: datetime | None = None
@@ -124,19 +150,20 @@ class QuestionRecord(Record):
     attempts: int = 0
     votes: tuple[VoteRecord, ...] = ()
     steps_taken: int = 0
+    stepped_at: datetime | None = None
     outcome: OutcomeRecord | None = None
     consumed_at: datetime | None = None
+    taken_back_at: datetime | None = None
+    unreached_at: datetime | None = None
+    sent_at: datetime | None = None
+    url: str | None = None
 
     @classmethod
     def of(cls, question: Question, *, with_state: bool) -> QuestionRecord:
         """The record of a question."""
         timeline, outcome = question.timeline, question.outcome
-        names = (
-            "id workspace asker prompt form context key conversation tool_call trace recipients audience need veto "
-            "max_attempts undo_for asked_at expires_at due_at status attempts steps_taken consumed_at"
-        )
         return cls(
-            **{name: getattr(question, name) for name in names.split()},
+            **{name: getattr(question, name) for name in (*_AS_THEY_ARE, "audience", "expires_at", "due_at")},
             state=question.state if with_state else None,
             timeline=None if timeline is None else TimelineRecord.of(timeline),
             votes=tuple(VoteRecord(by=vote.by, ballot=vote.ballot) for vote in question.votes),
@@ -145,16 +172,18 @@ class QuestionRecord(Record):
 
     def question(self) -> Question:
         """The question behind the record."""
-        names = (
-            "id workspace asker prompt form context state key conversation tool_call trace recipients need veto "
-            "max_attempts undo_for asked_at status attempts steps_taken consumed_at"
-        )
         return Question(
-            **{name: getattr(self, name) for name in names.split()},
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
+            state=self.state,
             steps=() if self.timeline is None else steps_of(self.timeline.timeline()),
             votes=tuple(Vote(vote.by, vote.ballot) for vote in self.votes),
             outcome=None if self.outcome is None else self.outcome.outcome(),
         )
+
+
+def question_to_dict(question: Question) -> dict[str, Any]:
+    """A question as the HTTP API writes it, ready for `json.dumps`; the asker's own `state` is left out."""
+    return QuestionRecord.of(question, with_state=False).model_dump(mode="json", exclude_none=True)
 
 
 class QuestionPage(Record):
@@ -208,11 +237,39 @@ class EventPage(Record):
     after: str | None = None
 
 
+class WorkspaceEventRecord(Record):
+    """Something that changed in the workspace and is about no question: who did it, and what is different."""
+
+    cursor: str
+    kind: WorkspaceEventKind
+    at: datetime
+    by: str | None = None
+    details: Any = None
+
+    @classmethod
+    def of(cls, event: WorkspaceEvent) -> WorkspaceEventRecord:
+        """The record of an event."""
+        return cls(cursor=event.cursor, kind=event.kind, at=event.at, by=event.by, details=event.details)
+
+
+class WorkspaceEventPage(Record):
+    """Some events of the workspace in order, and the cursor to go on from."""
+
+    events: tuple[WorkspaceEventRecord, ...]
+    after: str | None = None
+
+
 class ActionRecord(Record):
     """An approved action, to be executed now."""
 
     tool: str
     arguments: dict[str, Any]
+
+
+class ClaimedRecord(Record):
+    """Whether a question is one's own to show, now."""
+
+    claimed: bool
 
 
 class GrantRecord(Record):
@@ -263,6 +320,12 @@ class SweptRecord(Record):
     """How many questions a sweep settled."""
 
     settled: int
+
+
+class WithdrawnRecord(Record):
+    """How many questions were withdrawn."""
+
+    withdrawn: int
 
 
 class DurabilityRecord(Record):

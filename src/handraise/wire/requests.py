@@ -7,13 +7,13 @@ from typing import Annotated, Any, cast
 
 import pydantic
 
-from handraise.model.composing import QuestionOptions
+from handraise.model.composing import IfExists, QuestionOptions
 from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.forms import Action, AnyForm, Option
 from handraise.model.identities import Role
 from handraise.model.json_values import text_problem
 from handraise.model.questions import Draft
-from handraise.wire.records import TimelineRecord
+from handraise.wire.records import Seconds, TimelineRecord
 
 QUESTION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}")
 """What a question's id looks like over HTTP: it stands in paths."""
@@ -47,7 +47,9 @@ AnyFormOrSchema = Annotated[
 class PostQuestion(Request):
     """A question to leave. Say what a valid answer is with `choices` or `form`; else it is free text.
 
-    `form` is one of Handraise's forms or a flat JSON Schema; an approval's digest may be left out. An `id` of one's own makes posting it again safe.
+    `form` is one of Handraise's forms or a flat JSON Schema; an approval's digest may be left out. An `id` of one's own makes
+    posting it again safe. `if_exists` says what a `key` that is taken gives: the question that is there if it is the same
+    (`equal`), or in any case (`keep`). A key is the agent's own, unless it is `shared` with others that say so too.
     """
 
     prompt: str
@@ -64,9 +66,11 @@ class PostQuestion(Request):
     need: int = 1
     veto: bool = False
     max_attempts: int | None = None
-    undo_for: float = 0.0
-    expires_in: float | None = None
+    undo_for: Seconds = 0.0
+    expires_in: Seconds | None = None
     timeline: TimelineRecord | None = None
+    if_exists: IfExists = "equal"
+    shared: bool = False
 
     @pydantic.field_validator("form", mode="before")
     @classmethod
@@ -94,6 +98,7 @@ class PostQuestion(Request):
             "veto",
             "max_attempts",
             "undo_for",
+            "shared",
         ]
         timeline = draft.timeline
         return cls(
@@ -141,6 +146,13 @@ class DeclineQuestion(Responding):
     reason: str | None = None
 
 
+class TakeBack(Request):
+    """An approval is taken back."""
+
+    by: str | None = None
+    reason: str | None = None
+
+
 class ProblemRecord(Request):
     """One thing that is wrong, and where."""
 
@@ -158,8 +170,16 @@ class AttemptQuestion(Request):
 
 
 class WithdrawQuestion(Request):
-    """Taking a question back."""
+    """Taking a question back; `by` is the administrator who does so for its asker."""
 
+    reason: str | None = None
+    by: str | None = None
+
+
+class WithdrawAll(Request):
+    """Taking back everything that an agent has pending."""
+
+    asker: Annotated[str, pydantic.Field(min_length=1, max_length=200)]
     reason: str | None = None
 
 
@@ -169,10 +189,22 @@ class ConsumeQuestion(Request):
     request: str | None = None
 
 
+class ClaimSending(Request):
+    """Taking on to show a question in a chat of one's own, for `lease` seconds."""
+
+    lease: Annotated[float, pydantic.Field(gt=0, le=3_600)] = 30
+
+
+class MarkSent(Request):
+    """That a question was shown in a chat."""
+
+    channel: str | None = None
+
+
 class Recover(Request):
     """At an agent's start-up: expire what it asked longer ago than this many seconds."""
 
-    max_age: Annotated[float, pydantic.Field(ge=0, le=3_155_760_000)]
+    max_age: Annotated[Seconds, pydantic.Field(ge=0, le=3_155_760_000)]
 
 
 class CreateKey(Request):
@@ -203,7 +235,7 @@ class CreateQuestionLink(Request):
     """
 
     person: Name | None = None
-    expires_in: Annotated[float, pydantic.Field(gt=0, le=2_592_000)] = 604_800
+    expires_in: Annotated[Seconds, pydantic.Field(gt=0, le=2_592_000)] = 604_800
     channel: Name = "link"
 
 

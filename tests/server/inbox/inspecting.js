@@ -3,7 +3,7 @@
   const BOX = '[data-from="agent"]';
   const TAGS = new Set(
     `p br strong em s code pre ul ol li blockquote a hr table thead tbody tr th td section div span dl dt dd del ins h2 h3
-     label input textarea select option fieldset legend details summary kbd time button`.split(/\s+/),
+     label input textarea select option fieldset legend details summary kbd time button title`.split(/\s+/),
   );
   const faults = [];
   const fault = (what, node) => faults.push(`${what}: ${(node.outerHTML ?? node.textContent).slice(0, 300)}`);
@@ -27,7 +27,8 @@
       if (marked(value) && !inside && !unread) fault(`outside the agent's box, in ${name}`, each);
     }
   }
-  if (marked(document.title)) faults.push(`in the title: ${document.title}`);
+  const named = document.querySelector("title");
+  if (marked(document.title) && !named.matches(BOX)) faults.push(`in the title: ${document.title}`);
   if (mark in window) faults.push("a script has run");
 
   // The part of a rectangle that can be seen, given what clips it on the way up to `top`.

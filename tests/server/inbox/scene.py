@@ -36,6 +36,7 @@ from handraise.testing import ManualClock
 from tests.tiers import NIGHTLY
 
 NO_PAGES = {
+    "/openapi.json",
     "/manifest.webmanifest",
     "/service-worker.js",
     "/sign-in/oidc",  # leads to the provider
@@ -115,7 +116,9 @@ class View:
 ONE_OF_EACH = {
     "the queue",
     "what is settled",
+    "a conversation",
     "insights",
+    "the HTTP API",
     "a form to answer",
     "an approval to answer",
     "answered, settled",
@@ -176,6 +179,7 @@ async def views_of(house: House, desk: LocalDesk, clock: ManualClock) -> list[Vi
         View("an edited approval", "/questions/{question_id}", _page(asked["an approval"]), _edited),
         View("the keys", "/", "/", _keys),
         View("oneself", "/me", "/me"),
+        View("the HTTP API", "/docs", "/docs"),
         *await _ways_in(house, desk, asked),
     ]
 
@@ -188,6 +192,7 @@ def _lists() -> list[View]:
         View("a search", "/", "/?q=release"),
         View("what is settled", "/settled", "/settled"),
         View("what is settled in the workspace", "/settled", "/settled?all=1", alike=True),
+        View("a conversation", "/conversation", "/conversation?name=release+4.2"),
         View("insights", "/insights", "/insights"),
         View("insights of a day", "/insights", "/insights?span=day", alike=True),
         View("insights of a month", "/insights", "/insights?span=month", alike=True),
@@ -195,7 +200,7 @@ def _lists() -> list[View]:
 
 
 async def _ways_in(house: House, desk: LocalDesk, asked: dict[str, Question]) -> list[View]:
-    link = await issue_link(house, desk.workspace, person="ann", purpose="invitation")
+    link = await issue_link(house, desk.workspace, person="ann", purpose="invitation", vouched_by=None)
     assert link is not None
     views = [
         View("the way in", "/sign-in", "/sign-in"),
@@ -241,8 +246,9 @@ async def _vote(desk: LocalDesk, clock: ManualClock) -> Question:
         ),
     )
     await desk.answer(question.id, "yes", by="bob", channel="cli")
-    clock.advance(timedelta(minutes=20))
-    await desk.sweep()
+    for minutes in (6, 14):
+        clock.advance(timedelta(minutes=minutes))
+        await desk.sweep()
     return question
 
 

@@ -24,6 +24,8 @@ from handraise import (
     Timeline,
 )
 from handraise.desk.local import LocalDesk
+from handraise.model.forms import AnyForm, Risk
+from handraise.model.json_values import Json
 from handraise.server import House
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import fed
@@ -289,6 +291,30 @@ class TestDeclining:
         assert (await send(ann, sheet)).status_code == 303
 
 
+class TestTakingBack:
+    async def test_is_offered_to_those_who_approved_until_the_agent_takes_the_action(
+        self, ann: httpx2.AsyncClient, desk: LocalDesk
+    ) -> None:
+        form = Approval.of("deploy", {"to": "prod"}, valid_for=timedelta(hours=2))
+        mine, others, used = [await desk.post("May I?", form=form) for _ in range(3)]
+        assert "within 2 hours" in (await open_page(ann, f"/questions/{mine.id}")).words
+        for question, who in ((mine, "ann"), (others, "bob"), (used, "ann")):
+            await desk.answer(question.id, "approve", by=who)
+        await desk.consume(used.id)
+        for question in (others, used):
+            assert "take back" not in (await open_page(ann, f"/questions/{question.id}")).html
+        shown = await open_page(ann, f"/questions/{mine.id}")
+        [sheet] = [each for each in shown.sheets if any(one.value == "take back" for one in each.inputs)]
+        sheet.fill("why", "the wrong <one>")
+        assert (await send(ann, sheet)).status_code == 303
+        assert (await desk.get(mine.id)).taken_back_at is not None
+        shown = await open_page(ann, f"/questions/{mine.id}")
+        assert "This approval was taken back" in shown.words
+        assert "You took the approval back" in shown.words
+        assert "the wrong <one>" in shown.words
+        assert (await send(ann, sheet)).status_code == 303
+
+
 class TestApproving:
     @pytest.fixture
     async def question(self, desk: LocalDesk) -> Any:
@@ -414,6 +440,32 @@ class TestApproving:
         assert "All of it: 9500 characters on 1901 lines" in shown.words
         assert "Context: 9008 characters" in shown.words
 
+    @pytest.mark.parametrize("form", [Confirm(), Choice.of("a", "b"), Open()])
+    async def test_a_long_text_is_folded_whatever_is_asked(
+        self, ann: httpx2.AsyncClient, desk: LocalDesk, form: AnyForm
+    ) -> None:
+        long = await desk.post("line\n" * 100, form=form, context={"log": "y" * 9_000})
+        shown = await open_page(ann, f"/questions/{long.id}")
+        assert "All of it: 500 characters on 101 lines" in shown.words
+        assert "Context: 9010 characters log" in shown.words
+
+    @pytest.mark.parametrize(
+        ("risk", "context", "is_open"),
+        [
+            ("high", {"log": "y" * 3_000}, True),
+            ("medium", {"log": "y" * 3_000}, False),
+            ("medium", {"change": {"before": "a\nb", "after": "a\nc"}, "log": "y" * 3_000}, True),
+            ("high", {"log": "y" * 30_000}, False),
+        ],
+    )
+    async def test_what_matters_for_an_approval_is_not_folded_away(
+        self, ann: httpx2.AsyncClient, desk: LocalDesk, risk: Risk, context: Json, *, is_open: bool
+    ) -> None:
+        question = await desk.post("Go?", form=Approval.of("rm", risk=risk), context=context)
+        shown = await open_page(ann, f"/questions/{question.id}")
+        [fold] = [attrs for tag, attrs in shown.tags if tag == "details" and attrs.get("class") == "fold"]
+        assert ("open" in fold) is is_open
+
 
 class TestWhatAPageTells:
     async def test_a_script_how_long_an_answer_can_be_taken_back_and_when_it_ends(
@@ -448,10 +500,11 @@ class TestWhatAPageTells:
         )
         assert (await ann.get(f"/questions/{question.id}")).status_code == 404
         await desk.answer(question.id, "yes", by="bob", channel="cli")
-        clock.advance(timedelta(minutes=20))
-        await desk.sweep()
+        for minutes in (6, 14):
+            clock.advance(timedelta(minutes=minutes))
+            await desk.sweep()
         shown = await open_page(ann, f"/questions/{question.id}")
-        assert "2 people must agree. Voted so far: bob. One refusal ends it." in shown.words
+        assert "2 people must agree. 1 of 2 agree so far. One refusal ends it." in shown.words
         assert "bob voted through the terminal" in shown.words
         assert "A reminder was due" in shown.words
         assert "others may answer too" in shown.words
@@ -476,3 +529,79 @@ class TestWhatAPageTells:
         for text in ("service", "replicas", "3", "yes", "load", "0.5"):
             assert text in shown.words
         assert "{" not in shown.words
+
+
+class TestASettledApproval:
+    async def test_shows_the_action_that_was_approved_with_its_changes(
+        self, ann: httpx2.AsyncClient, desk: LocalDesk
+    ) -> None:
+        form = Approval.of("pay", {"amount": 250, "to": "ACME"}, editable=["amount"])
+        question = await desk.post("Pay?", form=form, recipients=["ann"])
+        await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 200}}, by="ann")
+        shown = await open_page(ann, f"/questions/{question.id}")
+        action = shown.html[shown.html.index('<section class="action') :]
+        assert "What was approved" in action
+        assert '{"arguments":{"amount":200,"to":"ACME"},"tool":"pay"}' in action.replace("&#34;", '"')
+        assert 'class="badge approved">Approved' in shown.html
+        await desk.consume(question.id)
+        shown = await open_page(ann, f"/questions/{question.id}")
+        assert "What was approved and taken to execute it" in shown.words
+
+    @pytest.mark.parametrize("how", ["deny", "decline"])
+    async def test_that_was_not_approved_does_not_look_like_one(
+        self, ann: httpx2.AsyncClient, desk: LocalDesk, how: str
+    ) -> None:
+        question = await desk.post("Pay?", form=Approval.of("pay", {"amount": 250}), recipients=["ann"])
+        if how == "deny":
+            await desk.answer(question.id, "deny", by="ann")
+        else:
+            await desk.decline(question.id, by="ann")
+        shown = await open_page(ann, f"/questions/{question.id}")
+        assert "What was asked for, and is not approved" in shown.words
+        word = "denied" if how == "deny" else "declined"
+        for part in (f'class="badge {word}"', f'class="outcome {word}"', f'class="action {word}"'):
+            assert part in shown.html
+
+
+async def test_everything_that_is_wrong_in_a_form_is_said_in_one_round(
+    ann: httpx2.AsyncClient, desk: LocalDesk
+) -> None:
+    form = Form(
+        fields=(
+            Field(name="who", form=Open(type="email")),
+            Field(name="retries", form=Open(type="integer", minimum=0)),
+            Field(name="why", form=Open()),
+        )
+    )
+    question = await desk.post("Fill this in", form=form, recipients=["ann"], max_attempts=3)
+    sheet = (await open_page(ann, f"/questions/{question.id}")).sheet()
+    sheet.fill("v0", "nobody")
+    sheet.fill("v1", "-1")
+    refused = Page((await send(ann, sheet)).text)
+    assert refused.words.count("Does not fit:") == 3
+    assert (await desk.get(question.id)).attempts == 0
+    sheet = refused.sheet()
+    for name, text in (("v0", "ann@example.com"), ("v1", "2"), ("v2", "it failed")):
+        sheet.fill(name, text)
+    assert (await send(ann, sheet)).status_code == 303
+    assert (await desk.get(question.id)).attempts == 0
+
+
+async def test_a_tab_is_named_after_its_question(ann: httpx2.AsyncClient, desk: LocalDesk) -> None:
+    question = await desk.post("**Refund** order <A-7>?", form=Approval.of("refund"), recipients=["ann"])
+    shown = await open_page(ann, f"/questions/{question.id}")
+    assert "Refund order &lt;A-7&gt;? · deploy-bot · Handraise</title>" in shown.html
+    await desk.answer(question.id, "deny", by="ann")
+    shown = await open_page(ann, f"/questions/{question.id}")
+    assert ">Denied: Refund order &lt;A-7&gt;? · deploy-bot · Handraise</title>" in shown.html
+
+
+async def test_an_unknown_page_is_a_page_for_browsers_and_a_problem_for_programs(
+    ann: httpx2.AsyncClient,
+) -> None:
+    seen = await ann.get("/nowhere", headers={"accept": "text/html,*/*"})
+    assert (seen.status_code, seen.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no such page here" in Page(seen.text).words
+    for path, accept in (("/nowhere", "*/*"), ("/v1/nowhere", "application/json")):
+        told = await ann.get(path, headers={"accept": accept})
+        assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")

@@ -44,7 +44,7 @@ class TestComingBackAfterSigningIn:
     ) -> None:
         question = await desk.post("Sure?", form=Confirm())
         await house.directory.put_person(workspace, "ann", name="Ann", email=None, role=Role.MEMBER)
-        link = await issue_link(house, workspace, person="ann", purpose="sign-in")
+        link = await issue_link(house, workspace, person="ann", purpose="sign-in", vouched_by=None)
         assert link is not None
         token = parse_qs(urlsplit(link.url).query)["token"][0]
         window = await chromium.new_context(base_url=address, java_script_enabled=False, viewport=PHONE)
@@ -108,6 +108,21 @@ class TestList:
         await desk.post("a third")
         await expect(tab.get_by_text("1 new question.")).to_be_visible()
         assert await is_marked(tab)
+        assert errors == []
+
+    async def test_a_new_question_is_told_of_if_it_comes_on_a_later_page(
+        self, tab: Page, desk: LocalDesk, errors: list[str]
+    ) -> None:
+        for number in range(60):
+            await desk.post(f"question {number}")
+        await listens(tab, "/")
+        await expect(tab.get_by_text("60 questions")).to_be_visible()
+        await desk.post("one more")
+        await expect(tab.get_by_text("1 new question, less urgent than these.")).to_be_visible()
+        await expect(tab.get_by_text("61 questions")).to_be_visible()
+        await expect(tab).to_have_title("(61) Waiting · Handraise")
+        await tab.locator("[data-live]").get_by_role("link", name="Next page").click()
+        await expect(tab.get_by_text("one more")).to_be_visible()
         assert errors == []
 
     @pytest.mark.slow(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import httpx2
 
+from handraise import Approval
+from handraise.desk.local import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
 from tests.server.conftest import bearer
-from tests.server.inbox.browser import open_page
+from tests.server.inbox.browser import open_page, send
 from tests.serving import Issuer
 
 
@@ -43,3 +45,30 @@ async def test_is_for_people_who_are_signed_in(
     assert (led.status_code, led.headers["location"]) == (303, "/sign-in")
     agent = bearer(await issuer.agent(workspace, "bot"))
     assert (await client.get("/me", headers=agent)).status_code == 403
+
+
+async def test_what_was_approved_ahead_is_listed_and_revoked_in_the_browser(
+    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, desk: LocalDesk
+) -> None:
+    form = Approval.of("refund", {"amount": 5}, scopes=["once", "always"])
+    given = {}
+    for person in ("ann", "bob"):
+        question = await desk.post("Refund?", form=form, recipients=[person])
+        given[person] = question.id
+        await desk.answer(question.id, {"decision": "approve", "scope": "always"}, by=person)
+    shown = await open_page(ann, f"/questions/{given['ann']}")
+    assert "/me#grants" in shown.html
+    mine, theirs = await open_page(ann, "/me"), await open_page(boss, "/me")
+    [revoke] = [each for each in mine.sheets if each.action.endswith("/revoke")]
+    assert given["ann"] in mine.html
+    assert given["bob"] not in mine.html
+    [not_mine] = [
+        each for each in theirs.sheets if each.action.endswith("/revoke") and each.action != revoke.action
+    ]
+    assert (await send(ann, not_mine)).status_code == 404
+    done = await send(ann, revoke)
+    assert (done.status_code, done.headers["location"]) == (303, "/me#grants")
+    assert "Nothing. Agents ask each time." in (await open_page(ann, "/me")).words
+    assert [grant.revoked_by for grant in await desk.grants()].count("ann") == 1
+    assert (await send(boss, not_mine)).status_code == 303
+    assert "Nothing. Agents ask each time." in (await open_page(boss, "/me")).words

@@ -46,10 +46,15 @@ async def all_asked(client: httpx2.AsyncClient, path: str) -> list[str]:
     raise AssertionError("there is no last page")
 
 
-async def test_teaches_where_nothing_waits(ann: httpx2.AsyncClient) -> None:
+async def test_teaches_administrators_how_to_ask_where_nothing_waits(
+    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient
+) -> None:
+    shown = await open_page(boss, "/")
+    assert "Nothing is waiting for you" in shown.words
+    assert 'recipients=["boss"]' in shown.words
     shown = await open_page(ann, "/")
     assert "Nothing is waiting for you" in shown.words
-    assert 'recipients=["ann"]' in shown.words
+    assert "import handraise" not in shown.words
 
 
 async def test_has_what_one_may_answer_most_urgent_first(
@@ -88,7 +93,7 @@ async def test_is_narrowed_by_agent_and_conversation(
     nothing = await open_page(ann, "/?agent=nobody")
     assert "Nothing waits that fits this filter" in nothing.words
     page = await open_page(ann, f"/questions/{one.id}")
-    assert "/?conversation=c+%26+d" in page.html
+    assert "/conversation?name=c+%26+d" in page.html
 
 
 def filters(page: Page) -> Sheet:
@@ -176,7 +181,7 @@ async def test_a_search_finds_only_what_one_may_answer(
 async def test_a_search_says_how_far_it_looked_and_goes_on_from_there(
     ann: httpx2.AsyncClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "READS", 2)
+    monkeypatch.setattr(searching, "READS", 6)
     for n in range(640):
         await desk.post(f"number {n}", form=Confirm())
     last = await desk.post("the needle", form=Confirm())
@@ -234,8 +239,40 @@ async def test_pages_through_everything_once(ann: httpx2.AsyncClient, desk: Loca
     assert (len(seen), set(seen)) == (730, posted)
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+async def test_the_most_urgent_is_on_the_first_page_however_many_wait(
+    ann: httpx2.AsyncClient, desk: LocalDesk, house: House
+) -> None:
+    await asyncio.gather(*(desk.post(f"number {n}", form=Confirm()) for n in range(700)))
+    other = house.desk.at(desk.workspace, asker="careful-bot")
+    pay = await other.post("Pay?", form=Approval.of("pay", {"amount": 1}, risk="high"))
+    soon = await other.post("Quick?", expires_in=600)
+    shown = asked(await open_page(ann, "/"))
+    assert (len(shown), shown[:2]) == (50, [soon.id, pay.id])
+
+
+async def test_more_than_twenty_equal_questions_are_one_row_that_opens(
+    ann: httpx2.AsyncClient, desk: LocalDesk
+) -> None:
+    for _ in range(20):
+        await desk.post("May I?", form=Confirm())
+    other = await desk.post("Something else?")
+    assert len(asked(await open_page(ann, "/"))) == 21
+    again = [(await desk.post("May I?", form=Confirm())).id for _ in range(380)]
+    shown = await open_page(ann, "/")
+    assert len(asked(shown)) == 2
+    assert asked(shown)[1] == other.id
+    assert "401 questions" in shown.words
+    assert "and 399 more just like this one" in shown.words
+    [each] = re.findall(r'href="([^"]*each=1[^"]*)"', shown.html)
+    seen = await all_asked(ann, each.replace("&amp;", "&"))
+    assert len(seen) == 401
+    assert set(again) <= set(seen)
+
+
 @pytest.mark.proof
 @pytest.mark.slow("measures how long a page takes")
+@pytest.mark.parametrize("settings", [{"pending_quota": 0}])
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 async def test_is_quick_and_small_with_ten_thousand_waiting(
     ann: httpx2.AsyncClient, desk: LocalDesk, store: str

@@ -77,7 +77,7 @@ VALUES: dict[str, tuple[SimpleForm, st.SearchStrategy[Json]]] = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_what_stands_on_a_page_comes_back_as_it_was(kind: str, data: st.DataObject) -> None:
     form, values = VALUES[kind]
@@ -88,7 +88,7 @@ def test_what_stands_on_a_page_comes_back_as_it_was(kind: str, data: st.DataObje
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_what_was_typed_stands_there_again_after_a_refusal(kind: str, data: st.DataObject) -> None:
     form, values = VALUES[kind]
@@ -131,7 +131,7 @@ def test_other_needs_its_text_and_never_hides_behind_an_option() -> None:
     assert read_answer(several, {"v": ["1", "other"], "v.other": ["mine"]}).value == ["b", {"other": "mine"}]
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(values=st.dictionaries(st.sampled_from(["v", "v.other", "v.zone", "v0", "v1"]), st.lists(TEXTS)))
 def test_whatever_a_browser_sends_is_read_without_a_failure(values: dict[str, list[str]]) -> None:
     forms: list[AnyForm] = [form for form, _ in VALUES.values()]
@@ -197,3 +197,14 @@ class TestApproval:
 def test_all_instants_that_are_offered_are_offsets() -> None:
     for zone in ZONES:
         assert datetime.fromisoformat(f"2026-11-15T09:30{zone}").utcoffset() is not None
+
+
+def test_a_text_gets_as_many_lines_as_it_has() -> None:
+    def rows(text: str) -> int:
+        [control] = controls_of(Approval.of("mail", {"body": text}, editable=["body"]))
+        return control.rows
+
+    assert rows("one") == 4
+    assert rows("line\n" * 8 + "end") == 10
+    assert rows("x" * 700) == 12
+    assert rows("line\n" * 500) == 24

@@ -48,7 +48,7 @@ async def test_says_who_answered_what_and_through_what(
     await desk.answer(question.id, "Canary", by="bob", channel="slack")
     shown = await open_page(ann, "/settled")
     assert ended(shown) == [question.id]
-    assert f'href="/questions/{question.id}"' in shown.html
+    assert f'href="/questions/{question.id}?from=%2Fsettled"' in shown.html
     for text in (
         "Which way?",
         "deploy-bot",
@@ -177,7 +177,7 @@ async def test_is_narrowed_and_searched_as_the_queue_is(
 async def test_a_search_says_how_far_it_looked_and_goes_on_from_there(
     ann: httpx2.AsyncClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "READS", 2)
+    monkeypatch.setattr(searching, "READS", 6)
     first = await desk.post("the needle", form=Confirm())
     await desk.answer(first.id, True, by="ann")
     for n in range(640):

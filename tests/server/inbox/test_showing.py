@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from handraise.model.json_values import Json
 from handraise.server.inbox.showing import (
     Difference,
+    Grid,
     Line,
     Plain,
     Rows,
@@ -49,3 +51,45 @@ def test_many_differences_are_shown_one_after_the_other() -> None:
     assert isinstance(many, Rows)
     assert {type(one) for _, one in few.rows} == {Difference}
     assert {type(one) for _, one in many.rows} == {Rows}
+
+
+def test_nothing_an_empty_list_and_an_empty_object_are_told_apart() -> None:
+    values: list[Json] = [None, [], {}, ""]
+    assert len({shown(each) for each in values}) == 4
+
+
+def test_names_in_letters_of_another_alphabet_are_marked() -> None:
+    mixed, other = "\u0430mount", "\u0441\u0443"  # the first letter is Cyrillic; all letters are
+    found = arguments_of({"amount": 1, mixed: 2, other: 3, "note": {mixed: 4}})
+    assert found.doubtful == {mixed, other}
+    assert arguments_of({"name": 1, "größe": 2}).doubtful == frozenset()
+    assert arguments_of({mixed: 1}).doubtful == {mixed}
+    grid = shown([{mixed: 1, "b": 2}, {mixed: 3, "b": 4}])
+    assert isinstance(grid, Grid)
+    assert grid.doubtful == {mixed}
+
+
+def test_arguments_stand_in_the_order_in_which_people_read_them() -> None:
+    mail = {
+        "attachments": ["a"],
+        "body": "Dear Ann,\n\nyes",
+        "cc": "bo",
+        "priority": 1,
+        "subject": "Hi",
+        "to": "ann",
+    }
+    assert [name for name, _ in arguments_of(mail).rows] == [
+        "to",
+        "cc",
+        "subject",
+        "priority",
+        "attachments",
+        "body",
+    ]
+
+
+def test_what_a_program_reads_is_shown_as_code() -> None:
+    found = dict(
+        arguments_of({"q": "SELECT 1 FROM t", "command": "rm -rf /", "body": "Select one of us", "n": 1}).rows
+    )
+    assert [name for name, one in found.items() if isinstance(one, Plain) and one.code] == ["q", "command"]

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from handraise.backends.memory.clock import now_by
+from handraise.backends.memory.store import MemoryStore
 from handraise.model.identities import (
     AgentKey,
     Link,
@@ -19,6 +20,17 @@ from handraise.model.identities import (
     fold_email,
 )
 from handraise.model.questions import Ref
+from handraise.model.workspace_events import (
+    group_put,
+    key_created,
+    key_revoked,
+    link_created,
+    link_used,
+    person_put,
+    person_removed,
+    session_ended,
+    session_opened,
+)
 from handraise.ports import Claim, Clock
 
 Secret = tuple[str, str]
@@ -31,11 +43,13 @@ Value = TypeVar("Value")
 class MemoryDirectory:
     """Who is who, in dictionaries. No method awaits anything, so each is atomic on the event loop."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
+        self._store = store
         self._clock = clock
         self._keys: dict[Ref, AgentKey] = {}
         self._digests: dict[Secret, Ref] = {}
         self._people: dict[Ref, Person] = {}
+        self._identities: dict[Ref, str] = {}
         self._sessions: dict[Secret, Session] = {}
         self._links: dict[Secret, Link] = {}
         self._question_links: dict[Secret, QuestionLink] = {}
@@ -50,6 +64,7 @@ class MemoryDirectory:
         self._keys[ref] = AgentKey(
             workspace=workspace, id=key_id, agent=agent, created_at=self._now(), created_by=created_by
         )
+        self._store.note(workspace, key_created(self._keys[ref]))
         return self._keys[ref]
 
     async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
@@ -74,10 +89,18 @@ class MemoryDirectory:
         if key is None or key.revoked_at is not None:
             return key
         self._keys[ref] = replace(key, revoked_at=self._now(), revoked_by=by)
+        self._store.note(workspace, key_revoked(self._keys[ref]))
         return self._keys[ref]
 
     async def put_person(
-        self, workspace: str, person_id: str, *, name: str, email: str | None, role: Role
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        name: str,
+        email: str | None,
+        role: Role,
+        by: str | None = None,
     ) -> Person | None:
         """Add or change a person; see the port."""
         ref = Ref(workspace, person_id)
@@ -95,11 +118,22 @@ class MemoryDirectory:
             groups=known.groups if known else frozenset(),
             signed_in_at=known.signed_in_at if known else None,
         )
+        self._store.note(workspace, person_put(known, self._people[ref], by=by))
         return self._people[ref]
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with a name; see the port."""
         return self._people.get(Ref(workspace, person_id))
+
+    def groups_known(self, workspace: str, person_id: str) -> frozenset[str] | None:
+        """A person's groups, None where there is nobody with this name, for the store beside."""
+        person = self._people.get(Ref(workspace, person_id))
+        return person.groups if person else None
+
+    def is_administrator(self, workspace: str, person_id: str) -> bool:
+        """Whether a person is an administrator, for the store beside."""
+        person = self._people.get(Ref(workspace, person_id))
+        return person is not None and person.role is Role.ADMIN
 
     async def find_person_by_email(self, workspace: str, email: str) -> Person | None:
         """The person with an e-mail address; see the port."""
@@ -113,20 +147,20 @@ class MemoryDirectory:
         )
         return next(fitting, None)
 
+    async def bind_identity(self, workspace: str, person_id: str, identity: str) -> bool:
+        """Bind a person to an identity; see the port."""
+        ref = Ref(workspace, person_id)
+        return ref in self._people and self._identities.setdefault(ref, identity) == identity
+
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """A page of people; see the port."""
         return _page(self._people, workspace, after, limit)
 
-    async def remove_person(self, workspace: str, person_id: str) -> bool:
+    async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out; see the port."""
-
-        def theirs(value: Session | Link | QuestionLink) -> bool:
-            return (value.workspace, value.person) == (workspace, person_id)
-
-        _drop(self._sessions, theirs)
-        _drop(self._links, theirs)
-        _drop(self._question_links, theirs)
-        return self._people.pop(Ref(workspace, person_id), None) is not None
+        removed = self._remove(workspace, person_id)
+        self._store.note(workspace, person_removed(removed, by=by) if removed else None)
+        return removed is not None
 
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
         """Every group; see the port."""
@@ -134,9 +168,11 @@ class MemoryDirectory:
         names = sorted(frozenset().union(*(person.groups for person in people)))
         return {name: sorted(person.id for person in people if name in person.groups) for name in names}
 
-    async def put_group(self, workspace: str, group: str, people: Collection[str]) -> Sequence[str]:
+    async def put_group(
+        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+    ) -> Sequence[str]:
         """Replace the people of a group; see the port."""
-        inside = []
+        before, inside = (await self.groups(workspace)).get(group, ()), []
         for ref, person in self._people.items():
             if ref.workspace != workspace:
                 continue
@@ -145,10 +181,19 @@ class MemoryDirectory:
                 groups |= {group}
                 inside.append(person.id)
             self._people[ref] = replace(person, groups=groups)
+        self._store.note(workspace, group_put(group, before, inside, by=by))
         return sorted(inside)
 
     async def open_session(
-        self, workspace: str, session_id: str, *, digest: str, person: str, how: str, lasts: timedelta
+        self,
+        workspace: str,
+        session_id: str,
+        *,
+        digest: str,
+        person: str,
+        how: str,
+        lasts: timedelta,
+        vouched_by: str | None = None,
     ) -> Session | None:
         """Let a person in; see the port."""
         known, now = self._people.get(Ref(workspace, person)), self._now()
@@ -162,8 +207,10 @@ class MemoryDirectory:
             how=how,
             created_at=now,
             expires_at=now + lasts,
+            vouched_by=vouched_by,
         )
         self._sessions[workspace, digest] = session
+        self._store.note(workspace, session_opened(session))
         return session
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
@@ -173,10 +220,15 @@ class MemoryDirectory:
             return None
         return session, self._people[Ref(workspace, session.person)]
 
-    async def end_session(self, workspace: str, session_id: str) -> bool:
+    async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; see the port."""
         place = (workspace, session_id)
-        return _drop(self._sessions, lambda each: (each.workspace, each.id) == place) > 0
+        for secret, session in list(self._sessions.items()):
+            if (session.workspace, session.id) == place:
+                del self._sessions[secret]
+                self._store.note(workspace, session_ended(session, by=by))
+                return True
+        return False
 
     async def add_link(
         self,
@@ -187,6 +239,8 @@ class MemoryDirectory:
         person: str,
         purpose: LinkPurpose,
         lasts: timedelta,
+        vouched_by: str | None = None,
+        by: str | None = None,
     ) -> Link | None:
         """Keep a link; see the port."""
         if Ref(workspace, person) not in self._people:
@@ -199,8 +253,10 @@ class MemoryDirectory:
             purpose=purpose,
             created_at=now,
             expires_at=now + lasts,
+            vouched_by=vouched_by,
         )
         self._links[workspace, digest] = link
+        self._store.note(workspace, link_created(link, by=by))
         return link
 
     async def find_link(self, workspace: str, digest: str) -> Link | None:
@@ -216,6 +272,7 @@ class MemoryDirectory:
             self._links = {
                 place: each for place, each in self._links.items() if (each.workspace, each.person) != theirs
             }
+            self._store.note(workspace, link_used(link))
         return link
 
     async def add_question_link(
@@ -318,7 +375,8 @@ class MemoryDirectory:
             del self._requests[place]
 
     def erase_person(self, workspace: str, person: str) -> None:
-        """Erase a person's requests, and their name where they left it, for the ledger beside."""
+        """Erase a person with their requests, and their name where they left it, for the ledger beside."""
+        self._remove(workspace, person)
         theirs = f"person:{person} since "
         for place in [each for each in self._requests if each[0] == workspace and each[1].startswith(theirs)]:
             del self._requests[place]
@@ -330,6 +388,22 @@ class MemoryDirectory:
         for secret, link in self._question_links.items():
             if link.workspace == workspace and link.created_by == person:
                 self._question_links[secret] = replace(link, created_by="erased")
+        for secret, session in self._sessions.items():
+            if session.workspace == workspace and session.vouched_by == person:
+                self._sessions[secret] = replace(session, vouched_by="erased")
+        for secret, sign_in in self._links.items():
+            if sign_in.workspace == workspace and sign_in.vouched_by == person:
+                self._links[secret] = replace(sign_in, vouched_by="erased")
+
+    def _remove(self, workspace: str, person_id: str) -> Person | None:
+        def theirs(value: Session | Link | QuestionLink) -> bool:
+            return (value.workspace, value.person) == (workspace, person_id)
+
+        _drop(self._sessions, theirs)
+        _drop(self._links, theirs)
+        _drop(self._question_links, theirs)
+        self._identities.pop(Ref(workspace, person_id), None)
+        return self._people.pop(Ref(workspace, person_id), None)
 
     def _now(self) -> datetime:
         return now_by(self._clock)

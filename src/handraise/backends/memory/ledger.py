@@ -8,16 +8,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 
-from handraise.backends.ledger_rows import asked_of
+from handraise.backends.ledger_rows import asked_of, continues
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.directory import MemoryDirectory
 from handraise.backends.memory.outbox import MemoryOutbox
 from handraise.backends.memory.store import MemoryStore
 from handraise.backends.rows import draft_values
+from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.questions import Question, Ref
 from handraise.model.sealing import SALT, Hold, Removal, Rule, Seal
+from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Clock, Head
 
 
@@ -45,13 +47,13 @@ class MemoryLedger:
 
     async def unsealed(self, *, limit: int) -> Sequence[str]:
         """Workspaces with something to seal; see the port."""
-        ends = {event.workspace: int(event.cursor) for event in self._store.all_events}
-        behind = {workspace for workspace, end in ends.items() if end > self._end(workspace)}
+        both: list[Event | WorkspaceEvent] = [*self._store.all_events, *self._store.all_changes]
+        behind = {each.workspace for each in both if int(each.cursor) > self._end(each.workspace)}
         return sorted(behind | {place for place, seal, _ in self._removals.values() if seal is None})[:limit]
 
     async def head(self, workspace: str) -> Head:
         """The last seal; see the port."""
-        first = next((each for each in self._store.all_events if each.workspace == workspace), None)
+        first = next(iter(self._store.trail_of(workspace)), None)
         chain = self._seals.get(workspace, [])
         needed = (seal.number for seal in chain if first and int(seal.cursor) >= int(first.cursor))
         return Head(chain[-1] if chain else None, now_by(self._clock), next(needed, None))
@@ -80,10 +82,10 @@ class MemoryLedger:
         workspace, chain = seal.workspace, self._seals.setdefault(seal.workspace, [])
         there = [
             event.cursor
-            for event in self._store.all_events
-            if event.workspace == workspace and self._end(workspace) < int(event.cursor) <= int(seal.cursor)
+            for event in self._store.trail_of(workspace)
+            if self._end(workspace) < int(event.cursor) <= int(seal.cursor)
         ]
-        if len(there) != len(seal.cursors) or seal.number != (chain[-1].number if chain else 0) + 1:
+        if not continues(seal, await self.head(workspace), there):
             return False
         self._seals[workspace] = [each for each in (*chain, seal) if each.number >= seal.oldest]
         for number in removals:
@@ -135,8 +137,8 @@ class MemoryLedger:
             theirs = (grant.workspace, grant.revoked_by) == (workspace, person)
             return replace(grant, revoked_by="erased") if theirs else grant
 
-        await self._directory.remove_person(workspace, person)
         self._directory.erase_person(workspace, person)
+        self._erase_changes(workspace, person)
         self._outbox.erase_person(workspace, person)
         self._store.replace_grants(unnamed)
 
@@ -174,18 +176,37 @@ class MemoryLedger:
             event.cursor for event in self._store.all_events if (event.workspace, event.question_id) == ref
         )
         if self._seals.get(ref.workspace):
-            self._numbers += 1
-            removal = Removal(
-                number=self._numbers,
-                question_id=ref.id,
-                what=what,
-                at=now_by(self._clock),
-                by=by,
-                cursors=cursors,
-            )
-            self._removals[self._numbers] = (ref.workspace, None, removal)
+            self._note_removal(ref.workspace, ref.id, cursors, what, by)
         self._salts.pop(ref, None)
         self._let_go(ref)
+
+    def _erase_changes(self, workspace: str, person: str) -> None:
+        """The events of the workspace go that concern a person."""
+        gone = [
+            each for each in self._store.all_changes if each.workspace == workspace and each.concerns(person)
+        ]
+        if gone and self._seals.get(workspace):
+            self._note_removal(workspace, "", [each.cursor for each in gone], "erased", None)
+        self._store.drop_changes(gone)
+
+    def _note_removal(
+        self,
+        workspace: str,
+        question_id: str,
+        cursors: Sequence[str],
+        what: Literal["erased", "removed"],
+        by: str | None,
+    ) -> None:
+        self._numbers += 1
+        removal = Removal(
+            number=self._numbers,
+            question_id=question_id,
+            what=what,
+            at=now_by(self._clock),
+            by=by,
+            cursors=tuple(cursors),
+        )
+        self._removals[self._numbers] = (workspace, None, removal)
 
     def _keeps(self, workspace: str, keep: timedelta | None) -> timedelta | None:
         rule = self._rules.get(workspace)

@@ -17,5 +17,6 @@ from handraise.ports import Backend, Clock
 async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[Backend]:
     """A backend that is gone when this ends."""
     store = MemoryStore(clock)
-    directory, outbox = MemoryDirectory(clock), MemoryOutbox(store, clock)
+    directory, outbox = MemoryDirectory(store, clock), MemoryOutbox(store, clock)
+    store.groups_known, store.is_administrator = directory.groups_known, directory.is_administrator
     yield Backend(store, MemoryBus(), directory, outbox, MemoryLedger(store, directory, outbox, clock))

@@ -15,6 +15,7 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Status
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
+from handraise.model.workspace_events import address_put, address_removed, routing_put
 from handraise.ports import Clock
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, Line, Routed
 
@@ -37,13 +38,19 @@ class MemoryOutbox:
         store.tell = self._line_up
         store.removed = self._remove
 
-    async def put_address(self, address: Address) -> None:
+    async def put_address(self, address: Address, *, by: str | None = None) -> None:
         """Keep an address; see the port."""
-        self._addresses[address.workspace, address.recipient, address.channel, address.id] = address
+        place = (address.workspace, address.recipient, address.channel, address.id)
+        self._store.note(address.workspace, address_put(self._addresses.get(place), address, by=by))
+        self._addresses[place] = address
 
-    async def remove_address(self, workspace: str, recipient: str, channel: str, address_id: str) -> bool:
+    async def remove_address(
+        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+    ) -> bool:
         """Forget an address; see the port."""
-        return self._addresses.pop((workspace, recipient, channel, address_id), None) is not None
+        removed = self._addresses.pop((workspace, recipient, channel, address_id), None)
+        self._store.note(workspace, address_removed(removed, by=by) if removed else None)
+        return removed is not None
 
     async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
         """Addresses; see the port."""
@@ -62,8 +69,9 @@ class MemoryOutbox:
         """How the workspace reaches its people; see the port."""
         return self._policies.get(workspace)
 
-    async def put_policy(self, workspace: str, policy: Json) -> None:
+    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
         """Replace it; see the port."""
+        self._store.note(workspace, routing_put(self._policies.get(workspace), policy, by=by))
         self._policies[workspace] = policy
 
     async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:

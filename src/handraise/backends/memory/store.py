@@ -4,24 +4,52 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from handraise.backends.memory.clock import now_by
-from handraise.backends.walking import settled_page
+from handraise.backends.walking import paged, read_cursor, settled_page
 from handraise.model.endings import Ending, ending_of
-from handraise.model.errors import KeyConflict
+from handraise.model.errors import QuotaExceeded
 from handraise.model.events import Event, EventKind
+from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Granting, Move, expire, next_step, transition
+from handraise.model.lifecycle import Granting, Move, expire, is_open, next_step, transition
 from handraise.model.outcomes import Answered, Outcome, Status
-from handraise.model.people import Responder, may_respond, may_see
-from handraise.model.questions import Draft, Question, Ref, posted, same_question
-from handraise.ports import AGES, LOOKED_THROUGH, Clock, Durability, Filter, Pulse, SettledPage
+from handraise.model.people import (
+    Responder,
+    backing,
+    may_respond,
+    may_see,
+    may_take_back,
+    still_may_respond,
+)
+from handraise.model.questions import Draft, Question, Ref, Vote, posted, same_question
+from handraise.model.replay import says_approved
+from handraise.model.sealing import SALT
+from handraise.model.urgency import likeness_of, urgency_of
+from handraise.model.workspace_events import Change, WorkspaceEvent
+from handraise.ports import (
+    AGES,
+    LOOKED_THROUGH,
+    Clock,
+    Durability,
+    Filter,
+    Inserted,
+    Pulse,
+    SettledPage,
+    Waiting,
+    WaitingPage,
+)
 
 _ENDINGS = frozenset(EventKind(status.value) for status in Status if status is not Status.PENDING)
+
+_Right = tuple[Responder, bool | None]
+"""Somebody as they voted or gave a grant, and what the directory said of that."""
 
 
 class MemoryStore:
@@ -30,30 +58,47 @@ class MemoryStore:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock
         self._questions: dict[Ref, Question] = {}
-        self._keys: dict[tuple[str, str], Ref] = {}
+        self._keys: dict[tuple[str, str, str], Ref] = {}
         self._pending: dict[str, list[str]] = {}
         self._grants: dict[Ref, Grant] = {}
+        self._sending: dict[Ref, datetime] = {}
         self._events: list[Event] = []
+        self._changes: list[WorkspaceEvent] = []
         self._numbers = 0
         self.tell: Callable[[Event], None] = lambda _: None
         self.removed: Callable[[Ref], None] = lambda _: None
         self.keeps: Callable[[str, timedelta | None], timedelta | None] = lambda _, keep: keep
         self.may_go: Callable[[Ref], bool] = lambda _: True
+        self.groups_known: Callable[[str, str], frozenset[str] | None] = lambda _, __: None
+        self.is_administrator: Callable[[str, str], bool] = lambda _, __: False
+        self._voters: dict[Ref, dict[str, _Right]] = {}
+        self._givers: dict[Ref, _Right] = {}
 
-    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+    async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
-        return [self._insert(draft) for draft in drafts]
+        return [self._insert(draft, quota) for draft in drafts]
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make moves; see the port."""
         results: list[Question | None] = []
         for move in moves:
             question = self._questions.get(move.question.ref)
-            done = transition(question, move, self._now()) if question and self._holds(move) else None
+            if question is None or not self._holds(question, move):
+                results.append(None)
+                continue
+            done = transition(question, move, self._now(), counts=partial(self._counts, question))
             if done is None:
                 results.append(None)
                 continue
-            results.append(self._keep(*done, by=move.by, channel=move.channel, data=move.record))
+            data = move.record
+            if done[0].votes:
+                voters = self._voters.setdefault(question.ref, {})
+                if move.kind in ("answer", "decline"):
+                    voters[move.by] = self._right(question, move.responder)
+                uncounted = sorted(voters.keys() - {vote.by for vote in done[0].votes})
+                if done[1] is EventKind.VOTED and uncounted:
+                    data = {**data, "uncounted": uncounted}
+            results.append(self._keep(*done, by=move.by, channel=move.channel, data=data))
             if move.granting is not None and done[0].status is Status.ANSWERED:
                 self._grant(move, move.granting)
         return results
@@ -71,9 +116,9 @@ class MemoryStore:
             if question is None or question.outcome is not None
         }
 
-    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+    async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
-        ref = self._keys.get((workspace, key))
+        ref = self._keys.get((workspace, owner, key))
         return self._seen(ref) if ref else None
 
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
@@ -87,6 +132,22 @@ class MemoryStore:
                 if len(page) == limit:
                     break
         return page
+
+    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+        """Places of pending questions, most urgent first; see the port."""
+        begin = read_cursor(after)
+        ids = self._pending.get(narrow.workspace, [])
+        found = (self._seen(Ref(narrow.workspace, each)) for each in ids)
+        placed = sorted(
+            ((urgency_of(each), each.id), each)
+            for each in found
+            if each and _fits(each, narrow, may_respond) and (urgency_of(each), each.id) > begin
+        )
+        places = [
+            Waiting(*place, likeness_of(each, form_to_json(each.form)), each.asker, each.conversation)
+            for place, each in placed[: limit + 1]
+        ]
+        return paged(places, limit)
 
     async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
@@ -151,8 +212,40 @@ class MemoryStore:
         outcome = question.outcome
         if not isinstance(outcome, Answered) or not question.decision or outcome.value["digest"] != digest:
             return False
+        if question.taken_back_at is not None or not self._is_good(question, outcome):
+            return False
+        if not says_approved(await self.history(ref), digest):
+            return False
         self._questions[ref] = replace(question, consumed_at=self._now())
         self._log(ref, EventKind.CONSUMED, by=by, data=used)
+        return True
+
+    async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
+        """Take on to show a question; see the port."""
+        question, now = self._to_be_sent(ref, by), self._now()
+        if question is None or self._sending.get(ref, now) > now:
+            return False
+        self._sending[ref] = now + lease
+        return True
+
+    async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
+        """Record that a question was shown; see the port."""
+        question = self._to_be_sent(ref, by)
+        if question is None:
+            return False
+        self._sending.pop(ref, None)
+        self._keep(replace(question, sent_at=self._now()), EventKind.SENT, by=by, channel=channel)
+        return True
+
+    async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
+        """Take back an approval; see the port."""
+        question = self._questions.get(ref)
+        if question is None or not question.decision or question.consumed_at or question.taken_back_at:
+            return False
+        if not may_take_back(question, by, administrator=self.is_administrator(ref.workspace, by)):
+            return False
+        self._questions[ref] = replace(question, taken_back_at=self._now())
+        self._log(ref, EventKind.TAKEN_BACK, by=by, data=None if reason is None else {"reason": reason})
         return True
 
     async def tidy(
@@ -192,9 +285,11 @@ class MemoryStore:
     def _remove(self, gone: set[Ref]) -> None:
         for ref in gone:
             self.removed(ref)
+            self._sending.pop(ref, None)
             question = self._questions.pop(ref)
+            self._voters.pop(ref, None)
             if question.key:
-                del self._keys[ref.workspace, question.key]
+                del self._keys[ref.workspace, question.key_owner, question.key]
             if question.status is Status.PENDING:
                 self._pending[ref.workspace].remove(ref.id)
         if gone:
@@ -202,15 +297,18 @@ class MemoryStore:
                 each for each in self._events if Ref(each.workspace, each.question_id) not in gone
             ]
 
-    async def find_grant(
-        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
-    ) -> Grant | None:
+    async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
+        form = question.form
+        if not isinstance(form, Approval):
+            return None
+        about = (question.asker, form.action.tool, form.grant_digest(form.action, question.recipients))
         fitting = (
             grant
             for grant in self._grants.values()
-            if (grant.workspace, grant.asker, grant.tool, grant.digest) == (workspace, asker, tool, digest)
-            and grant.holds(self._now(), conversation)
+            if (grant.asker, grant.tool, grant.digest) == about
+            and grant.scope in form.scopes
+            and self._answers(grant, question)
         )
         return max(fitting, key=lambda grant: grant.expires_at, default=None)
 
@@ -239,6 +337,21 @@ class MemoryStore:
         start = self._place(_number(after)) if after else 0
         return [event for event in self._events[start:] if event.workspace == workspace][:limit]
 
+    async def trail(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[Event | WorkspaceEvent]:
+        """Everything to be sealed; see the port."""
+        start = _number(after) if after else 0
+        return [each for each in self.trail_of(workspace) if int(each.cursor) > start][:limit]
+
+    async def workspace_events(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """What is about no question; see the port."""
+        start = _number(after) if after else 0
+        found = (each for each in self._changes if each.workspace == workspace)
+        return [each for each in found if int(each.cursor) > start][:limit]
+
     async def feed_end(self, workspace: str) -> str:  # noqa: ARG002 -- cursors count the events of all
         """Where a workspace's events end now; see the port."""
         return str(self._numbers)
@@ -261,6 +374,38 @@ class MemoryStore:
     def all_events(self) -> Sequence[Event]:
         """The events of all workspaces, for the ledger beside."""
         return self._events
+
+    @property
+    def all_changes(self) -> Sequence[WorkspaceEvent]:
+        """The events of all workspaces that are about no question, for the ledger beside."""
+        return self._changes
+
+    def trail_of(self, workspace: str) -> list[Event | WorkspaceEvent]:
+        """All events of a workspace in their order, for the ledger beside."""
+        both: list[Event | WorkspaceEvent] = [*self._events, *self._changes]
+        return sorted(
+            (each for each in both if each.workspace == workspace), key=lambda each: int(each.cursor)
+        )
+
+    def note(self, workspace: str, change: Change | None) -> None:
+        """Keep an event of a workspace, for the directory and the outbox beside; nothing if it is None."""
+        if change is not None:
+            self._numbers += 1
+            self._changes.append(
+                WorkspaceEvent(
+                    cursor=str(self._numbers),
+                    workspace=workspace,
+                    kind=change.kind,
+                    at=self._now(),
+                    by=change.by,
+                    data=change.stored(os.urandom(SALT)),
+                )
+            )
+
+    def drop_changes(self, gone: Collection[WorkspaceEvent]) -> None:
+        """Let go of events of workspaces, for the ledger beside."""
+        cursors = {each.cursor for each in gone}
+        self._changes = [each for each in self._changes if each.cursor not in cursors]
 
     @property
     def all_questions(self) -> Mapping[Ref, Question]:
@@ -310,14 +455,23 @@ class MemoryStore:
         questions = (self._questions[Ref(workspace, each)] for each in self._pending.get(workspace, []))
         return [question for question in questions if question.asker == asker]
 
-    def _insert(self, draft: Draft) -> Question | KeyConflict:
-        known = self._keys.get((draft.workspace, draft.key)) if draft.key else None
+    def _to_be_sent(self, ref: Ref, by: str) -> Question | None:
+        """A question that its asker may still show in a chat."""
+        question = self._questions.get(ref)
+        if question is None or question.asker != by or question.sent_at is not None:
+            return None
+        return question if is_open(question, self._now()) else None
+
+    def _insert(self, draft: Draft, quota: int | None) -> Inserted:
+        known = self._keys.get((draft.workspace, draft.key_owner, draft.key)) if draft.key else None
         stored = self._seen(known or draft.ref)
         if stored is not None:
             return same_question(draft, stored)
+        if quota is not None and len(self._pending_of(draft.workspace, draft.asker)) >= quota:
+            return QuotaExceeded(draft.asker, draft.workspace, quota)
         question = posted(draft, self._now())
         if draft.key:
-            self._keys[draft.workspace, draft.key] = draft.ref
+            self._keys[draft.workspace, draft.key_owner, draft.key] = draft.ref
         bisect.insort(self._pending.setdefault(draft.workspace, []), draft.id)
         return self._keep(question, EventKind.ASKED, by=draft.asker)
 
@@ -334,7 +488,8 @@ class MemoryStore:
         self._questions[question.ref] = question
         if question.status is not Status.PENDING:
             self._pending[question.workspace].remove(question.id)
-        self._log(question.ref, kind, by=by, channel=channel, data=data)
+        at = question.outcome.at if question.outcome else None
+        self._log(question.ref, kind, by=by, channel=channel, data=data, at=at)
         return question
 
     def _log(
@@ -345,6 +500,7 @@ class MemoryStore:
         by: str | None = None,
         channel: str | None = None,
         data: Json = None,
+        at: datetime | None = None,
     ) -> None:
         self._numbers += 1
         event = Event(
@@ -352,7 +508,7 @@ class MemoryStore:
             workspace=ref.workspace,
             question_id=ref.id,
             kind=kind,
-            at=self._now(),
+            at=at or self._now(),
             by=by,
             channel=channel,
             data=data,
@@ -360,15 +516,49 @@ class MemoryStore:
         self._events.append(event)
         self.tell(event)
 
-    def _holds(self, move: Move) -> bool:
+    def _holds(self, question: Question, move: Move) -> bool:
         if move.kind != "grant":
             return True
-        grant = self._grants.get(Ref(move.question.workspace, move.grant_id or ""))
-        return grant is not None and grant.holds(self._now(), move.question.conversation)
+        grant = self._grants.get(Ref(question.workspace, move.grant_id or ""))
+        return grant is not None and self._answers(grant, question)
+
+    def _is_good(self, question: Question, outcome: Answered) -> bool:
+        """Whether an approval has not lapsed, and the grant that it came from, if any, holds."""
+        form = question.form
+        good_for = form.valid_for if isinstance(form, Approval) else None
+        if good_for is not None and outcome.at + timedelta(seconds=good_for) <= self._now():
+            return False
+        if outcome.source != "grant":
+            return True
+        (event,) = [each for each in self._events if self._is_answer(each, question.ref)]
+        grant = self._grants.get(Ref(question.workspace, event.data["grant"]))
+        return grant is not None and self._answers(grant, question)
+
+    def _is_answer(self, event: Event, ref: Ref) -> bool:
+        return event.kind is EventKind.ANSWERED and Ref(event.workspace, event.question_id) == ref
+
+    def _answers(self, grant: Grant, question: Question) -> bool:
+        """Whether a grant holds in a question's workspace and conversation, and its giver may answer the question."""
+        if grant.workspace != question.workspace or not grant.holds(self._now(), question.conversation):
+            return False
+        return self._still_may(question, self._givers[Ref(grant.workspace, grant.id)])
+
+    def _counts(self, question: Question, vote: Vote) -> bool:
+        return self._still_may(question, self._voters[question.ref][vote.by])
+
+    def _right(self, question: Question, responder: Responder) -> _Right:
+        return responder, backing(question, responder.id, self.groups_known(question.workspace, responder.id))
+
+    def _still_may(self, question: Question, right: _Right) -> bool:
+        given, backed = right
+        return still_may_respond(
+            question, given, backed=backed, known=self.groups_known(question.workspace, given.id)
+        )
 
     def _grant(self, move: Move, granting: Granting) -> None:
         now, question = self._now(), move.question
         ends = now + granting.lasts
+        self._givers[Ref(question.workspace, granting.id)] = self._right(question, move.responder)
         self._grants[Ref(question.workspace, granting.id)] = Grant(
             id=granting.id,
             workspace=question.workspace,
@@ -385,9 +575,9 @@ class MemoryStore:
 
     def _seen(self, ref: Ref) -> Question | None:
         question = self._questions.get(ref)
-        if question is None or question.status is not Status.PENDING or question.expires_at is None:
+        if question is None or question.due_at is None:
             return question
-        return replace(question, overdue=question.expires_at <= self._now())
+        return replace(question, overdue=question.due_at <= self._now())
 
     def _now(self) -> datetime:
         return now_by(self._clock)

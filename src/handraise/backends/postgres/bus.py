@@ -86,15 +86,22 @@ class _Ear:
     async def keep_listening(self, listening: asyncio.Event) -> None:
         """Listen for ever, on a new connection whenever one is lost."""
         pause = _RETRY
+        is_lost = False
         while True:
+            why = "it was closed"
             try:
                 async with self._listener() as lost:
                     self._heard(None)
                     listening.set()
-                    pause = _RETRY
+                    if is_lost:
+                        _log.warning("the listener has a connection again")
+                    is_lost, pause = False, _RETRY
                     await lost.wait()
             except DRIVER_ERRORS as error:
-                _log.warning("the listener lost its connection (%s); polling until it is back", error)
+                why = str(error) or type(error).__name__
+            if not is_lost:
+                _log.warning("the listener lost its connection (%s); polling until it is back", why)
+            is_lost = True
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_AT_MOST)
 

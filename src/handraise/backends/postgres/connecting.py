@@ -40,9 +40,14 @@ _PRIMARY = SessionAttribute.read_write
 """A standby takes no answers and shows late what is recorded. During a fail-over an address may lead to one for a while: such
 a connection is closed at once, and of several hosts in an address the next is tried."""
 
-_WITHIN = 60.0
+WITHIN = 15.0
+"""How many seconds somebody waits for a statement, the wait for a connection included, before the connection is taken for lost.
+It is longer than `_ABANDONED`: what waits for the locks of such a transaction still gets its turn."""
+
+LONG_WITHIN = 60.0
+"""The same for a statement that may take long."""
+
 _ALONE_WITHIN = 15.0
-"""How many seconds a statement may take before its connection is taken for lost."""
 
 _ABANDONED = "10s"
 """How long a transaction may wait for its next statement. A process that was stopped or cut off in the middle of one has
@@ -52,6 +57,12 @@ _REFUSED = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.ProgramLimitExceededError,
+)
+_LOST = (
+    ConnectionError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
 )
 _TRANSIENT = (
     asyncpg.DeadlockDetectedError,
@@ -109,20 +120,22 @@ async def connection(pool: Pool) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def transaction(acquired: Connection, begin: str) -> AsyncIterator[None]:
+async def transaction(
+    acquired: Connection, begin: str, *, within: float = LONG_WITHIN
+) -> AsyncIterator[None]:
     """A transaction that starts with the statements in `begin`, all of them in one round trip.
 
     What PostgreSQL refuses is undone. Anything else that ends it has left the connection in the middle of something: to
     ask that for more would be to wait as long again, so whoever has it must hang up.
     """
     try:
-        await acquired.execute(begin)
+        await acquired.execute(begin, timeout=within)
         yield
     except asyncpg.PostgresError:
         with suppress(*DRIVER_ERRORS):
-            await acquired.execute("rollback")
+            await acquired.execute("rollback", timeout=within)
         raise
-    await acquired.execute("commit")
+    await acquired.execute("commit", timeout=within)
 
 
 @contextmanager
@@ -165,6 +178,11 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, _TRANSIENT)
 
 
+def is_lost(error: BaseException | None) -> bool:
+    """Whether the connection was cut under a statement, so that nobody knows whether it took effect."""
+    return isinstance(error, _LOST)
+
+
 def _open_pool(address: str, size: int, **options: Any) -> Pool:
-    options |= {"command_timeout": _WITHIN, "target_session_attrs": _PRIMARY}
+    options |= {"command_timeout": LONG_WITHIN, "target_session_attrs": _PRIMARY}
     return Pool(lambda: asyncpg.connect(address, **options), size)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from handraise.backends.postgres.connecting import (
     DRIVER_ERRORS,
+    LONG_WITHIN,
+    WITHIN,
     Connection,
     is_transient,
     leaves_connection_good,
@@ -25,6 +28,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _TRIES = 5
+
+KEEPER_ROLE = "handraise_keeper"
+"""The role that may erase and remove questions, which no server needs."""
+_AT_LEAST = 5.0
+
+
+class Run(Protocol):
+    """Makes a statement in a transaction that is under way, and gives back its rows."""
+
+    async def __call__(self, statement: Statement, /, **values: Any) -> list[Any]:
+        """Make a statement."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +78,7 @@ class Database:
 
     async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
         """The rows of a statement that is about no workspace."""
-        return await self._run(None, [statement], values)
+        return await self._run_all(None, [statement], values)
 
     async def fetch_in(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
         """The rows of a statement about a workspace, or of the last where one transaction makes several.
@@ -71,7 +86,27 @@ class Database:
         Without walls it may be about several workspaces, whichever is named.
         """
         begin = "begin" if len(statements) > 1 else None
-        return await self._run(self._walls.begin_in(workspace) if self._walls else begin, statements, values)
+        return await self._run_all(
+            self._walls.begin_in(workspace) if self._walls else begin, statements, values
+        )
+
+    async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """What several statements about a workspace come to, in one transaction. It may be begun again."""
+
+        async def done(acquired: Connection, within: float) -> Result:
+            async def run(statement: Statement, /, **values: Any) -> list[Any]:
+                return await _last_rows(acquired, [statement], self._with_now(values), within)
+
+            return await work(run)
+
+        return await self._run(self._walls.begin_in(workspace) if self._walls else "begin", done)
+
+    async def fetch_as_keeper(self, workspace: str, statement: Statement, /, **values: Any) -> list[Any]:
+        """The same for a statement that only `KEEPER_ROLE` may make: taken by who would take the application's role."""
+        begin = None
+        if self._walls is not None:
+            begin = Walls(KEEPER_ROLE if self._walls.role else None).begin_in(workspace)
+        return await self._run_all(begin, [statement], values)
 
     async def by_workspace(
         self,
@@ -105,19 +140,39 @@ class Database:
             results.update(zip(places, done, strict=True))
         return [results[place] for place in range(len(items))]
 
-    async def _run(
+    def _with_now(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {"now": self._clock.now() if self._clock else None, **values}
+
+    async def _run_all(
         self, begin: str | None, statements: Sequence[Statement], values: dict[str, Any]
     ) -> list[Any]:
-        """Make the statements, and again where PostgreSQL undid them for the sake of somebody else's."""
-        values = {"now": self._clock.now() if self._clock else None, **values}
+        values = self._with_now(values)
+        return await self._run(
+            begin,
+            lambda acquired, within: _last_rows(acquired, statements, values, within),
+            may_take_long=any(each.may_take_long for each in statements),
+        )
+
+    async def _run(
+        self,
+        begin: str | None,
+        work: Callable[[Connection, float], Awaitable[Result]],
+        *,
+        may_take_long: bool = False,
+    ) -> Result:
+        """Do the work, and again if PostgreSQL undid it for the sake of somebody else's."""
         for tried in range(1, _TRIES + 1):
             try:
+                began = time.monotonic()
                 acquired, done_with = await self._pool.take(), self._pool.give_back
+                within = max(WITHIN - (time.monotonic() - began), _AT_LEAST)
+                if may_take_long:
+                    within = LONG_WITHIN
                 try:
                     if begin is None:
-                        return await _last_rows(acquired, statements, values)
-                    async with transaction(acquired, begin + self._pool.each_transaction):
-                        return await _last_rows(acquired, statements, values)
+                        return await work(acquired, within)
+                    async with transaction(acquired, begin + self._pool.each_transaction, within=within):
+                        return await work(acquired, within)
                 except BaseException as error:
                     if not leaves_connection_good(error):
                         done_with = self._pool.hang_up
@@ -137,10 +192,10 @@ def instant(stored: datetime) -> datetime:
 
 
 async def _last_rows(
-    acquired: Connection, statements: Sequence[Statement], values: dict[str, Any]
+    acquired: Connection, statements: Sequence[Statement], values: dict[str, Any], within: float
 ) -> list[Any]:
     rows: list[Any] = []
     for statement in statements:
         arguments = [values[name] for name in statement.parameters]
-        rows = await acquired.fetch(statement.numbered, *arguments)
+        rows = await acquired.fetch(statement.numbered, *arguments, timeout=within)
     return rows

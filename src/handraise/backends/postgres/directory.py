@@ -8,7 +8,8 @@ from typing import Any
 
 import asyncpg
 
-from handraise.backends.postgres.database import Database, instant
+from handraise.backends.postgres.changes import note
+from handraise.backends.postgres.database import Database, Run, instant
 from handraise.backends.rows import (
     refused_claim,
     stored_groups,
@@ -31,6 +32,17 @@ from handraise.model.identities import (
     Session,
     fold_email,
 )
+from handraise.model.workspace_events import (
+    group_put,
+    key_created,
+    key_revoked,
+    link_created,
+    link_used,
+    person_put,
+    person_removed,
+    session_ended,
+    session_opened,
+)
 from handraise.ports import Claim
 
 STATEMENTS = load_statements("handraise.backends.postgres", "directory.sql")
@@ -49,8 +61,14 @@ class PostgresDirectory:
     ) -> AgentKey:
         """Keep a key; see the port."""
         values = {"id": key_id, "digest": digest, "agent": agent, "actor": created_by}
-        rows = await self._fetch(workspace, "add_key", **values)
-        return stored_key(rows[0], instant)
+
+        async def work(run: Run) -> AgentKey:
+            rows = await run(STATEMENTS["add_key"], workspace=workspace, **values)
+            key = stored_key(rows[0], instant)
+            await note(run, workspace, key_created(key))
+            return key
+
+        return await self._database.work_in(workspace, work)
 
     async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
         """The key with a digest; see the port."""
@@ -68,22 +86,46 @@ class PostgresDirectory:
 
     async def revoke_key(self, workspace: str, key_id: str, *, by: str) -> AgentKey | None:
         """End a key; see the port."""
-        rows = await self._fetch(workspace, "revoke_key", id=key_id, actor=by)
-        rows = rows or await self._fetch(workspace, "read_key", id=key_id)
-        return stored_key(rows[0], instant) if rows else None
+
+        async def work(run: Run) -> AgentKey | None:
+            place = {"workspace": workspace, "id": key_id}
+            rows = await run(STATEMENTS["revoke_key"], actor=by, **place)
+            if rows:
+                await note(run, workspace, key_revoked(stored_key(rows[0], instant)))
+            rows = rows or await run(STATEMENTS["read_key"], **place)
+            return stored_key(rows[0], instant) if rows else None
+
+        return await self._database.work_in(workspace, work)
 
     async def put_person(
-        self, workspace: str, person_id: str, *, name: str, email: str | None, role: Role
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        name: str,
+        email: str | None,
+        role: Role,
+        by: str | None = None,
     ) -> Person | None:
         """Add or change a person; see the port."""
         values = {"name": name, "email": email, "email_folded": email and fold_email(email), "role": role}
+
+        async def work(run: Run) -> Person:
+            place = {"workspace": workspace, "id": person_id}
+            await run(STATEMENTS["lock_person"], **place)
+            before = await run(STATEMENTS["find_person"], **place)
+            rows = await run(STATEMENTS["put_person"], **place, **values)
+            known = stored_person(before[0], instant) if before else None
+            person = stored_person(rows[0], instant)
+            await note(run, workspace, person_put(known, person, by=by))
+            return person
+
         try:
-            rows = await self._fetch(workspace, "put_person", id=person_id, **values)
+            return await self._database.work_in(workspace, work)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, asyncpg.UniqueViolationError):
                 return None
             raise
-        return stored_person(rows[0], instant)
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with a name; see the port."""
@@ -95,42 +137,84 @@ class PostgresDirectory:
         rows = await self._fetch(workspace, "find_person_by_email", email_folded=fold_email(email))
         return stored_person(rows[0], instant) if rows else None
 
+    async def bind_identity(self, workspace: str, person_id: str, identity: str) -> bool:
+        """Bind a person to an identity; see the port."""
+        return bool(await self._fetch(workspace, "bind_identity", id=person_id, identity=identity))
+
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """A page of people; see the port."""
         rows = await self._fetch(workspace, "people", after=after or "", limit=limit)
         return [stored_person(row, instant) for row in rows]
 
-    async def remove_person(self, workspace: str, person_id: str) -> bool:
+    async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out; see the port."""
-        return bool(await self._fetch(workspace, "remove_person", id=person_id))
+
+        async def work(run: Run) -> bool:
+            rows = await run(STATEMENTS["remove_person"], workspace=workspace, id=person_id)
+            if rows:
+                await note(run, workspace, person_removed(stored_person(rows[0], instant), by=by))
+            return bool(rows)
+
+        return await self._database.work_in(workspace, work)
 
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
         """Every group; see the port."""
         return stored_groups(await self._fetch(workspace, "groups"))
 
-    async def put_group(self, workspace: str, group: str, people: Collection[str]) -> Sequence[str]:
+    async def put_group(
+        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+    ) -> Sequence[str]:
         """Replace the people of a group; see the port."""
-        # The lock has a statement of its own, because what a statement sees is settled before it waits.
-        steps = ("lock_group", "empty_group", "fill_group")
-        inside = await self._fetch(workspace, *steps, group_name=group, people=list(people))
-        return sorted(row["person"] for row in inside)
+
+        async def work(run: Run) -> Sequence[str]:
+            place = {"workspace": workspace, "group_name": group}
+            # The lock has a statement of its own, because what a statement sees is settled before it waits.
+            await run(STATEMENTS["lock_group"], **place)
+            before = await run(STATEMENTS["empty_group"], **place)
+            inside = await run(STATEMENTS["fill_group"], people=list(people), **place)
+            was, now = ([row["person"] for row in rows] for rows in (before, inside))
+            await note(run, workspace, group_put(group, was, now, by=by))
+            return sorted(now)
+
+        return await self._database.work_in(workspace, work)
 
     async def open_session(
-        self, workspace: str, session_id: str, *, digest: str, person: str, how: str, lasts: timedelta
+        self,
+        workspace: str,
+        session_id: str,
+        *,
+        digest: str,
+        person: str,
+        how: str,
+        lasts: timedelta,
+        vouched_by: str | None = None,
     ) -> Session | None:
         """Let a person in; see the port."""
         values = {"id": session_id, "digest": digest, "person": person, "how": how, "lasts": lasts}
-        rows = await self._fetch(workspace, "open_session", **values)
-        return stored_session(rows[0], instant) if rows else None
+
+        async def work(run: Run) -> Session | None:
+            rows = await run(STATEMENTS["open_session"], workspace=workspace, vouched_by=vouched_by, **values)
+            session = stored_session(rows[0], instant) if rows else None
+            await note(run, workspace, session_opened(session) if session else None)
+            return session
+
+        return await self._database.work_in(workspace, work)
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
         """The session with a digest, and its person; see the port."""
         rows = await self._fetch(workspace, "find_session", digest=digest)
         return (stored_session(rows[0], instant), stored_person(rows[0], instant)) if rows else None
 
-    async def end_session(self, workspace: str, session_id: str) -> bool:
+    async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; see the port."""
-        return bool(await self._fetch(workspace, "end_session", id=session_id))
+
+        async def work(run: Run) -> bool:
+            rows = await run(STATEMENTS["end_session"], workspace=workspace, id=session_id)
+            if rows:
+                await note(run, workspace, session_ended(stored_session(rows[0], instant), by=by))
+            return bool(rows)
+
+        return await self._database.work_in(workspace, work)
 
     async def add_link(
         self,
@@ -141,11 +225,19 @@ class PostgresDirectory:
         person: str,
         purpose: LinkPurpose,
         lasts: timedelta,
+        vouched_by: str | None = None,
+        by: str | None = None,
     ) -> Link | None:
         """Keep a link; see the port."""
         values = {"id": link_id, "digest": digest, "person": person, "purpose": purpose, "lasts": lasts}
-        rows = await self._fetch(workspace, "add_link", **values)
-        return stored_link(rows[0], instant) if rows else None
+
+        async def work(run: Run) -> Link | None:
+            rows = await run(STATEMENTS["add_link"], workspace=workspace, vouched_by=vouched_by, **values)
+            link = stored_link(rows[0], instant) if rows else None
+            await note(run, workspace, link_created(link, by=by) if link else None)
+            return link
+
+        return await self._database.work_in(workspace, work)
 
     async def find_link(self, workspace: str, digest: str) -> Link | None:
         """The link with a digest; see the port."""
@@ -154,8 +246,14 @@ class PostgresDirectory:
 
     async def use_link(self, workspace: str, digest: str) -> Link | None:
         """Use up a link; see the port."""
-        rows = await self._fetch(workspace, "use_link", digest=digest)
-        return stored_link(rows[0], instant) if rows else None
+
+        async def work(run: Run) -> Link | None:
+            rows = await run(STATEMENTS["use_link"], workspace=workspace, digest=digest)
+            link = stored_link(rows[0], instant) if rows else None
+            await note(run, workspace, link_used(link) if link else None)
+            return link
+
+        return await self._database.work_in(workspace, work)
 
     async def add_question_link(
         self,

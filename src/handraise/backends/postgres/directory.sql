@@ -55,6 +55,12 @@ select p.*, handraise.groups_of(p.workspace, p.id) as groups
 from handraise.people as p
 where p.workspace = :workspace and p.email_folded = :email_folded;
 
+-- name: bind_identity
+-- Bind a person to an identity, unless they are bound to another one.
+update handraise.people set identity = :identity
+where workspace = :workspace and id = :id and (identity is null or identity = :identity)
+returning id;
+
 -- name: people
 -- A page of everybody in a workspace.
 select p.*, handraise.groups_of(p.workspace, p.id) as groups
@@ -65,7 +71,9 @@ limit :limit;
 
 -- name: remove_person
 -- Take somebody out of the workspace; what belongs to them goes with them.
-delete from handraise.people where workspace = :workspace and id = :id returning id;
+delete from handraise.people as p
+where p.workspace = :workspace and p.id = :id
+returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
 
 -- name: groups
 -- Every place in every group.
@@ -73,11 +81,22 @@ select group_name, person from handraise.members where workspace = :workspace or
 
 -- name: lock_group
 -- Make those who change a group wait for each other until the end of their transactions.
-select pg_advisory_xact_lock(hashtextextended(json_build_array(:workspace::text, :group_name::text)::text, 0));
+select pg_advisory_xact_lock(handraise.group_lock(:workspace, :group_name));
+
+-- name: lock_person
+-- Make those who change a person wait for each other until the end of their transactions.
+select pg_advisory_xact_lock(
+    hashtextextended(json_build_array(:workspace::text, 'person', :id::text)::text, 0)
+);
+
+-- name: note_change
+-- Keep an event of the workspace.
+insert into handraise.events (at, workspace, question_id, kind, actor, data)
+values (coalesce(:now::timestamptz, now()), :workspace, '', :kind, :actor, :data::text::jsonb);
 
 -- name: empty_group
 -- Take everybody out of a group.
-delete from handraise.members where workspace = :workspace and group_name = :group_name;
+delete from handraise.members where workspace = :workspace and group_name = :group_name returning person;
 
 -- name: fill_group
 -- Put those of these people who exist into a group.
@@ -98,35 +117,37 @@ with known as (
     where workspace = :workspace and id = :person
     returning workspace, id
 )
-insert into handraise.sessions (created_at, expires_at, workspace, id, digest, person, how)
+insert into handraise.sessions (created_at, expires_at, workspace, id, digest, person, how, vouched_by)
 select
     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) + :lasts::interval,
-    workspace, :id, :digest, id, :how
+    workspace, :id, :digest, id, :how, :vouched_by
 from known
-returning workspace, id as session_id, person, how, created_at as opened_at, expires_at;
+returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
 -- name: find_session
 -- The session with a digest, unless it has ended, and its person as they are now.
 select
     p.*, handraise.groups_of(p.workspace, p.id) as groups,
-    s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at
+    s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at, s.vouched_by
 from handraise.sessions as s
 join handraise.people as p on p.workspace = s.workspace and p.id = s.person
 where s.workspace = :workspace and s.digest = :digest and s.expires_at > coalesce(:now::timestamptz, now());
 
 -- name: end_session
 -- End one session.
-delete from handraise.sessions where workspace = :workspace and id = :id returning id;
+delete from handraise.sessions
+where workspace = :workspace and id = :id
+returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
 -- name: add_link
 -- Keep a new link for a person who exists; the lock keeps them from being taken out meanwhile.
 with known as (
     select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
 )
-insert into handraise.links (created_at, expires_at, workspace, id, digest, person, purpose)
+insert into handraise.links (created_at, expires_at, workspace, id, digest, person, purpose, vouched_by)
 select
     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) + :lasts::interval,
-    workspace, :id, :digest, id, :purpose
+    workspace, :id, :digest, id, :purpose, :vouched_by
 from known
 returning *;
 
@@ -208,7 +229,7 @@ update handraise.requests
 set released = true
 where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
 
--- name: forget
+-- name: forget (may take long)
 -- Forget what was over longer than `:older_than` ago, also of a workspace that is moving: no fence is in its way.
 select
     handraise.forget(coalesce(:now::timestamptz, now()) - :older_than::interval, :limit)

@@ -6,12 +6,17 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import asyncpg
+
 from handraise.backends.ledger_rows import asked_of, seal_values, stored_hold, stored_removal, stored_seal
-from handraise.backends.postgres.database import Database, instant
+from handraise.backends.postgres.database import KEEPER_ROLE, Database, instant
 from handraise.backends.statements import load_statements
+from handraise.model.errors import StoreUnavailable, UnsafeStore
 from handraise.model.json_values import Json
 from handraise.model.sealing import SALT, Hold, Removal, Rule, Seal
 from handraise.ports import Head
+
+_NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError)
 
 STATEMENTS = load_statements("handraise.backends.postgres", "ledger.sql")
 
@@ -63,15 +68,11 @@ class PostgresLedger:
     async def append(self, seal: Seal, *, removals: Sequence[int]) -> bool:
         """Add a seal; see the port."""
         transaction, _, number = seal.cursor.partition(".")
-        last = (await self.head(seal.workspace)).seal
-        after_transaction, _, after_number = (last.cursor if last else "0.0").partition(".")
         rows = await self._fetch(
             seal.workspace,
             "append",
             **seal_values(seal),
             sealed_at=seal.sealed_at,
-            after_transaction=after_transaction,
-            after_number=int(after_number),
             last_transaction=transaction,
             last_number=int(number),
             removals=list(removals),
@@ -90,12 +91,12 @@ class PostgresLedger:
 
     async def erase(self, workspace: str, question_ids: Collection[str], *, by: str) -> Sequence[str]:
         """Erase questions; see the port."""
-        (row,) = await self._fetch(workspace, "erase", ids=sorted(question_ids), actor=by)
+        (row,) = await self._fetch_as_keeper(workspace, "erase", ids=sorted(question_ids), actor=by)
         return sorted(row["ids"])
 
     async def erase_person(self, workspace: str, person: str) -> None:
         """Erase what is kept of a person besides; see the port."""
-        await self._fetch(workspace, "erase_person", person=person)
+        await self._fetch_as_keeper(workspace, "erase_person", person=person)
 
     async def scrub(self) -> bool:
         """Only PostgreSQL's own vacuum overwrites what was deleted; see the port."""
@@ -109,9 +110,9 @@ class PostgresLedger:
     async def put_rule(self, workspace: str, rule: Rule | None) -> None:
         """Give a workspace a rule; see the port."""
         if rule is None:
-            await self._fetch(workspace, "remove_rule")
+            await self._fetch_as_keeper(workspace, "remove_rule")
         else:
-            await self._fetch(workspace, "put_rule", keep=rule.keep)
+            await self._fetch_as_keeper(workspace, "put_rule", keep=rule.keep)
 
     async def hold(self, hold: Hold) -> None:
         """Hold something; see the port."""
@@ -120,7 +121,7 @@ class PostgresLedger:
 
     async def lift(self, workspace: str, name: str) -> bool:
         """Lift a hold; see the port."""
-        return bool(await self._fetch(workspace, "lift", name=name))
+        return bool(await self._fetch_as_keeper(workspace, "lift", name=name))
 
     async def holds(self, workspace: str) -> Sequence[Hold]:
         """What is held; see the port."""
@@ -130,6 +131,20 @@ class PostgresLedger:
         return await self._database.fetch_in(
             workspace, STATEMENTS[name], **{"workspace": workspace, **values}
         )
+
+    async def _fetch_as_keeper(self, workspace: str, name: str, /, **values: Any) -> list[Any]:
+        try:
+            return await self._database.fetch_as_keeper(
+                workspace, STATEMENTS[name], **{"workspace": workspace, **values}
+            )
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, _NOT_A_KEEPER):
+                raise
+            raise UnsafeStore(
+                f"PostgreSQL lets only members of {KEEPER_ROLE} do this: {error.__cause__}. Log in as one, or run as an "
+                f"administrator: create role {KEEPER_ROLE} nologin (unless it is there); grant {KEEPER_ROLE} to the login; "
+                "select handraise.allow_app();"
+            ) from error
 
 
 def _seal(row: Any) -> Seal:

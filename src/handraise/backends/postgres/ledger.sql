@@ -1,6 +1,6 @@
 -- The audit trail. `:now` is null in production: the database's clock rules.
 
--- name: unsealed
+-- name: unsealed (may take long)
 -- Some of the workspaces with something to be sealed.
 select unsealed_workspaces as workspace from handraise.unsealed_workspaces(:limit)
 where (select handraise.nobody_moves()) or handraise.is_writable(unsealed_workspaces);
@@ -98,9 +98,9 @@ limit :limit;
 -- name: append
 -- Add a seal behind the last.
 select handraise.append_seal(
-    :workspace, :number::bigint, :oldest::bigint, :after_transaction::text::xid8, :after_number::bigint,
-    :last_transaction::text::xid8, :last_number::bigint, :sealed_at::timestamptz, :previous::bytea, :leaves::bytea,
-    :cursors, :events::bigint, :signature::bytea, :key_id, :removals::bigint[]
+    :workspace, :number::bigint, :oldest::bigint, null, null, :last_transaction::text::xid8, :last_number::bigint,
+    :sealed_at::timestamptz, :previous::bytea, :leaves::bytea, :cursors, null, :signature::bytea, :key_id,
+    :removals::bigint[]
 ) as appended;
 
 -- name: seals
@@ -113,11 +113,11 @@ where workspace = :workspace and number > :after::bigint
 order by number
 limit :limit;
 
--- name: concerning
+-- name: concerning (may take long)
 -- The questions in which a person took part, or that name them.
 select e.question_id as id
 from handraise.events as e
-where e.workspace = :workspace and e.actor = :person
+where e.workspace = :workspace and e.actor = :person and e.question_id <> ''
 union
 select q.id
 from (
@@ -132,11 +132,11 @@ from (
 where q.asker = :person or q.recipients ? :person or q.votes ? :person or q.outcome ->> 'by' = :person
     or exists (select from jsonb_array_elements(q.steps) as s (step) where s.step -> 'to' ? :person);
 
--- name: erase
+-- name: erase (may take long)
 -- Erase questions.
 select handraise.erase_questions(:workspace, :ids::text[], :actor, coalesce(:now::timestamptz, now())) as ids;
 
--- name: erase_person
+-- name: erase_person (may take long)
 -- Erase what is kept of a person besides.
 select handraise.erase_person(:workspace, :person);
 
@@ -156,6 +156,10 @@ delete from handraise.retention where workspace = :workspace;
 -- name: shortest_keep
 -- The shortest that any workspace keeps what is settled.
 select handraise.shortest_keep() as keep;
+
+-- name: may_remove
+-- Whether this login may remove questions whose time is over.
+select has_function_privilege('handraise.remove_archived(timestamptz, timestamptz, integer)', 'execute') as so;
 
 -- name: hold
 -- Hold something.

@@ -30,15 +30,21 @@ async def open_postgres(
     connections: int = 4,
     listen: str | None = None,
     confined: bool | None = None,
+    anywhere: bool = True,
 ) -> AsyncIterator[Backend]:
     """The ports on the database at `address`, over at most `connections`, the listener included.
 
     `listen` is the same database without a pooler such as PgBouncer in between; `address` may then be the
     pooler's, in transaction mode. `confined` is whether PostgreSQL itself must keep workspaces apart, and
-    opening refused where it would not; None leaves that to the role one logs in as.
+    opening refused where it would not; None leaves that to the role one logs in as. `anywhere` is that of `migrate`.
     """
     async with open_database(
-        address, clock=clock, connections=connections, listen=listen, confined=confined
+        address,
+        clock=clock,
+        connections=connections,
+        listen=listen,
+        confined=confined,
+        anywhere=anywhere,
     ) as database:
         yield ports_on(database, listen or address)
 
@@ -62,6 +68,7 @@ async def open_database(
     connections: int = 4,
     listen: str | None = None,
     confined: bool | None = None,
+    anywhere: bool = True,
 ) -> AsyncIterator[Database]:
     """What the ports of `open_postgres` work with: migrated, with its promises checked."""
     if connections < 2:  # noqa: PLR2004 -- one to work with and one to listen on
@@ -69,7 +76,7 @@ async def open_database(
     direct = listen or address
     with driver_errors_translated():
         async with alone(direct, "migrations") as acquired:
-            await migrate(acquired)
+            await migrate(acquired, anywhere=anywhere)
             await move_in(acquired)
     opening = open_pool if listen is None else open_pool_behind_pooler
     pool = opening(address, connections - 1)

@@ -14,13 +14,15 @@ from handraise.backends.delivery_rows import (
     stored_line,
     stored_recent,
 )
-from handraise.backends.postgres.database import Database, instant
+from handraise.backends.postgres.changes import note
+from handraise.backends.postgres.database import Database, Run, instant
 from handraise.backends.rows import to_json
 from handraise.backends.statements import load_statements
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
+from handraise.model.workspace_events import address_put, address_removed, routing_put
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, Line, Routed
 
 STATEMENTS = load_statements("handraise.backends.postgres", "outbox.sql")
@@ -35,15 +37,32 @@ class PostgresOutbox:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put_address(self, address: Address) -> None:
+    async def put_address(self, address: Address, *, by: str | None = None) -> None:
         """Keep an address; see the port."""
         where = {"recipient": address.recipient, "channel": address.channel, "id": address.id}
-        await self._fetch(address.workspace, "put_address", **where, destination=json.dumps(address.to))
 
-    async def remove_address(self, workspace: str, recipient: str, channel: str, address_id: str) -> bool:
+        async def work(run: Run) -> None:
+            place = {"workspace": address.workspace, **where}
+            found = await run(STATEMENTS["find_address"], **place)
+            await run(STATEMENTS["put_address"], **place, destination=json.dumps(address.to))
+            before = stored_address(found[0]) if found else None
+            await note(run, address.workspace, address_put(before, address, by=by))
+
+        await self._database.work_in(address.workspace, work)
+
+    async def remove_address(
+        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+    ) -> bool:
         """Forget an address; see the port."""
-        where = {"recipient": recipient, "channel": channel, "id": address_id}
-        return bool(await self._fetch(workspace, "remove_address", **where))
+        where = {"workspace": workspace, "recipient": recipient, "channel": channel, "id": address_id}
+
+        async def work(run: Run) -> bool:
+            rows = await run(STATEMENTS["remove_address"], **where)
+            if rows:
+                await note(run, workspace, address_removed(stored_address(rows[0]), by=by))
+            return bool(rows)
+
+        return await self._database.work_in(workspace, work)
 
     async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
         """Addresses; see the port."""
@@ -60,9 +79,17 @@ class PostgresOutbox:
         rows = await self._fetch(workspace, "policy")
         return json.loads(rows[0]["policy"]) if rows else None
 
-    async def put_policy(self, workspace: str, policy: Json) -> None:
+    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
         """Replace it; see the port."""
-        await self._fetch(workspace, "put_policy", policy=json.dumps(policy))
+
+        async def work(run: Run) -> None:
+            await run(STATEMENTS["lock_policy"], workspace=workspace)
+            rows = await run(STATEMENTS["policy"], workspace=workspace)
+            await run(STATEMENTS["put_policy"], workspace=workspace, policy=json.dumps(policy))
+            before = json.loads(rows[0]["policy"]) if rows else None
+            await note(run, workspace, routing_put(before, policy, by=by))
+
+        await self._database.work_in(workspace, work)
 
     async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
         """Where lines are; see the port."""

@@ -6,11 +6,17 @@ insert into handraise.addresses (workspace, recipient, channel, id, destination)
 values (:workspace, :recipient, :channel, :id, :destination::text::json)
 on conflict (workspace, recipient, channel, id) do update set destination = excluded.destination;
 
+-- name: find_address
+-- One address, which nobody else changes until the end of the transaction.
+select * from handraise.addresses
+where workspace = :workspace and recipient = :recipient and channel = :channel and id = :id
+for update;
+
 -- name: remove_address
 -- Forget an address.
 delete from handraise.addresses
 where workspace = :workspace and recipient = :recipient and channel = :channel and id = :id
-returning id;
+returning *;
 
 -- name: addresses
 -- The addresses of some recipients, or of all.
@@ -27,6 +33,10 @@ order by recipient;
 -- name: policy
 -- How a workspace reaches its people.
 select policy from handraise.policies where workspace = :workspace;
+
+-- name: lock_policy
+-- Make those who replace it wait for each other until the end of their transactions.
+select pg_advisory_xact_lock(hashtextextended('handraise routing ' || :workspace::text, 0));
 
 -- name: put_policy
 -- Replace how a workspace reaches its people.

@@ -16,7 +16,8 @@ import asyncpg
 
 from handraise.model.errors import StoreUnavailable
 
-_PATIENCE = 30.0
+_PATIENCE = 10.0
+_AT_LEAST = 1.0
 _KEPT_IDLE = 300.0
 _HANGING_UP = 5.0
 _PLANNED, _PLANNED_AT_MOST = 1.0, 600.0
@@ -44,16 +45,17 @@ class Pool:
     async def take(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection to be given back; where all are taken, the next one that is given back.
 
-        Raises what the driver raises, and `TimeoutError` after half a minute.
+        Raises what the driver raises, and `TimeoutError` after ten seconds.
         """
+        until = time.monotonic() + _PATIENCE
         if self._free.locked():
             async with asyncio.timeout(_PATIENCE):
                 await self._free.acquire()
         else:
             await self._free.acquire()
         try:
-            connection = self._kept() or await self._opened()
-            await self._plan_anew(connection)
+            connection = self._kept() or await self._opened(until)
+            await self._plan_anew(connection, until)
         except BaseException:
             self._free.release()
             raise
@@ -102,11 +104,11 @@ class Pool:
                 return connection
         return None
 
-    async def _opened(self) -> asyncpg.Connection[asyncpg.Record]:
-        async with asyncio.timeout(_PATIENCE):
+    async def _opened(self, until: float) -> asyncpg.Connection[asyncpg.Record]:
+        async with asyncio.timeout(until - time.monotonic()):
             return await self._connect()
 
-    async def _plan_anew(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    async def _plan_anew(self, connection: asyncpg.Connection[asyncpg.Record], until: float) -> None:
         """Have plans made anew after a second, two, four, and so on, at least every ten minutes.
 
         PostgreSQL keeps the plan of a statement until the table is analysed. One that was made when the table was empty may
@@ -119,7 +121,7 @@ class Pool:
         lasts = min(2 * lasts, _PLANNED_AT_MOST)
         self._plans[connection] = (now + lasts, lasts)
         try:
-            await connection.execute("discard plans")
+            await connection.execute("discard plans", timeout=max(until - now, _AT_LEAST))
         except BaseException:
             connection.terminate()
             raise

@@ -10,12 +10,16 @@ from typing import TypeVar
 import asyncpg
 
 from handraise.backends.postgres.connecting import Connection
-from handraise.backends.statements import Migration, load_migrations
+from handraise.backends.statements import Migration, check_newer_schema, load_migrations
 from handraise.model.errors import SchemaMismatch
 
 MIGRATIONS = load_migrations("handraise.backends.postgres")
 
 _LOCK = 0x68616E6472616973
+_STATES_RELEASE = 9
+"""The migration that made room for the oldest release that can work on each."""
+
+_STATED = "select number, oldest_release from handraise.migrations where number > $1"
 _APPLIED = "select coalesce(max(number), 0) from handraise.migrations"
 _RESTORED = "select cluster <> handraise.cluster() from handraise.numbering"
 _MOVE_IN = "select handraise.move_in()"
@@ -28,16 +32,22 @@ create table if not exists handraise.migrations (
 # Whoever wants a table while a migration waits for it waits too, so it gives up soon and tries again later.
 _BRIEFLY = "set local lock_timeout = '2s'"
 _TRIES = 30
+_ITS_OWN = ("postgres", "template1")
 _LONG = 3600.0
 
 T = TypeVar("T")
 
 
-async def migrate(acquired: Connection) -> int:
-    """Apply what is missing, each migration in its own transaction, and give back how many that were."""
+async def migrate(acquired: Connection, *, anywhere: bool = True) -> int:
+    """Apply what is missing, each migration in its own transaction, and give back how many that were.
+
+    Nothing is put into the database that PostgreSQL itself comes with, unless `anywhere` says so.
+    """
     newest = MIGRATIONS[-1].number
     try:
         applied = await applied_number(acquired)
+        if applied == 0 and not anywhere:
+            await _check_place(acquired)
         if applied < newest:
             return sum([await _patiently(partial(_apply, acquired, migration)) for migration in MIGRATIONS])
     except asyncpg.InsufficientPrivilegeError as error:
@@ -47,12 +57,25 @@ async def migrate(acquired: Connection) -> int:
             f"({error}). Open a desk once as the role that owns the schema or may create it. A role that only works "
             f"with what is there needs: grant handraise_app to {role}."
         ) from error
-    if applied > newest:
-        raise SchemaMismatch(
-            f"The database has schema {applied}, this release of Handraise knows {newest}. "
-            "Upgrade Handraise on this machine."
-        )
+    await check_readable(acquired, applied)
     return 0
+
+
+async def _check_place(acquired: Connection) -> None:
+    name = await acquired.fetchval("select current_database()")
+    if name in _ITS_OWN:
+        raise SchemaMismatch(
+            f"The database {name!r} comes with PostgreSQL, and Handraise is not installed in it. Create one "
+            "(createdb handraise) and name it in the address, or run `handraise migrate` to install it there."
+        )
+
+
+async def check_readable(acquired: Connection, applied: int) -> None:
+    """Raise SchemaMismatch where a later release has brought the database to what this one cannot work on."""
+    newest = MIGRATIONS[-1].number
+    if applied > newest:
+        stated = await acquired.fetch(_STATED, newest)
+        check_newer_schema(applied, newest, {row["number"]: row["oldest_release"] for row in stated})
 
 
 async def move_in(acquired: Connection) -> None:
@@ -94,6 +117,12 @@ async def _apply(acquired: Connection, migration: Migration) -> int:
             migration.number,
             migration.name,
         )
+        if migration.number >= _STATES_RELEASE:
+            await acquired.execute(
+                "update handraise.migrations set oldest_release = $2 where number = $1",
+                migration.number,
+                migration.oldest_release,
+            )
         return 1
 
 

@@ -1,66 +1,100 @@
 -- The statements of the PostgreSQL store. `:now` is null in production: the database's clock rules.
 
 -- name: insert
--- Register questions; one whose key or id exists, archived or not, is left out of what is returned.
-with draft as materialized (
-    select *
+-- Register questions; one whose key or id exists, archived or not, is left out of what is returned. With a quota, so
+-- is what would give its asker more pending questions than that; it comes back without an instant. `pending` is how
+-- many its asker had before, up to the quota.
+with given as materialized (
+    select t.*, row_number() over (partition by t.workspace, t.asker) as place
     from unnest(
         :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
         :tool_call::text[], :trace::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
         :recipients::text[], :need::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
-        :expire_after::float8[], :undo_for::float8[]
+        :expire_after::float8[], :undo_for::float8[], :shared::bool[]
     ) as t (
         id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
-        recipients, need, veto, max_attempts, steps, expire_after, undo_for
+        recipients, need, veto, max_attempts, steps, expire_after, undo_for, shared
     )
+),
+asker as materialized (
+    select
+        g.workspace, g.asker,
+        -- Never more than the quota is looked at, however many are pending.
+        (
+            select count(*)
+            from (
+                select
+                from handraise.inbox as i
+                where i.workspace = g.workspace and i.asker = g.asker and i.main
+                limit :quota::bigint
+            ) as counted
+        ) as pending
+    from (select distinct workspace, asker from given) as g
+    where :quota::bigint is not null
+),
+draft as materialized (
+    select given.*, coalesce(asker.pending + given.place > :quota::bigint, false) as is_beyond
+    from given
+    left join asker on asker.workspace = given.workspace and asker.asker = given.asker
 ),
 posted as (
     insert into handraise.questions (
         asked_at, expires_at, max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
-        trace, recipients, prompt, form, context, state, steps, undo_for
+        trace, recipients, prompt, form, context, state, steps, undo_for, shared
     )
     select
         coalesce(:now::timestamptz, now()),
         coalesce(:now::timestamptz, now()) + expire_after * interval '1 second',
         max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
-        trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for
+        trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for, shared
     from draft
     where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
             select from handraise.archive_index as x where x.workspace = draft.workspace and x.id = draft.id
         ))
         and (draft.key is null or not exists (
-            select from handraise.archive_index as x where x.workspace = draft.workspace and x.key = draft.key
+            select from handraise.archive_index as x
+            where x.workspace = draft.workspace and x.key = draft.key
+                and x.owner = case when draft.shared then '' else draft.asker end
         ))
+        and not is_beyond
     on conflict do nothing
-    returning workspace, id, asker, conversation, asked_at, recipients, steps
+    returning workspace, id, asker, conversation, asked_at, recipients, steps,
+        handraise.urgency(expires_at, form, false) as urgency,
+        hashtextextended(concat(asker, chr(10), prompt, chr(10), form), 0) as likeness
 ),
 opened as (
     insert into handraise.inbox (
-        due_at, step, main, open, workspace, question_id, recipient, asker, conversation
+        due_at, step, urgency, likeness, main, open, workspace, question_id, recipient, asker, conversation
     )
     select
         case when place = 1 then asked_at + (steps -> 0 ->> 'after')::float8 * interval '1 second' end,
-        null, place = 1, true, workspace, id, recipient, asker, conversation
+        null, urgency, likeness, place = 1, true, workspace, id, recipient, asker, conversation
     from posted,
         jsonb_array_elements_text(case recipients when '[]' then '["*"]' else recipients end)
             with ordinality as r (recipient, place)
     union all
-    select null, min(place - 1)::smallint, false, false, workspace, id, recipient, asker, conversation
+    select
+        null, min(place - 1)::smallint, urgency, likeness, false, false, workspace, id, recipient, asker,
+        conversation
     from posted,
         jsonb_array_elements(steps) with ordinality as s (step, place),
         jsonb_array_elements_text(step -> 'to') as recipient
     where recipients <> '[]' and not recipients ? recipient
-    group by workspace, id, recipient, asker, conversation
+    group by workspace, id, recipient, asker, conversation, urgency, likeness
 ),
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, actor)
     select asked_at, workspace, id, 'asked', asker from posted
 )
-select workspace, id, asked_at from posted;
+select p.workspace, p.id, p.asked_at, a.pending
+from posted as p
+left join asker as a on a.workspace = p.workspace and a.asker = p.asker
+union all
+select d.workspace, d.id, null, null from draft as d where d.is_beyond;
 
 -- name: settle
 -- Decide moves on pending questions, at most one for each question; a refused one is left out of what is
--- returned.
+-- returned. A grant is locked before the question: a revocation that was acknowledged is seen, and a later one waits.
 with move as materialized (
     select *
     from unnest(
@@ -71,24 +105,44 @@ with move as materialized (
 ),
 moved as (
     update handraise.questions as q
-    set (status, settled_at, outcome, attempts, votes) = (
+    set (status, settled_at, outcome, attempts, votes, voters) = (
         select
             decided.status,
             case when decided.status <> 'pending' then coalesce(:now::timestamptz, now()) end,
             case when decided.status <> 'pending' then m.record::json end,
             q.attempts + (m.kind = 'attempt')::int,
-            voted.votes
+            voted.votes,
+            case
+                when q.need > 1 and m.kind in ('answer', 'decline')
+                    then coalesce(q.voters, '{}') || jsonb_build_object(
+                        m.actor,
+                        handraise.is_backed(
+                            q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken)
+                        )
+                    )
+                else q.voters
+            end
         from
             (
                 select case
                     when q.need > 1 and m.kind in ('answer', 'decline')
-                        then coalesce(q.votes, '{}') || jsonb_build_object(m.actor, m.ballot)
+                        then coalesce(
+                            (
+                                select jsonb_object_agg(v.key, v.value)
+                                from jsonb_each(q.votes) as v
+                                where handraise.is_still_backed(
+                                    q.workspace, v.key, (q.voters ->> v.key)::boolean, null,
+                                    handraise.audience(q.recipients, q.steps, q.steps_taken)
+                                )
+                            ),
+                            '{}'
+                        ) || jsonb_build_object(m.actor, m.ballot)
                     else q.votes
                 end
             ) as voted (votes),
             lateral (
                 select case
-                    when m.kind = 'withdraw' then 'withdrawn'
+                    when m.kind in ('withdraw', 'withdraw_for') then 'withdrawn'
                     when m.kind = 'attempt' then
                         case when q.attempts + 1 >= q.max_attempts then 'exhausted' else 'pending' end
                     when q.need > 1 and not (q.veto and m.negative)
@@ -105,14 +159,24 @@ moved as (
         and q.id = m.id
         and q.status = 'pending'
         and (q.expires_at is null or q.expires_at > coalesce(:now::timestamptz, now()))
+        and (
+            m.granting is null
+            or coalesce((m.granting::jsonb ->> 'until')::timestamptz, 'infinity') > coalesce(:now::timestamptz, now())
+        )
         and case
             when m.kind = 'withdraw' then q.asker = m.actor
+            when m.kind = 'withdraw_for' then true
             when m.kind = 'grant' then q.asker = m.actor and q.need = 1 and exists (
                 select
                 from handraise.grants as g
                 where g.workspace = m.workspace and g.id = m.grant_id and g.asker = q.asker
                     and g.revoked_at is null and g.expires_at > coalesce(:now::timestamptz, now())
                     and (g.scope = 'always' or g.conversation = q.conversation)
+                    and handraise.is_still_backed(
+                        q.workspace, g.granted_by, g.giver_backed, coalesce(g.giver_groups, '[]'),
+                        handraise.audience(q.recipients, q.steps, q.steps_taken)
+                    )
+                for share
             )
             when q.asker = m.actor then false
             when q.recipients = '[]' then true
@@ -125,8 +189,16 @@ moved as (
                     and step -> 'to' ?| array(select jsonb_array_elements_text(m.principals::jsonb))
             )
         end
-    returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.votes, q.steps_taken,
-        q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting
+    returning q.workspace, q.id, q.status, q.settled_at, q.attempts, q.votes, q.voters, q.steps_taken,
+        q.stepped_at,
+        q.asker, q.conversation, m.kind, m.actor, m.channel, m.record, m.granting::jsonb as granting,
+        case when m.granting is not null then m.principals::jsonb - m.actor end as giver_groups,
+        case
+            when m.granting is not null
+                then handraise.is_backed(
+                    q.workspace, m.actor, handraise.audience(q.recipients, q.steps, q.steps_taken)
+                )
+        end as giver_backed
 ),
 closed as (
     delete from handraise.inbox as i
@@ -138,12 +210,21 @@ logged as (
     select
         coalesce(settled_at, :now::timestamptz, now()), workspace, id,
         case when status <> 'pending' then status when kind = 'attempt' then 'attempted' else 'voted' end,
-        actor, channel, record::jsonb
+        actor, channel,
+        case
+            when status = 'pending' and voters - array(select jsonb_object_keys(votes)) <> '{}'
+                then record::jsonb || jsonb_build_object(
+                    'uncounted',
+                    array(select jsonb_object_keys(voters - array(select jsonb_object_keys(votes))) as name order by name)
+                )
+            else record::jsonb
+        end
     from moved
 ),
 granted as (
     insert into handraise.grants (
-        created_at, expires_at, workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id
+        created_at, expires_at, workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id,
+        giver_groups, giver_backed
     )
     select
         settled_at,
@@ -152,11 +233,11 @@ granted as (
             settled_at + (granting ->> 'lasts')::float8 * interval '1 second'
         ),
         workspace, granting ->> 'id', asker, granting ->> 'tool', granting ->> 'digest', granting ->> 'scope',
-        conversation, actor, id
+        conversation, actor, id, giver_groups, giver_backed
     from moved
     where status = 'answered' and granting is not null
 )
-select workspace, id, status, settled_at, attempts, votes, steps_taken from moved;
+select workspace, id, status, settled_at, attempts, votes, steps_taken, stepped_at from moved;
 
 -- name: consume
 -- Use up an approval: of any number of consumers one gets a row.
@@ -164,8 +245,23 @@ with used as (
     update handraise.questions
     set consumed_at = coalesce(:now::timestamptz, now())
     where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
-        and asker = :actor
+        and taken_back_at is null and asker = :actor
         and outcome -> 'value' ->> 'decision' = 'approve' and outcome -> 'value' ->> 'digest' = :digest
+        -- Its history, which is sealed, says so too.
+        and (
+            select bool_and(coalesce(
+                e.kind = 'answered' and e.data -> 'value' ->> 'decision' = 'approve'
+                and e.data -> 'value' ->> 'digest' = :digest,
+                false
+            ))
+            from handraise.events as e
+            where e.workspace = :workspace and e.question_id = :id
+                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+        )
+        and handraise.is_good(
+            workspace, form, outcome, settled_at, handraise.audience(recipients, steps, steps_taken),
+            coalesce(:now::timestamptz, now())
+        )
     returning workspace, id, consumed_at
 ),
 logged as (
@@ -189,8 +285,22 @@ used as (
     set consumed_at = coalesce(:now::timestamptz, now())
     from place
     where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
-        and a.status = 'answered' and a.consumed_at is null and a.asker = :actor
+        and a.status = 'answered' and a.consumed_at is null and a.taken_back_at is null and a.asker = :actor
         and a.outcome -> 'value' ->> 'decision' = 'approve' and a.outcome -> 'value' ->> 'digest' = :digest
+        and (
+            select bool_and(coalesce(
+                e.kind = 'answered' and e.data -> 'value' ->> 'decision' = 'approve'
+                and e.data -> 'value' ->> 'digest' = :digest,
+                false
+            ))
+            from handraise.events as e
+            where e.workspace = :workspace and e.question_id = :id
+                and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+        )
+        and handraise.is_good(
+            a.workspace, a.form, a.outcome, a.settled_at,
+            handraise.audience(a.recipients, a.steps, a.steps_taken), coalesce(:now::timestamptz, now())
+        )
     returning a.workspace, a.id, a.consumed_at
 ),
 logged as (
@@ -209,14 +319,97 @@ from handraise.events
 where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
     and data ->> 'digest' = :digest and data ->> 'request' = :request;
 
+-- name: claim_sending
+-- Take on to show a question in a chat, until a lease ends: of any number at once, one gets a row. Without an event, a
+-- workspace that moves to another shard leaves the lease behind; then the question may be shown twice.
+update handraise.questions
+set sending_until = coalesce(:now::timestamptz, now()) + :lease::interval
+where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
+    and (expires_at is null or expires_at > coalesce(:now::timestamptz, now()))
+    and (sending_until is null or sending_until <= coalesce(:now::timestamptz, now()))
+returning id;
+
+-- name: mark_sent
+-- Record that a question was shown in a chat.
+with sent as (
+    update handraise.questions
+    set sent_at = coalesce(:now::timestamptz, now()), sending_until = null
+    where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
+        and (expires_at is null or expires_at > coalesce(:now::timestamptz, now()))
+    returning workspace, id, sent_at
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, channel)
+    select sent_at, workspace, id, 'sent', :actor, :channel from sent
+)
+select id from sent;
+
+-- name: take_back
+-- Take back an approval that nobody has consumed, for one of those who gave it or an administrator.
+with taken as (
+    update handraise.questions
+    set taken_back_at = coalesce(:now::timestamptz, now())
+    where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
+        and taken_back_at is null and outcome -> 'value' ->> 'decision' = 'approve'
+        and (
+            outcome ->> 'by' = :actor
+            or votes ->> :actor = votes ->> (outcome ->> 'by')
+            or exists (
+                select from handraise.people as p
+                where p.workspace = :workspace and p.id = :actor and p.role = 'admin'
+            )
+        )
+    returning workspace, id, taken_back_at
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select taken_back_at, workspace, id, 'taken_back', :actor, :data::text::jsonb from taken
+)
+select id from taken;
+
+-- name: take_back_archived
+-- The same where the question has been archived.
+with place as materialized (
+    select x.workspace, x.id, x.settled_at
+    from handraise.archive_index as x
+    where x.workspace = :workspace and x.id = :id
+),
+taken as (
+    update handraise.archive as a
+    set taken_back_at = coalesce(:now::timestamptz, now())
+    from place
+    where a.workspace = place.workspace and a.id = place.id and a.settled_at = place.settled_at
+        and a.status = 'answered' and a.consumed_at is null and a.taken_back_at is null
+        and a.outcome -> 'value' ->> 'decision' = 'approve'
+        and (
+            a.outcome ->> 'by' = :actor
+            or a.votes ->> :actor = a.votes ->> (a.outcome ->> 'by')
+            or exists (
+                select from handraise.people as p
+                where p.workspace = :workspace and p.id = :actor and p.role = 'admin'
+            )
+        )
+    returning a.workspace, a.id, a.taken_back_at
+),
+logged as (
+    insert into handraise.events (at, workspace, question_id, kind, actor, data)
+    select taken_back_at, workspace, id, 'taken_back', :actor, :data::text::jsonb from taken
+)
+select id from taken;
+
 -- name: find_grant
--- The grant that holds for an action now, the one that lasts longest.
-select *
-from handraise.grants
-where workspace = :workspace and asker = :asker and tool = :tool and digest = :digest and revoked_at is null
-    and expires_at > coalesce(:now::timestamptz, now())
-    and (scope = 'always' or conversation = :conversation)
-order by expires_at desc
+-- The grant that holds for the action of a question now, the one that lasts longest.
+select g.*
+from handraise.grants as g
+join handraise.questions as q on q.workspace = g.workspace and q.id = :id
+where g.workspace = :workspace and g.asker = :asker and g.tool = :tool and g.digest = :digest
+    and g.revoked_at is null and g.expires_at > coalesce(:now::timestamptz, now())
+    and g.scope = any (:scopes::text[]) and (g.scope = 'always' or g.conversation = :conversation)
+    and handraise.is_still_backed(
+        q.workspace, g.granted_by, g.giver_backed, coalesce(g.giver_groups, '[]'),
+        handraise.audience(q.recipients, q.steps, q.steps_taken)
+    )
+order by g.expires_at desc
 limit 1;
 
 -- name: grants
@@ -246,22 +439,22 @@ select * from handraise.grants where workspace = :workspace and id = :id;
 select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most)
 where (select handraise.nobody_moves()) or handraise.is_writable(due_workspaces);
 
--- name: sweep
+-- name: sweep (may take long)
 -- Do the next due deed of up to `:limit` timelines of a workspace, passing over what another sweep holds. The
 -- question's row is locked first, as everywhere, so that no two statements wait for each other.
 with due as materialized (
     select
         q.workspace, q.id, q.steps_taken, i.recipient,
         q.steps -> q.steps_taken as step,
-        q.asked_at + (q.steps -> (q.steps_taken + 1) ->> 'after')::float8 * interval '1 second' as next_due_at
+        -- What comes late puts off the next deed, and the end.
+        handraise.due_at(q.asked_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as next_due_at,
+        handraise.end_at(q.expires_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as end_at
     from handraise.inbox as i
     join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
     -- As a sub-select, because row-level security keeps an index from being searched for a coalesce().
     where i.workspace = :workspace and i.due_at <= (select coalesce(:now::timestamptz, now()))
         and q.status = 'pending'
-        and q.steps_taken < jsonb_array_length(q.steps)
-        and q.asked_at + (q.steps -> q.steps_taken ->> 'after')::float8 * interval '1 second'
-            <= coalesce(:now::timestamptz, now())
+        and handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now())
     order by i.due_at
     limit :limit
     for update of q skip locked
@@ -271,7 +464,10 @@ moved as (
     set steps_taken = q.steps_taken + 1,
         status = case step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else q.status end,
         settled_at = case when step ->> 'do' in ('expire', 'default') then coalesce(:now::timestamptz, now()) end,
-        outcome = case when step ->> 'do' in ('expire', 'default') then (step -> 'record')::json end
+        outcome = case when step ->> 'do' in ('expire', 'default') then coalesce(step ->> 'record', '{}')::json end,
+        stepped_at = case when step ->> 'do' in ('expire', 'default') then q.stepped_at
+            else coalesce(:now::timestamptz, now()) end,
+        expires_at = case when step ->> 'do' in ('expire', 'default') then q.expires_at else due.end_at end
     from due
     where q.workspace = due.workspace and q.id = due.id and q.status = 'pending'
         and q.steps_taken = due.steps_taken
@@ -284,10 +480,14 @@ closed as (
 ),
 waiting as (
     update handraise.inbox as i
-    set due_at = case when i.main then moved.next_due_at end, open = true
+    set due_at = case when i.main then moved.next_due_at end,
+        open = i.open or i.step = moved.steps_taken,
+        urgency = case
+            when moved.step ->> 'do' = 'escalate' then i.urgency % 1125899906842624 else i.urgency
+        end
     from moved
     where moved.status = 'pending' and i.workspace = moved.workspace and i.question_id = moved.id
-        and (i.main or i.step = moved.steps_taken)
+        and (i.main or moved.step ->> 'do' = 'escalate')
 ),
 logged as (
     insert into handraise.events (at, workspace, question_id, kind, data)
@@ -298,13 +498,13 @@ logged as (
             when 'expire' then 'expired' else 'answered'
         end,
         case step ->> 'do'
-            when 'escalate' then jsonb_build_object('to', step -> 'to') when 'default' then step -> 'record'
+            when 'escalate' then jsonb_build_object('to', step -> 'to') when 'default' then (step ->> 'record')::jsonb
         end
     from moved
 )
 select workspace, id, status from moved;
 
--- name: expire_older
+-- name: expire_older (may take long)
 -- Expire an asker's pending questions that are older than `:max_age` seconds.
 with old as materialized (
     select q.workspace, q.id
@@ -336,15 +536,19 @@ select workspace, id from moved;
 
 -- name: read
 -- Questions by their places.
-select q.*, q.status = 'pending' and q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, q.status = 'pending'
+    and handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
 join handraise.questions as q on q.workspace = t.workspace and q.id = t.id;
 
 -- name: read_by_key
--- Questions by their keys.
-select q.*, q.status = 'pending' and q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
-from unnest(:workspaces::text[], :keys::text[]) as t (workspace, key)
-join handraise.questions as q on q.workspace = t.workspace and q.key = t.key;
+-- Questions by their keys and whose those are, '' for shared ones.
+select q.*, q.status = 'pending'
+    and handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue,
+    t.owner
+from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
+join handraise.questions as q
+    on q.workspace = t.workspace and case when q.shared then '' else q.asker end = t.owner and q.key = t.key;
 
 -- name: read_archived
 -- Archived questions by their places, each in the one partition that the index names. Only a settled question is ever moved, and only from one table to the other: who
@@ -365,13 +569,13 @@ cross join lateral (
 ) as q;
 
 -- name: read_archived_by_key
--- Archived questions by their keys.
-select q.*, false as overdue
-from unnest(:workspaces::text[], :keys::text[]) as t (workspace, key)
+-- Archived questions by their keys and whose those are.
+select q.*, false as overdue, t.owner
+from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 cross join lateral (
     select x.workspace, x.id, x.settled_at
     from handraise.archive_index as x
-    where x.workspace = t.workspace and x.key = t.key
+    where x.workspace = t.workspace and x.owner = t.owner and x.key = t.key
     limit 1
 ) as place
 cross join lateral (
@@ -381,7 +585,7 @@ cross join lateral (
     limit 1
 ) as q;
 
--- name: copy_settled
+-- name: copy_settled (may take long)
 -- Copy what was settled so long ago into the archive, of the next pages.
 select workspaces, ids, around
 from handraise.copy_settled(coalesce(:now::timestamptz, now()) - :rest::interval, :pages);
@@ -395,18 +599,18 @@ where l.locktype = 'relation' and l.relation = 'handraise.questions'::regclass a
     and l.database = (select d.oid from pg_database as d where d.datname = current_database())
     and l.pid <> pg_backend_pid();
 
--- name: leave_copied
+-- name: leave_copied (may take long)
 -- Take what was copied out of the questions that are worked on.
 select leave_copied as moved from handraise.leave_copied(:workspaces::text[], :ids::text[]);
 
--- name: remove_archived
+-- name: remove_archived (may take long)
 -- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is for ever.
 select remove_archived as removed
 from handraise.remove_archived(
     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :at_most
 );
 
--- name: drop_archive_months
+-- name: drop_archive_months (may take long)
 -- Drop what is left of months that are not kept.
 select handraise.drop_archive_months(coalesce(:now::timestamptz, now()) - :keep::interval);
 
@@ -431,7 +635,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -447,7 +651,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -470,7 +674,7 @@ with page as materialized (
     order by i.question_id
     limit :limit
 )
-select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
@@ -495,12 +699,68 @@ with page as materialized (
     order by walk.question_id
     limit :limit
 )
-select q.*, q.expires_at <= coalesce(:now::timestamptz, now()) as overdue
+select q.*, handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now()) as overdue
 from page
 cross join lateral (
     select s.* from handraise.questions as s where s.workspace = :workspace and s.id = page.question_id limit 1
 ) as q
 order by page.question_id;
+
+-- name: urgent_all
+-- The next places of everything pending in a workspace, most urgent first.
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+from handraise.inbox as i
+where i.workspace = :workspace and i.main
+    and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
+order by i.urgency, i.question_id
+limit :limit;
+
+-- name: urgent_by_recipient
+-- The same of an inbox: one short walk along the index for each name the person answers to, then the first of all.
+select distinct walk.question_id as id, walk.urgency, walk.likeness, walk.asker, walk.conversation
+from unnest(:principals::text[]) as p (name),
+    lateral (
+        select i.question_id, i.urgency, i.likeness, i.asker, i.conversation
+        from handraise.inbox as i
+        where i.workspace = :workspace and i.recipient = p.name and i.open
+            and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
+            and i.asker <> :person
+        order by i.urgency, i.question_id
+        limit :limit
+    ) as walk
+order by walk.urgency, walk.question_id
+limit :limit;
+
+-- name: urgent_by_asker
+-- The same of one asker, also narrowed to a person's own names. All that it has pending are put in order.
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+from handraise.inbox as i
+where i.workspace = :workspace and i.main and i.asker = :asker
+    and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
+    and (:person::text is null or i.asker <> :person and exists (
+        select
+        from handraise.inbox as mine
+        where mine.workspace = i.workspace and mine.question_id = i.question_id
+            and mine.recipient = any (:principals::text[]) and mine.open
+    ))
+order by i.urgency, i.question_id
+limit :limit;
+
+-- name: urgent_by_conversation
+-- The same of one conversation, also narrowed to an asker.
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+from handraise.inbox as i
+where i.workspace = :workspace and i.main and i.conversation = :conversation
+    and (i.urgency, i.question_id) > (:urgency::bigint, :after::text)
+    and (:asker::text is null or i.asker = :asker)
+    and (:person::text is null or i.asker <> :person and exists (
+        select
+        from handraise.inbox as mine
+        where mine.workspace = i.workspace and mine.question_id = i.question_id
+            and mine.recipient = any (:principals::text[]) and mine.open
+    ))
+order by i.urgency, i.question_id
+limit :limit;
 
 -- name: settled
 -- A page of what has ended, newest first: a walk back over up to `:looked` events, and from each that ended a question
@@ -645,14 +905,36 @@ select count(*) from handraise.inbox where workspace = :workspace and asker = :a
 -- The events of one question.
 select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
 from handraise.events
-where workspace = :workspace and question_id = :question_id
+where workspace = :workspace and question_id = :question_id and question_id <> ''
 order by events.number;
 
 -- name: feed
--- Events of a workspace behind a cursor, only those older than every transaction still running.
+-- Events of a workspace's questions behind a cursor, only those older than every transaction still running.
 select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
 from handraise.events
 where workspace = :workspace
+    and question_id <> ''
+    and (transaction, number) > (:transaction::text::xid8, :number::bigint)
+    and transaction < (select handraise.feed_edge())
+order by events.transaction, events.number
+limit :limit;
+
+-- name: trail
+-- All events of a workspace behind a cursor, only those older than every transaction still running.
+select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
+from handraise.events
+where workspace = :workspace
+    and (transaction, number) > (:transaction::text::xid8, :number::bigint)
+    and transaction < (select handraise.feed_edge())
+order by events.transaction, events.number
+limit :limit;
+
+-- name: workspace_events
+-- The same of those that are about no question.
+select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
+from handraise.events
+where workspace = :workspace
+    and question_id = ''
     and (transaction, number) > (:transaction::text::xid8, :number::bigint)
     and transaction < (select handraise.feed_edge())
 order by events.transaction, events.number
@@ -667,11 +949,11 @@ where workspace = :workspace and transaction < (select handraise.feed_edge())
 order by events.transaction desc, events.number desc
 limit 1;
 
--- name: pulse
+-- name: pulse (may take long)
 -- How much waits, in numbers.
 select pending, deliveries from handraise.pulse(coalesce(:now::timestamptz, now()), :ages::float8[]);
 
--- name: pulse_of_workspace
+-- name: pulse_of_workspace (may take long)
 -- How much waits in one workspace, in numbers.
 with aged as materialized (
     select extract(epoch from coalesce(:now::timestamptz, now()) - q.asked_at)::float8 as age

@@ -4,36 +4,59 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
-from handraise.backends.postgres.database import Database, instant
+from handraise.backends.postgres.allowances import Allowances
+from handraise.backends.postgres.connecting import is_lost
+from handraise.backends.postgres.database import KEEPER_ROLE, Database, instant
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.rows import (
     draft_values,
+    grant_query,
     move_values,
     moved_question,
     page_query,
     posted_question,
     settled_query,
+    stored_change,
     stored_ending,
     stored_event,
     stored_grant,
     stored_outcome,
     stored_question,
+    stored_trail_line,
+    taken_back_data,
+    to_json,
+    urgent_query,
+    waiting_page,
 )
 from handraise.backends.statements import load_statements
 from handraise.backends.walking import Edge, endings_since, settled_page
 from handraise.model.endings import Ending
-from handraise.model.errors import KeyConflict, StoreUnavailable
+from handraise.model.errors import QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
-from handraise.ports import AGES, LOOKED_THROUGH, Durability, Filter, Pulse, SettledPage
+from handraise.model.workspace_events import WorkspaceEvent
+from handraise.ports import (
+    AGES,
+    LOOKED_THROUGH,
+    Durability,
+    Filter,
+    Inserted,
+    Pulse,
+    SettledPage,
+    WaitingPage,
+)
+
+_log = logging.getLogger(__name__)
 
 STATEMENTS = load_statements("handraise.backends.postgres")
 LEDGER = load_statements("handraise.backends.postgres", "ledger.sql")
@@ -54,11 +77,15 @@ class PostgresStore:
     """Questions in PostgreSQL. See `handraise.ports.Store` for what each method promises."""
 
     def __init__(self, database: Database) -> None:
+        self._removes: bool | None = None
         self._database = database
+        self._allowances = Allowances()
 
-    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+    async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
-        return await self._database.by_workspace(drafts, lambda draft: draft.workspace, self._insert)
+        return await self._database.by_workspace(
+            drafts, lambda draft: draft.workspace, partial(self._insert_safely, quota=quota)
+        )
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make moves; see the port."""
@@ -78,16 +105,21 @@ class PostgresStore:
             if row is not None
         }
 
-    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+    async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
-        found = await self._read_by_keys([(workspace, key)])
-        return found.get((workspace, key))
+        found = await self._read_by_keys([(workspace, owner, key)])
+        return found.get((workspace, owner, key))
 
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
         name, values = page_query(narrow, after=after, limit=limit)
         rows = await self._fetch(narrow.workspace, name, **values)
         return [stored_question(row, instant) for row in rows]
+
+    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+        """Places of pending questions, most urgent first; see the port."""
+        name, values = urgent_query(narrow, after=after, limit=limit)
+        return waiting_page(await self._fetch(narrow.workspace, name, **values), limit)
 
     async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
@@ -146,6 +178,23 @@ class PostgresStore:
                 return True
         return False
 
+    async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
+        """Take on to show a question; see the port."""
+        claim = {"id": ref.id, "actor": by, "lease": lease}
+        return bool(await self._fetch(ref.workspace, "claim_sending", **claim))
+
+    async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
+        """Record that a question was shown; see the port."""
+        return bool(await self._fetch(ref.workspace, "mark_sent", id=ref.id, actor=by, channel=channel))
+
+    async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
+        """Take back an approval; see the port."""
+        taken = {"id": ref.id, "actor": by, "data": to_json(taken_back_data(reason))}
+        for name in ("take_back", "take_back_archived"):
+            if await self._fetch(ref.workspace, name, **taken):
+                return True
+        return False
+
     async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
         """Archive and remove what is settled; see the port."""
         archived = removed = 0
@@ -159,7 +208,7 @@ class PostgresStore:
                 archived += await self._leave(row["workspaces"], row["ids"])
             if row["around"] or archived >= limit:
                 break
-        if shortest is None:
+        if shortest is None or not await self._may_remove():
             return archived
         while removed < limit:
             batch = {"keep": keep, "at_most": _REMOVED_AT_ONCE}
@@ -170,12 +219,9 @@ class PostgresStore:
                 break
         return max(archived, removed)
 
-    async def find_grant(
-        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
-    ) -> Grant | None:
+    async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
-        action = {"asker": asker, "tool": tool, "digest": digest, "conversation": conversation}
-        rows = await self._fetch(workspace, "find_grant", **action)
+        rows = await self._fetch(question.workspace, "find_grant", **grant_query(question))
         return stored_grant(rows[0], instant) if rows else None
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
@@ -200,6 +246,22 @@ class PostgresStore:
         rows = await self._fetch(workspace, "feed", **place, limit=limit)
         return [_event(row) for row in rows]
 
+    async def trail(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[Event | WorkspaceEvent]:
+        """Everything to be sealed; see the port."""
+        place = _place(after) if after else _BEGINNING
+        rows = await self._fetch(workspace, "trail", **place, limit=limit)
+        return [stored_trail_line(row, _cursor(row), instant) for row in rows]
+
+    async def workspace_events(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """What is about no question; see the port."""
+        place = _place(after) if after else _BEGINNING
+        rows = await self._fetch(workspace, "workspace_events", **place, limit=limit)
+        return [stored_change(row, _cursor(row), instant) for row in rows]
+
     async def feed_end(self, workspace: str) -> str:
         """Where a workspace's events end now; see the port."""
         rows = await self._fetch(workspace, "feed_end")
@@ -220,32 +282,58 @@ class PostgresStore:
         rows = await self._database.fetch(STATEMENTS["settings"])
         return durability_of({row["name"]: row["setting"] for row in rows})
 
-    async def _insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+    async def _insert_safely(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
+        """Insert, and once more where the connection was cut: what is there already is found by its id."""
+        try:
+            return await self._insert(drafts, quota=quota)
+        except StoreUnavailable as error:
+            if not is_lost(error.__cause__):
+                raise
+            return await self._insert(drafts, quota=quota)
+
+    async def _insert(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
         # In one order for everybody: two batches with the same keys must not wait for each other.
-        ordered = sorted(drafts, key=lambda draft: (draft.workspace, draft.key or ""))
-        rows = await self._fetch(drafts[0].workspace, "insert", **_columns(map(draft_values, ordered)))
-        asked_at = {(row["workspace"], row["id"]): row["asked_at"] for row in rows}
-        results: dict[int, Question | KeyConflict] = {}
+        ordered = sorted(drafts, key=lambda draft: (draft.workspace, draft.key_owner, draft.key or ""))
+        columns = _columns(map(draft_values, ordered))
+        counted = None if quota is None or self._allowances.cover(drafts) else quota
+        rows = await self._fetch(drafts[0].workspace, "insert", quota=counted, **columns)
+        if counted is not None:
+            self._allowances.counted(_pending_by_asker(drafts, rows), counted)
+        asked_at = {Ref(row["workspace"], row["id"]): row["asked_at"] for row in rows if row["asked_at"]}
+        beyond = {Ref(row["workspace"], row["id"]) for row in rows if not row["asked_at"]}
+        results: dict[int, Inserted] = {}
         for place, draft in enumerate(drafts):
-            at = asked_at.pop((draft.workspace, draft.id), None)
+            at = asked_at.pop(draft.ref, None)
             if at is not None:
                 results[place] = posted_question(draft, at)
-        if len(results) < len(drafts):
-            known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
-            results.update(await self._existing(known))
+        known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
+        if known:
+            results.update(await self._existing(known, beyond, quota or 0))
+        refused = [place for place, result in results.items() if isinstance(result, QuotaExceeded)]
+        if 0 < len(refused) < len(known):
+            # The others took up room that they did not need: they were there before.
+            again = await self._insert([drafts[place] for place in refused], quota=quota)
+            results.update(zip(refused, again, strict=True))
         return [results[place] for place in range(len(drafts))]
 
-    async def _existing(self, drafts: Sequence[tuple[int, Draft]]) -> dict[int, Question | KeyConflict]:
-        """What is stored already under the keys or ids of these drafts."""
-        by_key = await self._read_by_keys([(d.workspace, d.key) for _, d in drafts if d.key is not None])
+    async def _existing(
+        self, drafts: Sequence[tuple[int, Draft]], beyond: Collection[Ref], quota: int
+    ) -> dict[int, Inserted]:
+        """What is stored already under the keys or ids of these drafts; what is not was `beyond` the quota."""
+        by_key = await self._read_by_keys(
+            [(d.workspace, d.key_owner, d.key) for _, d in drafts if d.key is not None]
+        )
         refs = [draft.ref for _, draft in drafts]
         by_id = dict(zip(refs, await self._read(refs), strict=True))
-        results: dict[int, Question | KeyConflict] = {}
+        results: dict[int, Inserted] = {}
         for place, draft in drafts:
-            stored = by_key.get((draft.workspace, draft.key or "")) or by_id.get(draft.ref)
-            if stored is None:
+            stored = by_key.get((draft.workspace, draft.key_owner, draft.key or "")) or by_id.get(draft.ref)
+            if stored is not None:
+                results[place] = same_question(draft, stored)
+            elif draft.ref in beyond:
+                results[place] = QuotaExceeded(draft.asker, draft.workspace, quota)
+            else:
                 raise StoreUnavailable("The question was neither stored nor found; post it again.")
-            results[place] = same_question(draft, stored)
         return results
 
     async def _settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
@@ -267,6 +355,19 @@ class PostgresStore:
                     results[place] = moved_question(move, row, instant)
         return results
 
+    async def _may_remove(self) -> bool:
+        """Whether this login may remove what is over; if not, say once who may."""
+        if self._removes is None:
+            (row,) = await self._database.fetch(LEDGER["may_remove"])
+            self._removes = bool(row["so"])
+            if not self._removes:
+                _log.warning(
+                    "questions that are over are not removed here: this login is not a member of %s. Run `handraise retention "
+                    "run` as one that is",
+                    KEEPER_ROLE,
+                )
+        return self._removes
+
     async def _read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         rows = await self._fetch(refs[0].workspace, "read", **_places(refs))
         found = {Ref(row["workspace"], row["id"]): stored_question(row, instant) for row in rows}
@@ -275,13 +376,21 @@ class PostgresStore:
             found.update((Ref(row["workspace"], row["id"]), stored_question(row, instant)) for row in rows)
         return [found.get(ref) for ref in refs]
 
-    async def _read_by_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Question]:
-        found: dict[tuple[str, str], Question] = {}
+    async def _read_by_keys(
+        self, keys: Sequence[tuple[str, str, str]]
+    ) -> dict[tuple[str, str, str], Question]:
+        """Questions by their workspaces, the owners of their keys, and the keys."""
+        found: dict[tuple[str, str, str], Question] = {}
         for name in ("read_by_key", "read_archived_by_key"):
             if missing := [key for key in keys if key not in found]:
-                named = {"workspaces": [each for each, _ in missing], "keys": [each for _, each in missing]}
+                named = dict(
+                    zip(("workspaces", "owners", "keys"), map(list, zip(*missing, strict=True)), strict=True)
+                )
                 rows = await self._fetch(missing[0][0], name, **named)
-                found.update(((row["workspace"], row["key"]), stored_question(row, instant)) for row in rows)
+                found.update(
+                    ((row["workspace"], row["owner"], row["key"]), stored_question(row, instant))
+                    for row in rows
+                )
         return found
 
     async def _read_outcomes(self, refs: Sequence[Ref]) -> Sequence[Any]:
@@ -342,6 +451,17 @@ def _place(cursor: str | None) -> dict[str, Any]:
     if found is None:
         raise ValueError(f"{cursor[:100]!r} is not a cursor of this store")
     return {"transaction": found[1], "number": int(found[2])}
+
+
+def _pending_by_asker(drafts: Sequence[Draft], rows: Iterable[Any]) -> dict[tuple[str, str], int]:
+    """How many questions the askers of drafts have pending, of those who have posted one just now."""
+    askers = {draft.ref: draft.asker for draft in drafts}
+    pending: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if row["asked_at"]:
+            asker = row["workspace"], askers[Ref(row["workspace"], row["id"])]
+            pending[asker] = pending.get(asker, row["pending"]) + 1
+    return pending
 
 
 def _columns(items: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -56,12 +56,21 @@ class ShardedDirectory:
         )
 
     async def put_person(
-        self, workspace: str, person_id: str, *, name: str, email: str | None, role: Role
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        name: str,
+        email: str | None,
+        role: Role,
+        by: str | None = None,
     ) -> Person | None:
         """See the port."""
         return await self._routes.write(
             workspace,
-            lambda ports: ports.directory.put_person(workspace, person_id, name=name, email=email, role=role),
+            lambda ports: ports.directory.put_person(
+                workspace, person_id, name=name, email=email, role=role, by=by
+            ),
             idle=lambda found: found is None,
         )
 
@@ -77,17 +86,25 @@ class ShardedDirectory:
             workspace, lambda ports: ports.directory.find_person_by_email(workspace, email)
         )
 
+    async def bind_identity(self, workspace: str, person_id: str, identity: str) -> bool:
+        """See the port."""
+        return await self._routes.write(
+            workspace,
+            lambda ports: ports.directory.bind_identity(workspace, person_id, identity),
+            idle=lambda _: True,
+        )
+
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """See the port."""
         return await self._routes.read(
             workspace, lambda ports: ports.directory.people(workspace, after=after, limit=limit)
         )
 
-    async def remove_person(self, workspace: str, person_id: str) -> bool:
+    async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """See the port."""
         return await self._routes.write(
             workspace,
-            lambda ports: ports.directory.remove_person(workspace, person_id),
+            lambda ports: ports.directory.remove_person(workspace, person_id, by=by),
             idle=lambda done: not done,
         )
 
@@ -95,20 +112,38 @@ class ShardedDirectory:
         """See the port."""
         return await self._routes.read(workspace, lambda ports: ports.directory.groups(workspace))
 
-    async def put_group(self, workspace: str, group: str, people: Collection[str]) -> Sequence[str]:
+    async def put_group(
+        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+    ) -> Sequence[str]:
         """See the port."""
         return await self._routes.write(
-            workspace, lambda ports: ports.directory.put_group(workspace, group, people), idle=lambda _: True
+            workspace,
+            lambda ports: ports.directory.put_group(workspace, group, people, by=by),
+            idle=lambda _: True,
         )
 
     async def open_session(
-        self, workspace: str, session_id: str, *, digest: str, person: str, how: str, lasts: timedelta
+        self,
+        workspace: str,
+        session_id: str,
+        *,
+        digest: str,
+        person: str,
+        how: str,
+        lasts: timedelta,
+        vouched_by: str | None = None,
     ) -> Session | None:
         """See the port."""
         return await self._routes.write(
             workspace,
             lambda ports: ports.directory.open_session(
-                workspace, session_id, digest=digest, person=person, how=how, lasts=lasts
+                workspace,
+                session_id,
+                digest=digest,
+                person=person,
+                how=how,
+                lasts=lasts,
+                vouched_by=vouched_by,
             ),
             idle=lambda found: found is None,
         )
@@ -119,11 +154,11 @@ class ShardedDirectory:
             workspace, lambda ports: ports.directory.find_session(workspace, digest)
         )
 
-    async def end_session(self, workspace: str, session_id: str) -> bool:
+    async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """See the port."""
         return await self._routes.write(
             workspace,
-            lambda ports: ports.directory.end_session(workspace, session_id),
+            lambda ports: ports.directory.end_session(workspace, session_id, by=by),
             idle=lambda done: not done,
         )
 
@@ -136,12 +171,21 @@ class ShardedDirectory:
         person: str,
         purpose: LinkPurpose,
         lasts: timedelta,
+        vouched_by: str | None = None,
+        by: str | None = None,
     ) -> Link | None:
         """See the port."""
         return await self._routes.write(
             workspace,
             lambda ports: ports.directory.add_link(
-                workspace, link_id, digest=digest, person=person, purpose=purpose, lasts=lasts
+                workspace,
+                link_id,
+                digest=digest,
+                person=person,
+                purpose=purpose,
+                lasts=lasts,
+                vouched_by=vouched_by,
+                by=by,
             ),
             idle=lambda found: found is None,
         )

@@ -29,15 +29,17 @@ class ShardedOutbox:
         """One for each shard, so that work on one is not held up by another."""
         return [ShardedOutbox(self._routes, only=number) for number in self._routes.shards]
 
-    async def put_address(self, address: Address) -> None:
+    async def put_address(self, address: Address, *, by: str | None = None) -> None:
         """See the port."""
-        await self._routes.write(address.workspace, lambda ports: ports.outbox.put_address(address))
+        await self._routes.write(address.workspace, lambda ports: ports.outbox.put_address(address, by=by))
 
-    async def remove_address(self, workspace: str, recipient: str, channel: str, address_id: str) -> bool:
+    async def remove_address(
+        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+    ) -> bool:
         """See the port."""
         return await self._routes.write(
             workspace,
-            lambda ports: ports.outbox.remove_address(workspace, recipient, channel, address_id),
+            lambda ports: ports.outbox.remove_address(workspace, recipient, channel, address_id, by=by),
             idle=lambda done: not done,
         )
 
@@ -55,9 +57,9 @@ class ShardedOutbox:
         """See the port."""
         return await self._routes.read(workspace, lambda ports: ports.outbox.policy(workspace))
 
-    async def put_policy(self, workspace: str, policy: Json) -> None:
+    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
         """See the port."""
-        await self._routes.write(workspace, lambda ports: ports.outbox.put_policy(workspace, policy))
+        await self._routes.write(workspace, lambda ports: ports.outbox.put_policy(workspace, policy, by=by))
 
     async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
         """See the port; of every shard that answers."""

@@ -11,13 +11,14 @@ from functools import partial
 from handraise.backends.shards.routes import Routes
 from handraise.backends.shards.shard import Shard
 from handraise.model.endings import Ending
-from handraise.model.errors import KeyConflict, StoreUnavailable
+from handraise.model.errors import StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref
-from handraise.ports import Durability, Filter, Pulse, SettledPage
+from handraise.model.workspace_events import WorkspaceEvent
+from handraise.ports import Durability, Filter, Inserted, Pulse, SettledPage, WaitingPage
 
 
 class ShardedStore:
@@ -30,13 +31,13 @@ class ShardedStore:
         """Calls about workspaces of one lane can be made together; another lane's may have to wait longer."""
         return self._routes.lane_of(workspace)
 
-    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+    async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
         return await self._routes.write_many(
             drafts,
             lambda draft: draft.workspace,
-            lambda ports, own: ports.store.insert(own),
-            idle=lambda draft, posted: isinstance(posted, KeyConflict) or posted.id != draft.id,
+            lambda ports, own: ports.store.insert(own, quota=quota),
+            idle=lambda draft, posted: not isinstance(posted, Question) or posted.id != draft.id,
         )
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
@@ -84,14 +85,22 @@ class ShardedStore:
                 raise  # where there are others, those who wait for them come first
         return found
 
-    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+    async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
-        return await self._routes.read(workspace, lambda ports: ports.store.find_by_key(workspace, key))
+        return await self._routes.read(
+            workspace, lambda ports: ports.store.find_by_key(workspace, owner, key)
+        )
 
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
         return await self._routes.read(
             narrow.workspace, lambda ports: ports.store.pending(narrow, after=after, limit=limit)
+        )
+
+    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+        """Places of pending questions, most urgent first; see the port."""
+        return await self._routes.read(
+            narrow.workspace, lambda ports: ports.store.by_urgency(narrow, after=after, limit=limit)
         )
 
     async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
@@ -145,16 +154,33 @@ class ShardedStore:
             idle=lambda consumed: not consumed,
         )
 
-    async def find_grant(
-        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
-    ) -> Grant | None:
-        """The grant that holds; see the port."""
-        return await self._routes.read(
-            workspace,
-            lambda ports: ports.store.find_grant(
-                workspace, asker=asker, tool=tool, digest=digest, conversation=conversation
-            ),
+    async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
+        """Take on to show a question; see the port."""
+        return await self._routes.write(
+            ref.workspace,
+            lambda ports: ports.store.claim_sending(ref, by=by, lease=lease),
+            idle=lambda _: True,  # a lease on the shard that a workspace has left counts for nothing
         )
+
+    async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
+        """Record that a question was shown; see the port."""
+        return await self._routes.write(
+            ref.workspace,
+            lambda ports: ports.store.mark_sent(ref, by=by, channel=channel),
+            idle=lambda marked: not marked,
+        )
+
+    async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
+        """Take back an approval; see the port."""
+        return await self._routes.write(
+            ref.workspace,
+            lambda ports: ports.store.take_back(ref, by=by, reason=reason),
+            idle=lambda taken: not taken,
+        )
+
+    async def find_grant(self, question: Question) -> Grant | None:
+        """The grant that holds; see the port."""
+        return await self._routes.read(question.workspace, lambda ports: ports.store.find_grant(question))
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
         """All grants; see the port."""
@@ -178,6 +204,22 @@ class ShardedStore:
         """A workspace's events; see the port."""
         return await self._routes.read(
             workspace, lambda ports: ports.store.feed(workspace, after=after, limit=limit)
+        )
+
+    async def trail(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[Event | WorkspaceEvent]:
+        """See the port."""
+        return await self._routes.read(
+            workspace, lambda ports: ports.store.trail(workspace, after=after, limit=limit)
+        )
+
+    async def workspace_events(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """See the port."""
+        return await self._routes.read(
+            workspace, lambda ports: ports.store.workspace_events(workspace, after=after, limit=limit)
         )
 
     async def feed_end(self, workspace: str) -> str:

@@ -42,6 +42,7 @@ class SqliteConnections:
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._gate: int | None = None
+        self._file: tuple[int, int] | None = None
         self._closing = False
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -50,8 +51,9 @@ class SqliteConnections:
 
         def transact() -> T:
             if self._writer is None:
-                self._writer = _connect(self._path)
+                self._writer = self._connected()
             with self._turn(lambda: given_up):
+                self._check_file()
                 try:
                     self._writer.execute("begin immediate")
                     result = work(self._writer)
@@ -60,6 +62,7 @@ class SqliteConnections:
                     # Also where the commit itself failed: what is left open would refuse every write after this one.
                     self._writer.rollback()
                     raise
+                self._check_file()
                 return result
 
         running = _begun(self._writing, transact)
@@ -78,7 +81,8 @@ class SqliteConnections:
 
         def look() -> T:
             if self._reader is None:
-                self._reader = _connect(self._path)
+                self._reader = self._connected()
+            self._check_file()
             return work(self._reader)
 
         return await _begun(self._reading, look)
@@ -88,8 +92,9 @@ class SqliteConnections:
 
         def rewrite() -> bool:
             if self._writer is None:
-                self._writer = _connect(self._path)
+                self._writer = self._connected()
             with self._turn(lambda: False):
+                self._check_file()
                 self._writer.execute("vacuum")
                 # What was written ahead is written into its places, and the rest of that file cut off.
                 busy: int = self._writer.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
@@ -104,6 +109,23 @@ class SqliteConnections:
         for executor, close in ((self._writing, self._close_writer), (self._reading, self._close_reader)):
             await loop.run_in_executor(executor, close)
             executor.shutdown()
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = _connect(self._path)
+        if self._file is None:
+            self._file = _file_at(self._path)
+        return connection
+
+    def _check_file(self) -> None:
+        """Refuse to go on with a file that nobody can open any more: what is written to it is lost.
+
+        A file that was deleted, or replaced by another one, is there for those who have it open.
+        """
+        if _file_at(self._path) != self._file:
+            raise StoreUnavailable(
+                f"{self._path} was deleted or replaced by another file while it was open. What was just written may be "
+                "lost. Close this desk and open it again."
+            )
 
     @contextmanager
     def _turn(self, given_up: Callable[[], bool]) -> Iterator[None]:
@@ -144,6 +166,15 @@ def _begun(executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Futur
         return asyncio.get_running_loop().run_in_executor(executor, _translated(work))
     except RuntimeError:
         raise DeskClosed from None
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file is at a path now, by its device and its number there."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -18,6 +18,7 @@ from handraise.backends.rows import (
     stored_session,
     taken_claim,
 )
+from handraise.backends.sqlite.changes import note
 from handraise.backends.sqlite.connecting import SqliteConnections
 from handraise.backends.sqlite.instants import instant, length, now_by
 from handraise.backends.sqlite.statements import run
@@ -30,6 +31,17 @@ from handraise.model.identities import (
     Role,
     Session,
     fold_email,
+)
+from handraise.model.workspace_events import (
+    group_put,
+    key_created,
+    key_revoked,
+    link_created,
+    link_used,
+    person_put,
+    person_removed,
+    session_ended,
+    session_opened,
 )
 from handraise.ports import Claim, Clock
 
@@ -45,10 +57,16 @@ class SqliteDirectory:
         self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str
     ) -> AgentKey:
         """Keep a key; see the port."""
-        rows = await self._write(
-            "add_key", workspace=workspace, id=key_id, digest=digest, agent=agent, actor=created_by
-        )
-        return stored_key(rows[0], instant)
+
+        def work(connection: sqlite3.Connection) -> AgentKey:
+            now = now_by(self._clock)
+            values = {"id": key_id, "digest": digest, "agent": agent, "actor": created_by}
+            rows = run(connection, "add_key", workspace=workspace, now=now, **values)
+            key = stored_key(rows[0], instant)
+            note(connection, workspace, key_created(key), now)
+            return key
+
+        return await self._connections.write(work)
 
     async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
         """The key with a digest; see the port."""
@@ -66,21 +84,39 @@ class SqliteDirectory:
 
     async def revoke_key(self, workspace: str, key_id: str, *, by: str) -> AgentKey | None:
         """End a key; see the port."""
-        rows = await self._write("revoke_key", workspace=workspace, id=key_id, actor=by)
-        rows = rows or await self._read("read_key", workspace=workspace, id=key_id)
-        return stored_key(rows[0], instant) if rows else None
+
+        def work(connection: sqlite3.Connection) -> AgentKey | None:
+            place, now = {"workspace": workspace, "id": key_id}, now_by(self._clock)
+            rows = run(connection, "revoke_key", actor=by, now=now, **place)
+            if rows:
+                note(connection, workspace, key_revoked(stored_key(rows[0], instant)), now)
+            rows = rows or run(connection, "read_key", **place)
+            return stored_key(rows[0], instant) if rows else None
+
+        return await self._connections.write(work)
 
     async def put_person(
-        self, workspace: str, person_id: str, *, name: str, email: str | None, role: Role
+        self,
+        workspace: str,
+        person_id: str,
+        *,
+        name: str,
+        email: str | None,
+        role: Role,
+        by: str | None = None,
     ) -> Person | None:
         """Add or change a person; see the port."""
 
         def work(connection: sqlite3.Connection) -> Person | None:
             place = {"workspace": workspace, "id": person_id}
             values = {"name": name, "email": email, "email_folded": email and fold_email(email), "role": role}
-            if not run(connection, "put_person", now=now_by(self._clock), **place, **values):
+            before, now = run(connection, "find_person", **place), now_by(self._clock)
+            if not run(connection, "put_person", now=now, **place, **values):
                 return None
-            return stored_person(run(connection, "find_person", **place)[0], instant)
+            person = stored_person(run(connection, "find_person", **place)[0], instant)
+            known = stored_person(before[0], instant) if before else None
+            note(connection, workspace, person_put(known, person, by=by), now)
+            return person
 
         return await self._connections.write(work)
 
@@ -94,19 +130,33 @@ class SqliteDirectory:
         rows = await self._read("find_person_by_email", workspace=workspace, email_folded=fold_email(email))
         return stored_person(rows[0], instant) if rows else None
 
+    async def bind_identity(self, workspace: str, person_id: str, identity: str) -> bool:
+        """Bind a person to an identity; see the port."""
+        return bool(await self._write("bind_identity", workspace=workspace, id=person_id, identity=identity))
+
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """A page of people; see the port."""
         rows = await self._read("people", workspace=workspace, after=after or "", limit=limit)
         return [stored_person(row, instant) for row in rows]
 
-    async def remove_person(self, workspace: str, person_id: str) -> bool:
+    async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out; see the port."""
 
         def work(connection: sqlite3.Connection) -> bool:
             who = {"workspace": workspace, "person": person_id}
-            for name in ("leave_groups", "end_sessions", "drop_links", "drop_question_links"):
+            before = run(connection, "find_person", workspace=workspace, id=person_id)
+            for name in (
+                "leave_groups",
+                "end_sessions",
+                "drop_links",
+                "drop_question_links",
+                "remove_person",
+            ):
                 run(connection, name, **who)
-            return bool(run(connection, "remove_person", **who))
+            if before:
+                removed = person_removed(stored_person(before[0], instant), by=by)
+                note(connection, workspace, removed, now_by(self._clock))
+            return bool(before)
 
         return await self._connections.write(work)
 
@@ -114,39 +164,61 @@ class SqliteDirectory:
         """Every group; see the port."""
         return stored_groups(await self._read("groups", workspace=workspace))
 
-    async def put_group(self, workspace: str, group: str, people: Collection[str]) -> Sequence[str]:
+    async def put_group(
+        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+    ) -> Sequence[str]:
         """Replace the people of a group; see the port."""
 
         def work(connection: sqlite3.Connection) -> list[str]:
             place = {"workspace": workspace, "group_name": group}
-            run(connection, "empty_group", **place)
+            before = run(connection, "empty_group", **place)
             inside = run(connection, "fill_group", people=json.dumps(list(people)), **place)
-            return sorted(row["person"] for row in inside)
+            was, now = ([row["person"] for row in rows] for rows in (before, inside))
+            note(connection, workspace, group_put(group, was, now, by=by), now_by(self._clock))
+            return sorted(now)
 
         return await self._connections.write(work)
 
     async def open_session(
-        self, workspace: str, session_id: str, *, digest: str, person: str, how: str, lasts: timedelta
+        self,
+        workspace: str,
+        session_id: str,
+        *,
+        digest: str,
+        person: str,
+        how: str,
+        lasts: timedelta,
+        vouched_by: str | None = None,
     ) -> Session | None:
         """Let a person in; see the port."""
 
-        def work(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+        def work(connection: sqlite3.Connection) -> Session | None:
             now, who = now_by(self._clock), {"workspace": workspace, "person": person}
             run(connection, "note_sign_in", now=now, **who)
             values = {"id": session_id, "digest": digest, "how": how, "lasts": length(lasts)}
-            return run(connection, "open_session", now=now, **who, **values)
+            rows = run(connection, "open_session", now=now, vouched_by=vouched_by, **who, **values)
+            session = stored_session(rows[0], instant) if rows else None
+            note(connection, workspace, session_opened(session) if session else None, now)
+            return session
 
-        rows = await self._connections.write(work)
-        return stored_session(rows[0], instant) if rows else None
+        return await self._connections.write(work)
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
         """The session with a digest, and its person; see the port."""
         rows = await self._read("find_session", workspace=workspace, digest=digest)
         return (stored_session(rows[0], instant), stored_person(rows[0], instant)) if rows else None
 
-    async def end_session(self, workspace: str, session_id: str) -> bool:
+    async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; see the port."""
-        return bool(await self._write("end_session", workspace=workspace, id=session_id))
+
+        def work(connection: sqlite3.Connection) -> bool:
+            rows = run(connection, "end_session", workspace=workspace, id=session_id)
+            if rows:
+                ended = session_ended(stored_session(rows[0], instant), by=by)
+                note(connection, workspace, ended, now_by(self._clock))
+            return bool(rows)
+
+        return await self._connections.write(work)
 
     async def add_link(
         self,
@@ -157,11 +229,20 @@ class SqliteDirectory:
         person: str,
         purpose: LinkPurpose,
         lasts: timedelta,
+        vouched_by: str | None = None,
+        by: str | None = None,
     ) -> Link | None:
         """Keep a link; see the port."""
         values = {"digest": digest, "person": person, "purpose": purpose, "lasts": length(lasts)}
-        rows = await self._write("add_link", workspace=workspace, id=link_id, **values)
-        return stored_link(rows[0], instant) if rows else None
+
+        def work(connection: sqlite3.Connection) -> Link | None:
+            place, now = {"workspace": workspace, "id": link_id}, now_by(self._clock)
+            rows = run(connection, "add_link", vouched_by=vouched_by, now=now, **place, **values)
+            link = stored_link(rows[0], instant) if rows else None
+            note(connection, workspace, link_created(link, by=by) if link else None, now)
+            return link
+
+        return await self._connections.write(work)
 
     async def find_link(self, workspace: str, digest: str) -> Link | None:
         """The link with a digest; see the port."""
@@ -172,11 +253,14 @@ class SqliteDirectory:
         """Use up a link; see the port."""
 
         def work(connection: sqlite3.Connection) -> Link | None:
-            rows = run(connection, "use_link", workspace=workspace, digest=digest, now=now_by(self._clock))
+            now = now_by(self._clock)
+            rows = run(connection, "use_link", workspace=workspace, digest=digest, now=now)
             if not rows:
                 return None
             run(connection, "end_links", workspace=workspace, person=rows[0]["person"])
-            return stored_link(rows[0], instant)
+            link = stored_link(rows[0], instant)
+            note(connection, workspace, link_used(link), now)
+            return link
 
         return await self._connections.write(work)
 

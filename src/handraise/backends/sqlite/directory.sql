@@ -48,6 +48,12 @@ select * from people_with_groups where workspace = :workspace and id = :id;
 -- The person with an e-mail address and their groups.
 select * from people_with_groups where workspace = :workspace and email_folded = :email_folded;
 
+-- name: bind_identity
+-- Bind a person to an identity, unless they are bound to another one.
+update people set identity = :identity
+where workspace = :workspace and id = :id and (identity is null or identity = :identity)
+returning id;
+
 -- name: people
 -- A page of everybody in a workspace.
 select * from people_with_groups where workspace = :workspace and id > :after order by id limit :limit;
@@ -78,7 +84,7 @@ select group_name, person from members where workspace = :workspace order by gro
 
 -- name: empty_group
 -- Take everybody out of a group.
-delete from members where workspace = :workspace and group_name = :group_name;
+delete from members where workspace = :workspace and group_name = :group_name returning person;
 
 -- name: fill_group
 -- Put those of these people who exist into a group; they come as one JSON array.
@@ -90,11 +96,11 @@ returning person;
 
 -- name: open_session
 -- Let a person in who exists.
-insert into sessions (workspace, id, digest, person, how, created_at, expires_at)
-select workspace, :id, :digest, id, :how, :now, :now + :lasts
+insert into sessions (workspace, id, digest, person, how, created_at, expires_at, vouched_by)
+select workspace, :id, :digest, id, :how, :now, :now + :lasts, :vouched_by
 from people
 where workspace = :workspace and id = :person
-returning workspace, id as session_id, person, how, created_at as opened_at, expires_at;
+returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
 -- name: note_sign_in
 -- Remember when a person last came in.
@@ -102,19 +108,21 @@ update people set signed_in_at = :now where workspace = :workspace and id = :per
 
 -- name: find_session
 -- The session with a digest, unless it has ended, and its person as they are now.
-select p.*, s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at
+select p.*, s.id as session_id, s.person, s.how, s.created_at as opened_at, s.expires_at, s.vouched_by
 from sessions as s
 join people_with_groups as p on p.workspace = s.workspace and p.id = s.person
 where s.workspace = :workspace and s.digest = :digest and s.expires_at > :now;
 
 -- name: end_session
 -- End one session.
-delete from sessions where workspace = :workspace and id = :id returning id;
+delete from sessions
+where workspace = :workspace and id = :id
+returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
 -- name: add_link
 -- Keep a new link for a person who exists.
-insert into links (workspace, id, digest, person, purpose, created_at, expires_at)
-select workspace, :id, :digest, id, :purpose, :now, :now + :lasts
+insert into links (workspace, id, digest, person, purpose, created_at, expires_at, vouched_by)
+select workspace, :id, :digest, id, :purpose, :now, :now + :lasts, :vouched_by
 from people
 where workspace = :workspace and id = :person
 returning *;
@@ -155,6 +163,11 @@ where l.workspace = :workspace and l.digest = :digest and l.expires_at > :now;
 delete from question_links
 where workspace = :workspace and question_id = :question_id and (:person is null or person = :person)
 returning id;
+
+-- name: note_change
+-- Keep an event of the workspace.
+insert into events (workspace, question_id, kind, at, actor, data)
+values (:workspace, '', :kind, :now, :actor, :data);
 
 -- name: claim
 -- Take a request on: a new one, or one that was given up or not finished within `:patience`. No row where it is neither.

@@ -9,7 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from handraise.backends.ledger_rows import asked_of, seal_values, stored_hold, stored_removal, stored_seal
+from handraise.backends.ledger_rows import (
+    asked_of,
+    continues,
+    seal_values,
+    stored_hold,
+    stored_removal,
+    stored_seal,
+)
 from handraise.backends.sqlite.connecting import SqliteConnections
 from handraise.backends.sqlite.instants import instant, length, micros, now_by
 from handraise.backends.sqlite.statements import run
@@ -29,6 +36,8 @@ _OF_QUESTION = (
     "erase_requests",
 )
 _OF_PERSON = (
+    "note_removal_of_changes",
+    "erase_changes",
     "leave_groups",
     "end_sessions",
     "drop_links",
@@ -40,6 +49,8 @@ _OF_PERSON = (
     "erase_name_at_keys",
     "erase_name_at_grants",
     "erase_name_at_links",
+    "erase_name_at_sign_in_links",
+    "erase_name_at_sessions",
 )
 
 
@@ -56,14 +67,13 @@ class SqliteLedger:
 
     async def head(self, workspace: str) -> Head:
         """The last seal; see the port."""
+        return await self._connections.read(lambda connection: self._head(connection, workspace))
 
-        def work(connection: sqlite3.Connection) -> Head:
-            last = run(connection, "last_seal", workspace=workspace)
-            needed = run(connection, "needed_seal", workspace=workspace)
-            seal = _seal(last[0]) if last else None
-            return Head(seal, instant(now_by(self._clock)), needed[0]["number"] if needed else None)
-
-        return await self._connections.read(work)
+    def _head(self, connection: sqlite3.Connection, workspace: str) -> Head:
+        last = run(connection, "last_seal", workspace=workspace)
+        needed = run(connection, "needed_seal", workspace=workspace)
+        seal = _seal(last[0]) if last else None
+        return Head(seal, instant(now_by(self._clock)), needed[0]["number"] if needed else None)
 
     async def has_signed(self, workspace: str, key_id: str) -> bool:
         """Whether a key has signed; see the port."""
@@ -99,11 +109,10 @@ class SqliteLedger:
 
         def work(connection: sqlite3.Connection) -> bool:
             place = {"workspace": seal.workspace}
-            last = run(connection, "last_seal", **place)
-            after, number = (last[0]["last_number"], last[0]["number"]) if last else (0, 0)
-            upto = int(seal.cursor)
-            there = run(connection, "count_events", after=after, last=upto, **place)[0]["count"]
-            if there != len(seal.cursors) or seal.number != number + 1:
+            head, upto = self._head(connection, seal.workspace), int(seal.cursor)
+            after = int(head.seal.cursor) if head.seal else 0
+            behind = run(connection, "events_behind", after=after, last=upto, **place)
+            if not continues(seal, head, [str(row["number"]) for row in behind]):
                 return False
             values = seal_values(seal)
             values |= {"last_number": upto, "sealed_at": micros(seal.sealed_at)}
@@ -141,7 +150,7 @@ class SqliteLedger:
 
         def work(connection: sqlite3.Connection) -> None:
             for name in _OF_PERSON:
-                run(connection, name, workspace=workspace, person=person)
+                run(connection, name, workspace=workspace, person=person, now=now_by(self._clock))
 
         await self._connections.write(work)
 

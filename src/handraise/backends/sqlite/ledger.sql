@@ -62,9 +62,9 @@ select * from removals where workspace = :workspace and seal is null order by nu
 -- Removals that a seal covers.
 select * from removals where workspace = :workspace and seal = :seal order by number limit :limit;
 
--- name: count_events
--- How many events are there between two places.
-select count(*) as count from events where workspace = :workspace and number > :after and number <= :last;
+-- name: events_behind
+-- The events between two places.
+select number from events where workspace = :workspace and number > :after and number <= :last order by number;
 
 -- name: append
 -- Add a seal, unless its number is taken.
@@ -96,7 +96,7 @@ select * from seals where workspace = :workspace and number > :after order by nu
 
 -- name: concerning
 -- The questions in which a person took part, or that name them.
-select question_id as id from events where workspace = :workspace and actor = :person
+select question_id as id from events where workspace = :workspace and actor = :person and question_id <> ''
 union
 select q.id
 from questions as q
@@ -123,6 +123,28 @@ select :workspace, question_id, :what, :now, :actor, group_concat(number, ',')
 from (select question_id, number from events where workspace = :workspace and question_id = :id order by number)
 where exists (select 1 from seals where workspace = :workspace)
 group by question_id;
+
+-- name: note_removal_of_changes
+-- Note that the events of the workspace go that concern a person, where the workspace is sealed.
+insert into removals (workspace, question_id, what, at, actor, cursors)
+select :workspace, '', 'erased', :now, null, group_concat(number, ',')
+from (
+    select e.number
+    from events as e
+    where e.workspace = :workspace and e.question_id = '' and (
+        e.actor = :person or exists (select 1 from json_each(e.data, '$.people') as p where p.value = :person)
+    )
+    order by e.number
+)
+where exists (select 1 from seals where workspace = :workspace)
+having count(*) > 0;
+
+-- name: erase_changes
+-- Erase the events of the workspace that concern a person.
+delete from events
+where workspace = :workspace and question_id = '' and (
+    actor = :person or exists (select 1 from json_each(events.data, '$.people') as p where p.value = :person)
+);
 
 -- name: erase_question
 -- Erase a question.
@@ -176,6 +198,14 @@ update grants set revoked_by = 'erased' where workspace = :workspace and revoked
 -- name: erase_name_at_links
 -- Replace a person's name at the links that they made.
 update question_links set created_by = 'erased' where workspace = :workspace and created_by = :person;
+
+-- name: erase_name_at_sign_in_links
+-- Replace a person's name at the sign-in links that they made.
+update links set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
+
+-- name: erase_name_at_sessions
+-- Replace a person's name at the sessions that began with a link of theirs.
+update sessions set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
 
 -- name: rules
 -- Every rule of a workspace of its own.

@@ -16,21 +16,26 @@ from handraise.backends.sqlite.durability import check_file_system
 from handraise.backends.sqlite.ledger import SqliteLedger
 from handraise.backends.sqlite.outbox import SqliteOutbox
 from handraise.backends.sqlite.store import SqliteStore
-from handraise.backends.statements import load_migrations
-from handraise.model.errors import SchemaMismatch, UnsafeStore
+from handraise.backends.statements import check_newer_schema, load_migrations
+from handraise.model.errors import StoreUnavailable, UnsafeStore
 from handraise.ports import Backend, Clock
 
 MIGRATIONS = load_migrations("handraise.backends.sqlite")
+
+_STATES_RELEASE = 8
+"""The migration that made room for the oldest release that can work on each."""
 
 _OLDEST = (3, 38, 0)
 
 
 @asynccontextmanager
-async def open_sqlite(path: Path, *, clock: Clock | None = None) -> AsyncIterator[Backend]:
-    """A backend on a local file, which is made where it does not exist."""
+async def open_sqlite(
+    path: Path, *, clock: Clock | None = None, make_folder: bool = False
+) -> AsyncIterator[Backend]:
+    """A backend on a local file, which is made where it does not exist; its folder only if `make_folder` says so."""
     if sqlite3.sqlite_version_info < _OLDEST:
         raise UnsafeStore(f"SQLite {sqlite3.sqlite_version} is too old; Handraise needs 3.38 or newer.")
-    path, file_system = await asyncio.to_thread(_prepare, path)
+    path, file_system = await asyncio.to_thread(_prepare, path, make_folder)
     connections = SqliteConnections(path)
     bus = SqliteBus(connections)
     try:
@@ -49,11 +54,16 @@ async def open_sqlite(path: Path, *, clock: Clock | None = None) -> AsyncIterato
         await connections.close()
 
 
-def _prepare(path: Path) -> tuple[Path, str]:
-    """The file's whole path, its folder made, and the kind of file system it is on."""
+def _prepare(path: Path, make_folder: bool) -> tuple[Path, str]:  # noqa: FBT001 -- to_thread takes no keywords of ours
+    """The file's whole path, and the kind of file system it is on."""
     path = path.expanduser().resolve()
+    if make_folder:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    elif not path.parent.is_dir():
+        raise StoreUnavailable(
+            f"There is no folder {path.parent}: make it, or correct the address of the file."
+        )
     file_system = check_file_system(path)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Questions and answers are nobody else's: SQLite would make a file that everybody on the host may read. Only
     # a file that is not there: closing one that is in use here would give up the locks that SQLite holds on it.
     with suppress(FileExistsError):
@@ -64,17 +74,28 @@ def _prepare(path: Path) -> tuple[Path, str]:
 def _migrate(connection: sqlite3.Connection) -> None:
     """Apply what is missing, in the one transaction that `write` has begun."""
     applied: int = connection.execute("pragma user_version").fetchone()[0]
-    newest = MIGRATIONS[-1].number
-    if applied > newest:
-        raise SchemaMismatch(
-            f"The file has schema {applied}, this release of Handraise knows {newest}. Upgrade Handraise."
-        )
+    check_readable(connection, applied)
     for migration in MIGRATIONS:
         if migration.number > applied:
             for statement in _statements(migration.sql):
                 connection.execute(statement)
             # A pragma takes no parameters; the number is our own.
             connection.execute(f"pragma user_version = {migration.number:d}")
+            if migration.number >= _STATES_RELEASE:
+                connection.execute(
+                    "insert into migrations (number, name, oldest_release) values (?, ?, ?)",
+                    [migration.number, migration.name, migration.oldest_release],
+                )
+
+
+def check_readable(connection: sqlite3.Connection, applied: int) -> None:
+    """Raise SchemaMismatch where a later release has brought the file to what this one cannot work on."""
+    newest = MIGRATIONS[-1].number
+    if applied > newest:
+        stated = connection.execute(
+            "select number, oldest_release from migrations where number > ?", [newest]
+        ).fetchall()
+        check_newer_schema(applied, newest, dict(map(tuple, stated)))
 
 
 def _statements(sql: str) -> list[str]:

@@ -16,6 +16,7 @@ from handraise.backends.delivery_rows import (
     stored_recent,
 )
 from handraise.backends.rows import to_json
+from handraise.backends.sqlite.changes import note
 from handraise.backends.sqlite.connecting import SqliteConnections
 from handraise.backends.sqlite.instants import instant, length, micros, now_by
 from handraise.backends.sqlite.statements import run
@@ -23,6 +24,7 @@ from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
+from handraise.model.workspace_events import address_put, address_removed, routing_put
 from handraise.ports import Clock
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, Line, Routed
 
@@ -34,16 +36,34 @@ class SqliteOutbox:
         self._connections = connections
         self._clock = clock
 
-    async def put_address(self, address: Address) -> None:
+    async def put_address(self, address: Address, *, by: str | None = None) -> None:
         """Keep an address; see the port."""
         where = {"recipient": address.recipient, "channel": address.channel, "id": address.id}
-        values = {"workspace": address.workspace, "destination": json.dumps(address.to)}
-        await self._write("put_address", **where, **values)
 
-    async def remove_address(self, workspace: str, recipient: str, channel: str, address_id: str) -> bool:
+        def work(connection: sqlite3.Connection) -> None:
+            place = {"workspace": address.workspace, **where}
+            found = run(connection, "find_address", **place)
+            run(connection, "put_address", destination=json.dumps(address.to), **place)
+            change = address_put(stored_address(found[0]) if found else None, address, by=by)
+            note(connection, address.workspace, change, now_by(self._clock))
+
+        await self._connections.write(work)
+
+    async def remove_address(
+        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+    ) -> bool:
         """Forget an address; see the port."""
         where = {"workspace": workspace, "recipient": recipient, "channel": channel, "id": address_id}
-        return bool(await self._write("remove_address", **where))
+
+        def work(connection: sqlite3.Connection) -> bool:
+            found = run(connection, "find_address", **where)
+            run(connection, "remove_address", **where)
+            if found:
+                change = address_removed(stored_address(found[0]), by=by)
+                note(connection, workspace, change, now_by(self._clock))
+            return bool(found)
+
+        return await self._connections.write(work)
 
     async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
         """Addresses; see the port."""
@@ -61,9 +81,16 @@ class SqliteOutbox:
         rows = await self._read("policy", workspace=workspace)
         return json.loads(rows[0]["policy"]) if rows else None
 
-    async def put_policy(self, workspace: str, policy: Json) -> None:
+    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
         """Replace it; see the port."""
-        await self._write("put_policy", workspace=workspace, policy=json.dumps(policy))
+
+        def work(connection: sqlite3.Connection) -> None:
+            rows = run(connection, "policy", workspace=workspace)
+            run(connection, "put_policy", workspace=workspace, policy=json.dumps(policy))
+            before = json.loads(rows[0]["policy"]) if rows else None
+            note(connection, workspace, routing_put(before, policy, by=by), now_by(self._clock))
+
+        await self._connections.write(work)
 
     async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
         """Where lines are; see the port."""

@@ -6,6 +6,11 @@ insert into addresses (workspace, recipient, channel, id, destination)
 values (:workspace, :recipient, :channel, :id, :destination)
 on conflict (workspace, recipient, channel, id) do update set destination = excluded.destination;
 
+-- name: find_address
+-- One address.
+select * from addresses
+where workspace = :workspace and recipient = :recipient and channel = :channel and id = :id;
+
 -- name: remove_address
 -- Forget an address.
 delete from addresses

@@ -1,29 +1,42 @@
 -- The statements of the SQLite store. Writes run inside BEGIN IMMEDIATE, several of them to a commit.
 
 -- name: insert
--- Register a question, unless its key or id exists.
+-- Register a question, unless its key or id exists, or its asker has as many pending as a quota allows.
 insert into questions (
     workspace, id, asker, key, conversation, tool_call, trace, recipients, need, veto, max_attempts,
-    asked_at, expires_at, prompt, form, context, state, steps, undo_for
+    asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared
 )
-values (
+select
     :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :need, :veto, :max_attempts,
     :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps,
-    :undo_for
+    :undo_for, :shared
+where :quota is null or :quota > (
+    select count(*)
+    from (
+        select 1
+        from inbox as i indexed by inbox_by_asker
+        where i.workspace = :workspace and i.asker = :asker and i.main
+        limit coalesce(:quota, 0)
+    )
 )
 on conflict do nothing
 returning asked_at;
 
 -- name: open
 -- Put a new question before its recipients, and before those it will be escalated to once it is time.
-insert into inbox (workspace, question_id, recipient, asker, conversation, main, open, step, due_at)
+insert into inbox (
+    workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness
+)
 select
     q.workspace, q.id, r.value, q.asker, q.conversation, r.key = 0, 1, null,
-    case when r.key = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer) end
+    case when r.key = 0 then q.asked_at + cast(q.steps ->> '$[0].after' * 1000000 as integer) end,
+    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness
 from questions as q, json_each(case q.recipients when '[]' then '["*"]' else q.recipients end) as r
 where q.workspace = :workspace and q.id = :id
 union all
-select q.workspace, q.id, t.value, q.asker, q.conversation, 0, 0, min(s.key), null
+select
+    q.workspace, q.id, t.value, q.asker, q.conversation, 0, 0, min(s.key), null,
+    :urgency + 4 * coalesce(q.expires_at / 1000000, 1099511627776), :likeness
 from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
 where q.workspace = :workspace and q.id = :id and q.recipients <> '[]'
     and t.value not in (select value from json_each(q.recipients))
@@ -32,18 +45,38 @@ group by t.value;
 -- name: settle
 -- Decide a move on a pending question; a refused one changes nothing.
 update questions
-set (status, settled_at, outcome, attempts, votes) = (
+set (status, settled_at, outcome, attempts, votes, voters) = (
     select
         decided.status,
         case when decided.status <> 'pending' then :now end,
         case when decided.status <> 'pending' then :record end,
         questions.attempts + (:kind = 'attempt'),
-        decided.votes
+        decided.votes,
+        case
+            when questions.need > 1 and :kind in ('answer', 'decline') then (
+                select json_group_object(known.name, json(known.backed))
+                from (
+                    select s.key as name, s.type as backed from json_each(questions.voters) as s where s.key <> :actor
+                    union all
+                    select :actor, case
+                        when not exists (select 1 from people where workspace = :workspace and id = :actor) then 'null'
+                        when exists (
+                            select 1
+                            from audiences as a
+                            join directory_names as d on d.workspace = a.workspace and d.name = a.name
+                            where a.workspace = :workspace and a.id = :id and d.person = :actor
+                        ) then 'true'
+                        else 'false'
+                    end
+                ) as known
+            )
+            else questions.voters
+        end
     from (
         select
             voted.votes,
             case
-                when :kind = 'withdraw' then 'withdrawn'
+                when :kind in ('withdraw', 'withdraw_for') then 'withdrawn'
                 when :kind = 'attempt' then
                     case when questions.attempts + 1 >= questions.max_attempts then 'exhausted' else 'pending' end
                 when questions.need > 1 and not (questions.veto and :negative)
@@ -55,7 +88,25 @@ set (status, settled_at, outcome, attempts, votes) = (
         from (
             select case
                 when questions.need > 1 and :kind in ('answer', 'decline')
-                    then json_patch(coalesce(questions.votes, '{}'), json_object(:actor, :ballot))
+                    then json_patch(
+                        (
+                            select json_group_object(v.key, v.value)
+                            from json_each(questions.votes) as v
+                            left join json_each(questions.voters) as s on s.key = v.key
+                            where case s.type
+                                when 'true' then exists (
+                                    select 1
+                                    from audiences as a
+                                    join directory_names as d on d.workspace = a.workspace and d.name = a.name
+                                    where a.workspace = :workspace and a.id = :id and d.person = v.key
+                                )
+                                when 'false'
+                                    then exists (select 1 from people where workspace = :workspace and id = v.key)
+                                else 1
+                            end
+                        ),
+                        json_object(:actor, :ballot)
+                    )
                 else questions.votes
             end as votes
         ) as voted
@@ -67,12 +118,18 @@ where workspace = :workspace
     and (expires_at is null or expires_at > :now)
     and case
         when :kind = 'withdraw' then asker = :actor
+        when :kind = 'withdraw_for' then 1
         when :kind = 'grant' then asker = :actor and need = 1 and exists (
             select 1
             from grants as g
             where g.workspace = :workspace and g.id = :grant_id and g.asker = questions.asker
                 and g.revoked_at is null and g.expires_at > :now
                 and (g.scope = 'always' or g.conversation = questions.conversation)
+                and exists (
+                    select 1 from givers as w
+                    join audiences as a on a.workspace = w.workspace and a.name = w.name
+                    where w.workspace = g.workspace and w.grant_id = g.id and a.id = questions.id
+                )
         )
         when asker = :actor then 0
         when recipients = '[]' then 1
@@ -86,23 +143,80 @@ where workspace = :workspace
             where s.key < questions.steps_taken
         )
     end
-returning status, settled_at, attempts, votes, steps_taken;
+returning
+    status, settled_at, attempts, votes, steps_taken, stepped_at,
+    case when status = 'pending' then (
+        select json_group_array(s.key)
+        from (select key from json_each(voters) order by key) as s
+        where s.key not in (select key from json_each(votes))
+    ) end as uncounted;
 
 -- name: grant
 -- Remember an approval.
 insert into grants (
-    workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id, created_at, expires_at
+    workspace, id, asker, tool, digest, scope, conversation, granted_by, question_id, created_at, expires_at,
+    giver_groups, giver_backed
 )
 values (
-    :workspace, :grant_id, :asker, :tool, :digest, :scope, :conversation, :actor, :id, :now, :expires_at
+    :workspace, :grant_id, :asker, :tool, :digest, :scope, :conversation, :actor, :id, :now, :expires_at,
+    :giver_groups,
+    case when exists (select 1 from people where workspace = :workspace and id = :actor) then exists (
+        select 1
+        from audiences as a
+        join directory_names as d on d.workspace = a.workspace and d.name = a.name
+        where a.workspace = :workspace and a.id = :id and d.person = :actor
+    ) end
 );
 
 -- name: consume
 -- Use up an approval: of any number of consumers one gets a row.
 update questions
 set consumed_at = :now
-where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null and asker = :actor
+where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
+    and taken_back_at is null and asker = :actor
     and outcome ->> '$.value.decision' = 'approve' and outcome ->> '$.value.digest' = :digest
+    -- Its history, which is sealed, says so too.
+    and (
+        select min(coalesce(
+            e.kind = 'answered' and e.data ->> '$.value.decision' = 'approve' and e.data ->> '$.value.digest' = :digest, 0
+        ))
+        from events as e
+        where e.workspace = :workspace and e.question_id = :id
+            and e.kind in ('answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    ) = 1
+    and (
+        form ->> '$.valid_for' is null
+        or settled_at + cast(form ->> '$.valid_for' * 1000000 as integer) > :now
+    )
+    and (
+        outcome ->> '$.source' is not 'grant'
+        or exists (
+            select 1
+            from grants as g
+            join givers as w on w.workspace = g.workspace and w.grant_id = g.id
+            join audiences as a on a.workspace = w.workspace and a.name = w.name
+            where g.workspace = :workspace and g.id = questions.outcome ->> '$.grant'
+                and g.revoked_at is null and g.expires_at > :now and a.id = :id
+        )
+    )
+returning id;
+
+-- name: take_back
+-- Take back an approval that nobody has consumed, for one of those who gave it or an administrator.
+update questions
+set taken_back_at = :now
+where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
+    and taken_back_at is null and outcome ->> '$.value.decision' = 'approve'
+    and (
+        outcome ->> '$.by' = :actor
+        or exists (
+            select 1
+            from json_each(votes) as v
+            join json_each(votes) as w on w.value = v.value
+            where v.key = :actor and w.key = questions.outcome ->> '$.by'
+        )
+        or exists (select 1 from people where workspace = :workspace and id = :actor and role = 'admin')
+    )
 returning id;
 
 -- name: consumed_by
@@ -112,13 +226,35 @@ from events
 where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
     and data ->> '$.digest' = :digest and data ->> '$.request' = :request;
 
+-- name: claim_sending
+-- Take on to show a question in a chat, until a lease ends: of any number at once, one gets a row.
+update questions
+set sending_until = :now + :lease
+where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
+    and (expires_at is null or expires_at > :now) and (sending_until is null or sending_until <= :now)
+returning id;
+
+-- name: mark_sent
+-- Record that a question was shown in a chat.
+update questions
+set sent_at = :now, sending_until = null
+where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
+    and (expires_at is null or expires_at > :now)
+returning id;
+
 -- name: find_grant
--- The grant that holds for an action now, the one that lasts longest.
-select *
-from grants
-where workspace = :workspace and asker = :asker and tool = :tool and digest = :digest and revoked_at is null
-    and expires_at > :now and (scope = 'always' or conversation = :conversation)
-order by expires_at desc
+-- The grant that holds for the action of a question now, the one that lasts longest.
+select g.*
+from grants as g
+where g.workspace = :workspace and g.asker = :asker and g.tool = :tool and g.digest = :digest
+    and g.revoked_at is null and g.expires_at > :now
+    and g.scope in (select value from json_each(:scopes)) and (g.scope = 'always' or g.conversation = :conversation)
+    and exists (
+        select 1 from givers as w
+        join audiences as a on a.workspace = w.workspace and a.name = w.name
+        where w.workspace = g.workspace and w.grant_id = g.id and a.id = :id
+    )
+order by g.expires_at desc
 limit 1;
 
 -- name: grants
@@ -160,20 +296,36 @@ update questions
 set steps_taken = steps_taken + 1,
     status = case :step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else status end,
     settled_at = case when :step ->> 'do' in ('expire', 'default') then :now end,
-    outcome = case when :step ->> 'do' in ('expire', 'default') then :step -> 'record' end
+    outcome = case when :step ->> 'do' in ('expire', 'default') then coalesce(:step ->> 'record', '{}') end,
+    stepped_at = case when :step ->> 'do' in ('expire', 'default') then stepped_at else :now end,
+    -- A deed that comes late puts off the end: at least ten minutes, or the planned gap, are left behind each.
+    expires_at = case when :step ->> 'do' in ('expire', 'default') then expires_at else max(expires_at, :now + (
+        select cast(sum(min(later.value ->> '$.after' - sooner.value ->> '$.after', 600)) * 1000000 as integer)
+        from json_each(questions.steps) as later
+        join json_each(questions.steps) as sooner on sooner.key = later.key - 1
+        where later.key > questions.steps_taken
+    )) end
 where workspace = :workspace and id = :id and status = 'pending' and steps_taken = :steps_taken
 returning status;
 
 -- name: wait_on
 -- Move a question on to its next deed, and put it before those it is escalated to.
 update inbox
-set open = 1,
+set open = open or coalesce(step = :steps_taken, 0),
+    urgency = case when :do = 'escalate' then urgency % 1125899906842624 else urgency end,
     due_at = case when main then (
-        select q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer)
+        select max(
+            q.asked_at + cast(q.steps ->> ('$[' || q.steps_taken || '].after') * 1000000 as integer),
+            q.stepped_at + cast(min(
+                q.steps ->> ('$[' || q.steps_taken || '].after')
+                    - q.steps ->> ('$[' || (q.steps_taken - 1) || '].after'),
+                600
+            ) * 1000000 as integer)
+        )
         from questions as q
         where q.workspace = inbox.workspace and q.id = inbox.question_id
     ) end
-where workspace = :workspace and question_id = :id and (main or step = :steps_taken);
+where workspace = :workspace and question_id = :id and (main or :do = 'escalate');
 
 -- name: old
 -- Pending questions of an asker that were asked before `:before`.
@@ -193,15 +345,19 @@ returning status;
 
 -- name: read
 -- A question by its place.
-select *, status = 'pending' and expires_at <= :now as overdue
-from questions
+select q.*, exists (
+    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
+) as overdue
+from questions as q
 where workspace = :workspace and id = :id;
 
 -- name: read_by_key
--- A question by its key.
-select *, status = 'pending' and expires_at <= :now as overdue
-from questions
-where workspace = :workspace and key = :key;
+-- A question by its key and whose that is, '' for a shared one.
+select q.*, exists (
+    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
+) as overdue
+from questions as q
+where workspace = :workspace and case when shared then '' else asker end = :owner and key = :key;
 
 -- name: outcomes
 -- Which of these are pending no more, or do not exist: the poll of all waits of a process at once. The places
@@ -213,7 +369,9 @@ where q.status is not 'pending';
 
 -- name: pending_all
 -- A page of everything pending in a workspace.
-select q.*, q.expires_at <= :now as overdue
+select q.*, exists (
+    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
+) as overdue
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.question_id > :after
@@ -222,7 +380,9 @@ limit :limit;
 
 -- name: pending_by_asker
 -- A page of what one asker has pending.
-select q.*, q.expires_at <= :now as overdue
+select q.*, exists (
+    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
+) as overdue
 from inbox as i indexed by inbox_by_asker
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.asker = :asker and i.question_id > :after
@@ -231,7 +391,9 @@ limit :limit;
 
 -- name: pending_by_conversation
 -- A page of what is pending in one conversation, also narrowed to an asker or to a person's own names.
-select q.*, q.expires_at <= :now as overdue
+select q.*, exists (
+    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
+) as overdue
 from inbox as i indexed by inbox_by_conversation
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
 where i.workspace = :workspace and i.main and i.conversation = :conversation and i.question_id > :after
@@ -247,7 +409,9 @@ limit :limit;
 
 -- name: pending_by_recipient
 -- A page of an inbox: the questions under each name the person answers to, each shown once.
-select q.*, q.expires_at <= :now as overdue
+select q.*, exists (
+    select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
+) as overdue
 from (
     select distinct i.question_id
     from inbox as i indexed by inbox_by_recipient
@@ -260,6 +424,55 @@ from (
 ) as mine
 join questions as q on q.workspace = :workspace and q.id = mine.question_id
 order by q.id;
+
+-- name: urgent_all
+-- The next places of everything pending in a workspace, most urgent first.
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+from inbox as i indexed by inbox_all_by_urgency
+where i.workspace = :workspace and i.main and (i.urgency, i.question_id) > (:urgency, :after)
+order by i.urgency, i.question_id
+limit :limit;
+
+-- name: urgent_by_recipient
+-- The same of an inbox: the questions under each name the person answers to, each shown once.
+select distinct i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+from inbox as i indexed by inbox_by_urgency
+where i.workspace = :workspace and i.recipient in (select value from json_each(:principals))
+    and i.open and (i.urgency, i.question_id) > (:urgency, :after)
+    and i.asker <> :person
+order by i.urgency, i.question_id
+limit :limit;
+
+-- name: urgent_by_asker
+-- The same of one asker, also narrowed to a person's own names. All that it has pending are put in order.
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+from inbox as i indexed by inbox_by_asker
+where i.workspace = :workspace and i.main and i.asker = :asker
+    and (i.urgency, i.question_id) > (:urgency, :after)
+    and (:person is null or i.asker <> :person and exists (
+        select 1
+        from inbox as mine
+        join json_each(:principals) as p on p.value = mine.recipient
+        where mine.workspace = i.workspace and mine.question_id = i.question_id and mine.open
+    ))
+order by i.urgency, i.question_id
+limit :limit;
+
+-- name: urgent_by_conversation
+-- The same of one conversation, also narrowed to an asker.
+select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
+from inbox as i indexed by inbox_by_conversation
+where i.workspace = :workspace and i.main and i.conversation = :conversation
+    and (i.urgency, i.question_id) > (:urgency, :after)
+    and (:asker is null or i.asker = :asker)
+    and (:person is null or i.asker <> :person and exists (
+        select 1
+        from inbox as mine
+        join json_each(:principals) as p on p.value = mine.recipient
+        where mine.workspace = i.workspace and mine.question_id = i.question_id and mine.open
+    ))
+order by i.urgency, i.question_id
+limit :limit;
 
 -- name: looked_through
 -- The last of the next `:looked` events before a number, where there are as many.
@@ -356,11 +569,27 @@ select count(*) as count from inbox where workspace = :workspace and asker = :as
 
 -- name: history
 -- The events of one question.
-select * from events where workspace = :workspace and question_id = :question_id order by number;
+select * from events
+where workspace = :workspace and question_id = :question_id and question_id <> ''
+order by number;
 
 -- name: feed
--- Events of a workspace behind a cursor.
+-- Events of a workspace's questions behind a cursor.
+select * from events indexed by events_by_workspace
+where workspace = :workspace and number > :number and question_id <> ''
+order by number
+limit :limit;
+
+-- name: trail
+-- All events of a workspace behind a cursor.
 select * from events where workspace = :workspace and number > :number order by number limit :limit;
+
+-- name: workspace_events
+-- Those that are about no question.
+select * from events
+where workspace = :workspace and question_id = '' and number > :number
+order by number
+limit :limit;
 
 -- name: feed_end
 -- The cursor of a workspace's last event.

@@ -13,17 +13,23 @@ from typing import Any
 from handraise.backends.rows import (
     draft_values,
     from_json,
+    grant_query,
     move_values,
     moved_question,
     page_query,
     posted_question,
     settled_query,
+    stored_change,
     stored_ending,
     stored_event,
     stored_grant,
     stored_outcome,
     stored_question,
+    stored_trail_line,
+    taken_back_data,
     to_json,
+    urgent_query,
+    waiting_page,
 )
 from handraise.backends.sqlite.connecting import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
@@ -31,13 +37,26 @@ from handraise.backends.sqlite.instants import instant, length, micros, now_by
 from handraise.backends.sqlite.statements import run
 from handraise.backends.walking import Edge, endings_since, settled_page
 from handraise.model.endings import Ending
-from handraise.model.errors import KeyConflict, StoreUnavailable
+from handraise.model.errors import QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Granting, Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
-from handraise.ports import AGES, LOOKED_THROUGH, Clock, Durability, Filter, Pulse, SettledPage
+from handraise.model.timelines import steps_from_json
+from handraise.model.urgency import likeness_of, urgency_without_expiry
+from handraise.model.workspace_events import WorkspaceEvent
+from handraise.ports import (
+    AGES,
+    LOOKED_THROUGH,
+    Clock,
+    Durability,
+    Filter,
+    Inserted,
+    Pulse,
+    SettledPage,
+    WaitingPage,
+)
 
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
 _CURSOR = re.compile(r"[0-9]{1,18}")
@@ -60,12 +79,12 @@ class SqliteStore:
         self._clock = clock
         self._hand = 0
 
-    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+    async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
 
-        def work(connection: sqlite3.Connection) -> list[Question | KeyConflict]:
+        def work(connection: sqlite3.Connection) -> list[Inserted]:
             now = self._now()
-            return [_insert(connection, draft, now) for draft in drafts]
+            return [_insert(connection, draft, now, quota) for draft in drafts]
 
         return await self._connections.write(work)
 
@@ -92,9 +111,9 @@ class SqliteStore:
         rows = await self._fetch("outcomes", places=json.dumps(list(refs)))
         return {Ref(row["workspace"], row["id"]): stored_outcome(row, instant) for row in rows}
 
-    async def find_by_key(self, workspace: str, key: str) -> Question | None:
+    async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
-        rows = await self._fetch("read_by_key", workspace=workspace, key=key)
+        rows = await self._fetch("read_by_key", workspace=workspace, owner=owner, key=key)
         return stored_question(rows[0], instant) if rows else None
 
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
@@ -102,6 +121,12 @@ class SqliteStore:
         name, values = page_query(narrow, after=after, limit=limit)
         rows = await self._fetch(name, **{**values, "principals": json.dumps(values["principals"])})
         return [stored_question(row, instant) for row in rows]
+
+    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+        """Places of pending questions, most urgent first; see the port."""
+        name, values = urgent_query(narrow, after=after, limit=limit)
+        rows = await self._fetch(name, **{**values, "principals": json.dumps(values["principals"])})
+        return waiting_page(rows, limit)
 
     async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
@@ -179,6 +204,39 @@ class SqliteStore:
 
         return await self._connections.write(work)
 
+    async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
+        """Take on to show a question; see the port."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
+            return bool(run(connection, "claim_sending", now=self._now(), lease=length(lease), **place))
+
+        return await self._connections.write(work)
+
+    async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
+        """Record that a question was shown; see the port."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            now, place = self._now(), {"workspace": ref.workspace, "id": ref.id, "actor": by}
+            if not run(connection, "mark_sent", now=now, **place):
+                return False
+            _log(connection, ref, "sent", now, actor=by, channel=channel)
+            return True
+
+        return await self._connections.write(work)
+
+    async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
+        """Take back an approval; see the port."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            now = self._now()
+            if not run(connection, "take_back", workspace=ref.workspace, id=ref.id, actor=by, now=now):
+                return False
+            _log(connection, ref, "taken_back", now, actor=by, data=taken_back_data(reason))
+            return True
+
+        return await self._connections.write(work)
+
     async def tidy(
         self,
         *,
@@ -213,12 +271,10 @@ class SqliteStore:
                 break
         return removed
 
-    async def find_grant(
-        self, workspace: str, *, asker: str, tool: str, digest: str, conversation: str | None
-    ) -> Grant | None:
+    async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
-        action = {"asker": asker, "tool": tool, "digest": digest, "conversation": conversation}
-        rows = await self._fetch("find_grant", workspace=workspace, **action)
+        action = grant_query(question)
+        rows = await self._fetch("find_grant", **{**action, "scopes": json.dumps(action["scopes"])})
         return stored_grant(rows[0], instant) if rows else None
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
@@ -251,6 +307,27 @@ class SqliteStore:
             "feed", workspace=workspace, number=_place(after) if after else _BEGINNING, limit=limit
         )
         return [stored_event(row, str(row["number"]), instant) for row in rows]
+
+    async def trail(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[Event | WorkspaceEvent]:
+        """Everything to be sealed; see the port."""
+        rows = await self._fetch(
+            "trail", workspace=workspace, number=_place(after) if after else _BEGINNING, limit=limit
+        )
+        return [stored_trail_line(row, str(row["number"]), instant) for row in rows]
+
+    async def workspace_events(
+        self, workspace: str, *, after: str | None, limit: int
+    ) -> Sequence[WorkspaceEvent]:
+        """What is about no question; see the port."""
+        rows = await self._fetch(
+            "workspace_events",
+            workspace=workspace,
+            number=_place(after) if after else _BEGINNING,
+            limit=limit,
+        )
+        return [stored_change(row, str(row["number"]), instant) for row in rows]
 
     async def feed_end(self, workspace: str) -> str:
         """Where a workspace's events end now; see the port."""
@@ -287,15 +364,15 @@ class SqliteStore:
         for row in run(connection, "due", now=now, workspace=workspace, limit=limit):
             ref = Ref(row["workspace"], row["id"])
             place = {"workspace": ref.workspace, "id": ref.id}
-            step = from_json(row["step"])
+            (step,) = steps_from_json([from_json(row["step"])])
             done = run(connection, "step", step=row["step"], steps_taken=row["steps_taken"], now=now, **place)
             if done[0]["status"] == "pending":
-                run(connection, "wait_on", steps_taken=row["steps_taken"], **place)
+                run(connection, "wait_on", steps_taken=row["steps_taken"], do=step.do, **place)
             else:
                 run(connection, "close", **place)
                 settled.append(ref)
-            data = {"to": step["to"]} if step["do"] == "escalate" else step["record"] or None
-            _log(connection, ref, _DEEDS[step["do"]], now, data=data)
+            data = {"to": list(step.to)} if step.do == "escalate" else step.record or None
+            _log(connection, ref, _DEEDS[step.do], now, data=data)
         return settled
 
     async def _fetch(self, name: str, **values: Any) -> list[sqlite3.Row]:
@@ -322,22 +399,35 @@ def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite
     return rows[0] if rows else None
 
 
-def _insert(connection: sqlite3.Connection, draft: Draft, now: int) -> Question | KeyConflict:
-    rows = run(connection, "insert", now=now, **draft_values(draft))
+def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int | None) -> Inserted:
+    values = draft_values(draft)
+    rows = run(connection, "insert", now=now, quota=quota, **values)
     if rows:
-        run(connection, "open", workspace=draft.workspace, id=draft.id)
+        run(
+            connection,
+            "open",
+            workspace=draft.workspace,
+            id=draft.id,
+            urgency=urgency_without_expiry(draft),
+            likeness=likeness_of(draft, values["form"]),
+        )
         _log(connection, draft.ref, "asked", now, actor=draft.asker)
         return posted_question(draft, instant(rows[0]["asked_at"]))
     stored = None
     if draft.key is not None:
-        stored = _read(connection, "read_by_key", workspace=draft.workspace, key=draft.key, now=now)
+        named = {"workspace": draft.workspace, "owner": draft.key_owner, "key": draft.key}
+        stored = _read(connection, "read_by_key", now=now, **named)
     stored = stored or _read(connection, "read", workspace=draft.workspace, id=draft.id, now=now)
+    if stored is None and quota is not None:
+        return QuotaExceeded(draft.asker, draft.workspace, quota)
     if stored is None:
         raise StoreUnavailable("The question was neither stored nor found; post it again.")
     return same_question(draft, stored)
 
 
 def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | None:
+    if move.granting is not None and move.granting.until is not None and micros(move.granting.until) <= now:
+        return None
     rows = run(connection, "settle", now=now, **move_values(move))
     if not rows:
         return None
@@ -347,7 +437,10 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
         kind = status
     else:
         kind = "attempted" if move.kind == "attempt" else "voted"
-    _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=move.record)
+    data = move.record
+    if kind == "voted" and (uncounted := from_json(rows[0]["uncounted"])):
+        data = {**data, "uncounted": uncounted}
+    _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
     if status == "answered" and move.granting is not None:
         _grant(connection, move, move.granting, now)
     return moved_question(move, rows[0], instant)
@@ -369,6 +462,7 @@ def _grant(connection: sqlite3.Connection, move: Move, granting: Granting, now: 
         scope=granting.scope,
         conversation=move.question.conversation,
         actor=move.by,
+        giver_groups=json.dumps(move.responder.principals[1:]),
         now=now,
         expires_at=ends,
     )

@@ -12,7 +12,7 @@ import re
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.headerregistry import Address
@@ -67,7 +67,7 @@ async def open_email(
     sender: Address,
     host: str,
     reply_to: str | None = None,
-    key: bytes | None = None,
+    keys: Sequence[bytes] = (),
     imap: MailServer | None = None,
     inbound_secret: bytes | None = None,
     authserv_id: str | None = None,
@@ -85,7 +85,7 @@ async def open_email(
         lane=f"email {smtp.host.lower()}:{smtp.port}",
         sender=sender,
         host=host if _HOST.fullmatch(host) else "localhost",
-        addresses=None if reply_to is None or key is None else ReplyAddresses(reply_to, key),
+        addresses=ReplyAddresses(reply_to, *keys) if reply_to is not None and keys else None,
         inbound_secret=inbound_secret,
         authserv_id=authserv_id,
     )

@@ -113,22 +113,30 @@ def text_of(letter: Letter) -> str:
 def passes(letter: Letter, authserv_id: str) -> bool:
     """Whether the receiving server, under this name, has found that the sender's domain sent it (RFC 8601).
 
-    DMARC decides where the server looked at it. Else a signature (DKIM) or a path (SPF) of the sender's own domain
-    will do. Two findings that differ count as none.
+    Only its topmost header counts: it puts its own above all that came with the mail, also above those that a sender wrote
+    in its name. DMARC decides where the server looked at it. Else a signature (DKIM) or a path (SPF) of exactly the
+    sender's domain will do: a domain above it may be one that everybody can register in, such as co.uk. Two findings that
+    differ count as none.
     """
     domain = letter.sender.rpartition("@")[2]
     found: dict[str, set[bool]] = {"dmarc": set(), "dkim": set(), "spf": set()}
-    for header in letter.findings:
-        name, *results = _bare(header).split(";")
-        if (name.split() or [""])[0].lower() != authserv_id.lower():
-            continue
-        for result in results:
-            if method := _METHOD.match(result):
-                kind, passed = method[1].lower(), method[2].lower() == "pass"
-                found[kind].add(passed and _is_about(result, kind, domain))
+    for result in _results(letter, authserv_id):
+        if method := _METHOD.match(result):
+            kind, passed = method[1].lower(), method[2].lower() == "pass"
+            found[kind].add(passed and _is_about(result, kind, domain))
     if found["dmarc"]:
         return found["dmarc"] == {True}
     return True in found["dkim"] or found["spf"] == {True}
+
+
+def _results(letter: Letter, authserv_id: str) -> list[str]:
+    """What the topmost header under this name says."""
+    for header in letter.findings:
+        # A header that cannot be read may be the topmost: what is below it is not believed then.
+        name, *results = _bare(header).split(";")
+        if not name.strip() or name.split()[0].lower() == authserv_id.lower():
+            return results
+    return []
 
 
 def _bare(header: str) -> str:
@@ -147,11 +155,9 @@ _ABOUT = {
 
 
 def _is_about(result: str, kind: str, domain: str) -> bool:
-    """Whether a finding is about the sender's own domain, or one that it is part of."""
+    """Whether a finding is about the sender's own domain."""
     named = re.search(_ABOUT[kind], result, re.IGNORECASE)
-    if kind == "dmarc":
-        return named is not None and named[1].lower() == domain
-    return named is not None and "." in named[1] and f".{domain}".endswith(f".{named[1].lower()}")
+    return named is not None and named[1].lower() == domain
 
 
 def _sender(message: Message) -> tuple[str, str]:

@@ -16,6 +16,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import NamedTuple
 
 from handraise.model.json_values import canonical_json
@@ -44,17 +45,20 @@ class ReplyAddress(NamedTuple):
 
 
 class ReplyAddresses:
-    """Makes and reads the addresses of replies; the same question and recipient have the same one every time."""
+    """Makes and reads the addresses of replies; the same question and recipient have the same one every time.
 
-    def __init__(self, mailbox: str, key: bytes) -> None:
+    What was made with one of the keys of `before` is still read.
+    """
+
+    def __init__(self, mailbox: str, key: bytes, *before: bytes) -> None:
         self._local, _, self._domain = mailbox.rpartition("@")
-        self._key = key
+        self._keys = (key, *before)
         token = rf"{re.escape(self._local)}\+([a-z2-7]{{16,58}})@{re.escape(self._domain)}(?![a-z0-9.-])"
         self._pattern = re.compile(rf"(?<![a-z0-9!#$%&'*+/=?^_`{{|}}~.-]){token}", re.IGNORECASE)
 
     def make(self, workspace: str, question_id: str, recipient: str) -> ReplyAddress | None:
         """The address for what this recipient replies to this question; None where no mail could carry it."""
-        code = self._code(workspace, question_id, recipient)
+        code = _code(self._keys[0], workspace, question_id, recipient)
         packed = _packed(workspace, question_id)
         if packed is not None and len(self._local) + len(_text(code + packed)) < _LONGEST_LOCAL:
             return ReplyAddress(self._address(code + packed))
@@ -77,16 +81,18 @@ class ReplyAddresses:
 
     def recipient_of(self, token: Token, names: Iterable[str]) -> str | None:
         """As which of these recipients somebody got our mail with this token; None where none of them did."""
-        codes = {each: self._code(token.workspace, token.question_id, each) for each in names}
-        found = [each for each, code in codes.items() if hmac.compare_digest(token.code, code)]
-        return found[0] if found else None
+        for name, key in product(names, self._keys):
+            if hmac.compare_digest(token.code, _code(key, token.workspace, token.question_id, name)):
+                return name
+        return None
 
     def _address(self, token: bytes) -> str:
         return f"{self._local}+{_text(token)}@{self._domain}"
 
-    def _code(self, workspace: str, question_id: str, recipient: str) -> bytes:
-        what = canonical_json(["e-mail reply", workspace, question_id, recipient])
-        return hmac.new(self._key, what.encode(), hashlib.sha256).digest()[:_CODE_BYTES]
+
+def _code(key: bytes, workspace: str, question_id: str, recipient: str) -> bytes:
+    what = canonical_json(["e-mail reply", workspace, question_id, recipient])
+    return hmac.new(key, what.encode(), hashlib.sha256).digest()[:_CODE_BYTES]
 
 
 def _places_in(text: str) -> Iterator[tuple[str, str]]:

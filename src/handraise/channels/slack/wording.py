@@ -104,7 +104,7 @@ def ending(question: Question) -> Iterator[Block]:
     match outcome:
         case Answered(source="default"):
             yield paragraph(
-                words("Nobody answered in time", bold=True),
+                words("Its time ran out", bold=True),
                 words(", so the default that the agent had named was taken:"),
             )
             yield from _answer(question, outcome.value)

@@ -15,8 +15,8 @@ from handraise import Answered, Approval, Desk, Form, Open, QuestionOptions
 from handraise.integrations.a2a.wire import answer_parts, marked, schema_in
 from handraise.integrations.asking import Pause, form_of
 from handraise.integrations.pausing import Ending, PauseOptions, Run
-from handraise.model.composing import Span
 from handraise.model.json_values import Json, digest
+from handraise.model.spans import Span
 
 _UNDER_WAY = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
 _WHOLE = "answer"

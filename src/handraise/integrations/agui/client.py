@@ -30,6 +30,7 @@ from handraise import (
     Desk,
     HandraiseError,
     KeyConflict,
+    NotApproved,
     Open,
     Question,
     QuestionNotFound,
@@ -226,6 +227,8 @@ class AguiAgent:
             return {"approved": False, "reason": reason} if reason else {"approved": False}
         try:
             action = await self._desk.consume(question.id)
+        except NotApproved as refused:  # it has lapsed or was taken back
+            return {"approved": False, "reason": refused.reason}
         except AlreadyConsumed:
             # By this very run before a crash, the key is its own: sending the same again is safe by the protocol.
             action = decision.action

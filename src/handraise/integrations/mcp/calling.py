@@ -38,8 +38,8 @@ from handraise import (
 from handraise.integrations.mcp.answering import ClientPerson, Taken
 from handraise.integrations.mcp.eliciting import Elicitation, Unshowable, elicitation_of
 from handraise.integrations.mcp.tools import SPECS, Call, invalid, read_call, told
-from handraise.model.composing import Span, seconds_of
 from handraise.model.json_values import Json
+from handraise.model.spans import Span, seconds_of
 from handraise.tools import AskingTool, ToolResult
 
 _log = logging.getLogger(__name__)

@@ -27,6 +27,7 @@ from handraise import (
     form_to_schema,
 )
 from handraise.model.json_values import Json
+from handraise.model.reading_order import reading_order
 from handraise.model.visible import visible, visible_line
 
 Content = Mapping[str, Any]
@@ -109,7 +110,7 @@ def _approval(form: Approval, message: str, version: str) -> Elicitation:
     names = _distinct([entry.name for entry in form.editable])
     parts = {
         _ARGUMENT + name: _Part.of_field(entry, version)
-        for name, entry in zip(names, form.editable, strict=True)
+        for name, entry in zip(names, form.edits, strict=True)
     }
     properties = {"decision": decide.schema} | {name: part.schema for name, part in parts.items()}
     properties["reason"] = {"type": "string", "title": "Reason", "description": "For a denial, if you like"}
@@ -204,9 +205,9 @@ def _lines(question: Question) -> Iterator[str]:
     asker = visible_line(question.asker)
     if isinstance(form, Approval):
         yield f"{asker} asks for your approval. What will be executed:"
-        yield from _theirs(form.action.tool)
-        for name, value in form.action.arguments.items():
-            yield from _theirs(f"{name}: {json.dumps(value, ensure_ascii=False)}")
+        yield from _theirs(visible_line(form.action.tool))
+        for name, value in reading_order(form.action.arguments).items():
+            yield from _theirs(f"{visible_line(name)}: {json.dumps(value, ensure_ascii=False)}")
         yield f"Risk: {form.risk}"
         if question.context is not None:
             yield "Why, as the agent says:"
@@ -220,7 +221,7 @@ def _lines(question: Question) -> Iterator[str]:
     if isinstance(form, (Choice, MultiChoice)):
         for option in form.options:
             if option.description:
-                yield from _theirs(f"{option.label}: {option.description}")
+                yield from _theirs(f"{visible_line(option.label)}: {visible_line(option.description)}")
 
 
 def _text(context: Json) -> str:

@@ -1,6 +1,6 @@
 """One question: what is asked, what has happened, and the form to answer it with.
 
-Looking changes nothing. A POST answers or declines through the desk, in the name of whoever is signed in.
+Looking changes nothing. A POST answers, declines or takes an approval back through the desk, in the name of whoever is signed in.
 """
 
 from __future__ import annotations
@@ -8,28 +8,38 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, assert_never
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from handraise.desk.local import LocalDesk
-from handraise.model.checking import check_answer, decision_of
-from handraise.model.errors import AlreadySettled, InvalidAnswer, Problem, QuestionNotFound
-from handraise.model.forms import Approval, Confirm, Scope
+from handraise.model.checking import check_answer
+from handraise.model.errors import (
+    AlreadyConsumed,
+    AlreadySettled,
+    InvalidAnswer,
+    NotApproved,
+    NotEntitled,
+    Problem,
+    QuestionNotFound,
+)
+from handraise.model.events import Event
+from handraise.model.forms import AnyForm, Approval, Confirm, Scope
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.outcomes import Answered, Declined, Withdrawn
-from handraise.model.people import may_respond
+from handraise.model.outcomes import Declined
+from handraise.model.people import may_respond, may_take_back, why_too_weak
 from handraise.model.questions import Question
-from handraise.model.timelines import Step
+from handraise.model.urgency import is_escalated
 from handraise.model.visible import visible, visible_line
-from handraise.ports import Outbox
+from handraise.ports import Directory, Outbox
 from handraise.server.callers import PersonCaller, TheHouse, ThePerson
 from handraise.server.house import House
-from handraise.server.inbox.queue import is_escalated, is_soon, kind_in_words
+from handraise.server.inbox.back import back_of
+from handraise.server.inbox.queue import is_soon, kind_in_words
 from handraise.server.inbox.rendering import (
     ZONES,
     Reading,
@@ -39,22 +49,23 @@ from handraise.server.inbox.rendering import (
     general_problems,
     read_answer,
 )
-from handraise.server.inbox.showing import arguments_of, changed, shown
+from handraise.server.inbox.showing import arguments_of, changed, has_difference, shown
+from handraise.server.inbox.status import action_heading, ahead_of, settled_of, verdict_of
 from handraise.server.inbox.texts import excerpt, formatted, mixes_alphabets
+from handraise.server.inbox.votes import Votes, votes_of
 from handraise.server.inbox.wording import (
     any_in_words,
     audience_of,
-    evidence_in_words,
-    outcome_in_words,
+    end_at,
     reach_of,
     risk_in_words,
     since,
+    span,
     story_of,
     told_of,
-    when,
 )
 from handraise.server.pages import TEMPLATES, PageRoute, live_page, message
-from handraise.server.questions import SESSION, desk_of, is_own_answer
+from handraise.server.questions import desk_of, is_own_answer
 from handraise.server.questions import visible as visible_question
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -65,6 +76,9 @@ ONCE: Scope = "once"
 _LONG_TEXT = 1_500
 _LONG_LINES = 15
 _LONG_CONTEXT = 2_000
+_LONGEST_OPEN = 20_000
+_LONGEST_NAMES = 80
+_LONGEST_TITLE = 60
 _MOST_PARTS = 2_000
 
 
@@ -84,8 +98,10 @@ class Way:
     desk: LocalDesk
     person: Person
     here: str
+    directory: Directory
+    """Who is in which group."""
     channel: str = CHANNEL
-    evidence: str = SESSION
+    evidence: str
     details: Json = None
     elsewhere: Elsewhere | None = None
     """Where it must be answered instead, if not here."""
@@ -107,13 +123,13 @@ class Tried:
 
 
 @pages.get("/questions/{question_id}")
-async def show_question(house: TheHouse, caller: ThePerson, question_id: str) -> Response:
+async def show_question(request: Request, house: TheHouse, caller: ThePerson, question_id: str) -> Response:
     """A question as it stands, with the form to answer it."""
     try:
         question = await visible_question(house, caller, question_id)
     except QuestionNotFound:
         return _nothing_here()
-    return await show(_signed_in(house, caller, question), question)
+    return await show(_signed_in(request, house, caller, question), question)
 
 
 @pages.post("/questions/{question_id}")
@@ -123,27 +139,42 @@ async def answer_question(request: Request, house: TheHouse, caller: ThePerson, 
         question = await visible_question(house, caller, question_id)
     except QuestionNotFound:
         return _nothing_here()
-    return await respond(_signed_in(house, caller, question), question, await submitted_in(request))
+    return await respond(_signed_in(request, house, caller, question), question, await submitted_in(request))
 
 
-def _signed_in(house: House, caller: PersonCaller, question: Question) -> Way:
+def _signed_in(request: Request, house: House, caller: PersonCaller, question: Question) -> Way:
+    back = back_of(request, question.id)
+    theirs = may_respond(question, caller.person.responder)
+    too_weak = why_too_weak(question, caller.session.evidence) if theirs else None
     return Way(
         desk=desk_of(house, caller),
         person=caller.person,
-        here=f"/questions/{quote(question.id, safe='')}",
+        here=f"/questions/{quote(question.id, safe='')}{back.query}",
+        evidence=caller.session.evidence,
+        elsewhere=Elsewhere("/sign-in", "Sign in to decide", _sentence(too_weak)) if too_weak else None,
+        directory=house.directory,
         outbox=house.outbox,
+        shown={"framed": False, "back": back},
     )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 async def respond(way: Way, question: Question, submitted: Submitted) -> Response:
     """Do what a person has sent: answer, decline, or look at it once more."""
     if submitted.get("do") == ["decline"]:
         return await _decline(way, question, submitted)
+    if submitted.get("do") == ["take back"]:
+        return await _take_back(way, question, submitted)
+    if "agree" in submitted:
+        return await _agree(way, question, submitted)
     reading = read_answer(question.form, submitted)
     if submitted.get("do") == ["edit"]:
         return await show(way, question, Tried(submitted))
     if reading.problems and question.outcome is None:
-        return await show(way, question, Tried(submitted, reading.problems), status=422)
+        return await show(way, question, Tried(submitted, _all_problems(question.form, reading)), status=422)
     form = question.form
     if isinstance(form, Approval) and question.outcome is None:
         edited = _unconfirmed(form, reading)
@@ -173,6 +204,42 @@ async def _answer(way: Way, question: Question, submitted: Submitted, reading: R
     return RedirectResponse(way.here, 303)
 
 
+def _all_problems(form: AnyForm, reading: Reading) -> tuple[Problem, ...]:
+    """What is missing in an answer and, in the same round, what does not fit in the rest of it."""
+    try:
+        check_answer(form, reading.value)
+    except InvalidAnswer as misfit:
+        known = {each.path for each in reading.problems}
+        return (*reading.problems, *(each for each in misfit.problems if each.path not in known))
+    return reading.problems
+
+
+async def _agree(way: Way, question: Question, submitted: Submitted) -> Response:
+    """Vote as somebody else did, after a look at what they changed."""
+    if submitted.get("do") == ["edit"]:
+        return RedirectResponse(way.here, 303)
+    votes = await _votes(way, question, await way.desk.history(question.id), datetime.now(UTC))
+    sides = () if votes is None else votes.sides
+    side = next((each for each in sides if [each.ballot] == submitted["agree"]), None)
+    if question.outcome is None and side is None:
+        gone = Problem("the vote", "it was changed meanwhile. Look at the votes again")
+        return await show(way, question, Tried({}, (gone,)), status=409)
+    if side is None or side.value is None:
+        return await _decline(way, question, submitted)
+    form = question.form
+    seen = submitted.get("digest") == [side.value["digest"]] if isinstance(form, Approval) else True
+    if isinstance(form, Approval) and "arguments" in side.value and not seen and question.outcome is None:
+        return _confirm(way, question, form, submitted, side.value)
+    return await _answer(way, question, submitted, Reading(side.value))
+
+
+async def _votes(way: Way, question: Question, events: Sequence[Event], now: datetime) -> Votes | None:
+    if question.need == 1:
+        return None
+    groups = await way.directory.groups(question.workspace)
+    return votes_of(question, events, groups, me=way.person.id, now=now)
+
+
 async def _decline(way: Way, question: Question, submitted: Submitted) -> Response:
     reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
     try:
@@ -191,6 +258,17 @@ async def _decline(way: Way, question: Question, submitted: Submitted) -> Respon
         if not (isinstance(settled.outcome, Declined) and settled.outcome.by == way.person.id):
             question = await way.desk.get(question.id)
             return await show(way, question, Tried(submitted), status=409)
+    return RedirectResponse(way.here, 303)
+
+
+async def _take_back(way: Way, question: Question, submitted: Submitted) -> Response:
+    reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
+    try:
+        await way.desk.take_back(question.id, by=way.person.responder, reason=reason or None)
+    except InvalidAnswer as misfit:
+        return await show(way, question, Tried(submitted, misfit.problems), status=422)
+    except (AlreadyConsumed, NotApproved, NotEntitled):  # the page says how it stands
+        return await show(way, await way.desk.get(question.id), status=409)
     return RedirectResponse(way.here, 303)
 
 
@@ -217,7 +295,8 @@ def _confirm(
 async def show(way: Way, question: Question, tried: Tried | None = None, *, status: int = 200) -> Response:
     """The page about a question as it stands, with what a person has just sent."""
     me, now = way.person.id, datetime.now(UTC)
-    story = story_of(question, await way.desk.history(question.id), me)
+    events = await way.desk.history(question.id)
+    story = story_of(question, events, me)
     if way.outbox is not None:
         admin = way.person.role is Role.ADMIN
         told = told_of(await way.outbox.deliveries(question.ref), me, why=admin)
@@ -239,36 +318,39 @@ async def show(way: Way, question: Question, tried: Tried | None = None, *, stat
         "problem_count": len(problems),
         "counted": tried is not None and tried.counted,
         "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
-        "approval": _approval(form, now, typed) if isinstance(form, Approval) else None,
+        "approval": _approval(question, form, now, typed) if isinstance(form, Approval) else None,
         "typed": may_answer and tried is not None and not declining,
         "why": next(iter((typed or {}).get("why", ())), ""),
         "declining": declining,
         "asked": since(question.asked_at, now),
-        "expires": None if question.expires_at is None or not pending else when(question.expires_at, now),
-        "ahead": _ahead(question, now) if pending else (),
+        "expires": None if question.expires_at is None or not pending else end_at(question.expires_at, now),
+        "ahead": ahead_of(question, now) if pending else (),
         "audience": audience_of(question, me),
-        "voters": [("you" if vote.by == me else visible_line(vote.by)) for vote in question.votes],
+        "votes": await _votes(way, question, events, now),
         "need": question.need,
-        "veto": question.veto,
         "escalated": is_escalated(question),
         "soon": pending and is_soon(question, now),
         "story": [(since(each.at, now), each) for each in story],
         "kept": _kept(question, tried) if not pending and tried is not None else (),
-        "settled": _settled(question, now, me),
+        "settled": settled_of(question, now, me),
+        "may_take_back": bool(question.decision)
+        and question.consumed_at is None
+        and question.taken_back_at is None
+        and way.elsewhere is None
+        and may_take_back(question, me, administrator=way.person.role is Role.ADMIN),
     }
     return live_page("inbox/question.html", status=status, **values)
 
 
 def _written(question: Question) -> dict[str, Any]:
     """What the agent wrote, as it is shown."""
-    form = question.form
     return {
+        "title": excerpt(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form),
         "prompt": formatted(question.prompt),
         "prompt_fold": _fold(question),
         "context": None if question.context is None else shown(question.context),
-        "context_long": isinstance(form, Approval) and _length(question.context) > _LONG_CONTEXT,
-        "context_length": _length(question.context),
-        "yes_no": isinstance(form, Confirm),
+        "context_fold": _context_fold(question),
+        "yes_no": isinstance(question.form, Confirm),
         "zones": ZONES,
     }
 
@@ -282,6 +364,7 @@ def digest_shown(way: Way, question: Question) -> str:
     rendered = TEMPLATES.get_template("inbox/seen.html").render(
         **_head(way, question) | _written(question),
         may_answer=True,
+        votes=None,
         controls=controls_of(form, typed=None, problems=()),
         approval=_action_of(form, form.action.arguments) if isinstance(form, Approval) else None,
     )
@@ -301,6 +384,7 @@ def _head(way: Way, question: Question) -> dict[str, Any]:
         "id": question.id,
         "here": way.here,
         "standing": question.status.value,
+        "verdict": verdict_of(question),
         "asker": visible_line(question.asker),
         "asker_mixed": mixes_alphabets(question.asker),
         "what": kind_in_words(question.form),
@@ -328,44 +412,25 @@ def _action_of(form: Approval, arguments: dict[str, Json]) -> dict[str, Any]:
         "arguments": arguments_of(arguments),
         "json": visible(canonical_json({"tool": form.action.tool, "arguments": arguments})),
         "risk": risk_in_words(form),
+        "valid_for": None if form.valid_for is None else span(timedelta(seconds=form.valid_for)),
     }
 
 
-def _approval(form: Approval, now: datetime, typed: Submitted | None) -> dict[str, Any]:
+def _approval(question: Question, form: Approval, now: datetime, typed: Submitted | None) -> dict[str, Any]:
+    decision = question.decision
+    approved = decision if decision is not None and decision.approved else None
     chosen = next(iter((typed or {}).get("scope", ())), "once")
     scopes = [
         {"value": scope, "reach": reach_of(form, scope, now), "ticked": scope == chosen}
         for scope in dict.fromkeys((ONCE, *form.scopes))
     ]
     return {
-        **_action_of(form, form.action.arguments),
+        **_action_of(form, form.action.arguments if approved is None else approved.action.arguments),
+        "heading": action_heading(question),
         "digest": form.digest,
         "scopes": scopes,
         "reason": next(iter((typed or {}).get("reason", ())), ""),
         "unseen": sorted(visible_line(each) for each in frozen_arguments(form)),
-    }
-
-
-def _settled(question: Question, now: datetime, me: str) -> dict[str, Any] | None:
-    outcome = question.outcome
-    if outcome is None:
-        return None
-    entries = any_in_words(question.form, outcome.value) if isinstance(outcome, Answered) else ()
-    changes = None
-    if isinstance(question.form, Approval) and isinstance(outcome, Answered):
-        decision = decision_of(question.form, outcome.value)
-        if decision.edited:
-            changes = changed(question.form.action.arguments, decision.action.arguments)
-    reason = outcome.reason if isinstance(outcome, (Declined, Withdrawn)) else None
-    return {
-        "text": outcome_in_words(outcome, me),
-        "entries": entries,
-        "changes": changes,
-        "reason": None if reason is None else visible(reason),
-        "at": since(outcome.at, now),
-        "evidence": evidence_in_words(outcome),
-        "consumed": None if question.consumed_at is None else since(question.consumed_at, now),
-        "mine": getattr(outcome, "by", None) == me,
     }
 
 
@@ -376,40 +441,27 @@ def _kept(question: Question, tried: Tried) -> tuple[Any, ...]:
     return any_in_words(question.form, read_answer(question.form, tried.submitted).value)
 
 
-def _ahead(question: Question, now: datetime) -> list[tuple[Any, str]]:
-    """What will happen by itself if nobody answers."""
-    left = question.steps[question.steps_taken :]
-    return [(when(question.asked_at + step.after, now), _deed(question, step)) for step in left]
-
-
-def _deed(question: Question, step: Step) -> str:
-    match step.do:
-        case "remind":
-            return "a reminder"
-        case "escalate":
-            return f"it is also put before {', '.join(visible_line(each) for each in step.to)}"
-        case "expire":
-            approval = isinstance(question.form, Approval)
-            return "it expires and is not approved" if approval else "it expires without an answer"
-        case "default":
-            words = any_in_words(question.form, (step.record or {}).get("value"))
-            return f"the default is taken: {'; '.join(each.text for each in words)}"
-        case _:
-            assert_never(step.do)
-
-
 def _fold(question: Question) -> dict[str, Any] | None:
-    """How a long text is folded where it would push an action out of sight."""
+    """How a long text is folded that would push what is to be answered out of sight."""
     lines = question.prompt.count("\n") + 1
-    if not isinstance(question.form, Approval):
-        return None
     if len(question.prompt) <= _LONG_TEXT and lines <= _LONG_LINES:
         return None
     return {"excerpt": excerpt(question.prompt, 300), "length": len(question.prompt), "lines": lines}
 
 
-def _length(context: Json) -> int:
-    return 0 if context is None else len(canonical_json(context))
+def _context_fold(question: Question) -> dict[str, Any] | None:
+    """How a long context is folded. At high risk, and if it has a difference, it is unfolded at first."""
+    context = question.context
+    length = 0 if context is None else len(canonical_json(context))
+    if length <= _LONG_CONTEXT:
+        return None
+    matters = question.risk == "high" or has_difference(context)
+    names = ", ".join(map(visible_line, context)) if isinstance(context, dict) else ""
+    return {
+        "length": length,
+        "names": f"{names[:_LONGEST_NAMES]}…" if len(names) > _LONGEST_NAMES else names,
+        "open": matters and length <= _LONGEST_OPEN,
+    }
 
 
 def _unconfirmed(form: Approval, reading: Reading) -> dict[str, Json] | None:

@@ -1,15 +1,23 @@
-"""The page about oneself: as whom one is signed in here, and how one is told of questions."""
+"""The page about yourself: as whom you are signed in, how you are told of questions, and what you approved ahead."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from starlette.responses import Response
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote
 
+from fastapi import APIRouter
+from starlette.responses import RedirectResponse, Response
+
+from handraise.model.grants import Grant
 from handraise.model.identities import Role
 from handraise.model.visible import visible_line
-from handraise.server.callers import TheHouse, ThePerson
-from handraise.server.inbox.wording import moment
+from handraise.server.administration import GrantId, revoke_grant
+from handraise.server.callers import PersonCaller, TheHouse, ThePerson
+from handraise.server.house import House
+from handraise.server.inbox.wording import When, moment, name_of, when
 from handraise.server.pages import PageRoute, live_page
+from handraise.server.questions import desk_of
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -18,6 +26,21 @@ _WAYS = {
     "sign-in": "by a sign-in link",
     "oidc": "through your organisation",
 }
+_AT_ONCE = 200
+_MOST_READ = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """An approval that an agent may use again. Everything in it may be shown as it is."""
+
+    id: str
+    href: str
+    asker: str
+    tool: str
+    conversation: str | None
+    by: str
+    ends: When
 
 
 @pages.get("/me")
@@ -33,4 +56,43 @@ async def show_myself(house: TheHouse, caller: ThePerson) -> Response:
         since=moment(session.created_at),
         until=moment(session.expires_at),
         is_https=house.settings.is_https,
+        grants=await _grants(house, caller),
+    )
+
+
+@pages.post("/me/grants/{grant_id}/revoke")
+async def revoke_here(house: TheHouse, caller: ThePerson, grant_id: GrantId) -> Response:
+    """End a grant of one's own; for administrators, any grant."""
+    await revoke_grant(house, caller, grant_id)
+    return RedirectResponse("/me#grants", 303)
+
+
+async def _grants(house: House, caller: PersonCaller) -> list[Held]:
+    """What this person approved ahead and still holds; for an administrator, what anybody did."""
+    desk, now = desk_of(house, caller), datetime.now(UTC)
+    found: list[Held] = []
+    after: str | None = None
+    for _ in range(_MOST_READ // _AT_ONCE):
+        grants = await desk.grants(after=after, limit=_AT_ONCE)
+        found += (
+            _held(grant, caller.person.id, now)
+            for grant in grants
+            if grant.holds(now, grant.conversation)
+            and (caller.is_admin or grant.granted_by == caller.person.id)
+        )
+        if len(grants) < _AT_ONCE:
+            break
+        after = grants[-1].id
+    return found
+
+
+def _held(grant: Grant, me: str, now: datetime) -> Held:
+    return Held(
+        id=quote(grant.id, safe=""),
+        href=f"/questions/{quote(grant.question_id, safe='')}",
+        asker=visible_line(grant.asker),
+        tool=visible_line(grant.tool),
+        conversation=None if grant.scope == "always" else visible_line(grant.conversation or ""),
+        by=name_of(grant.granted_by, me),
+        ends=when(grant.expires_at, now),
     )

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from handraise.desk.local import LocalDesk
+from handraise.model.agreement import can_still_agree, most_agreeing
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.people import may_respond
 from handraise.model.questions import Question
+from handraise.model.urgency import folded, is_escalated
 from handraise.model.visible import visible_line
+from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
 from handraise.server.callers import PersonCaller, TheHouse, ThePerson
-from handraise.server.inbox.searching import AT_ONCE, TheView, find, offers_of, part_of
+from handraise.server.inbox.back import query_of_list
+from handraise.server.inbox.searching import (
+    AT_ONCE,
+    ON_A_PAGE,
+    READS,
+    SEARCHED_AT_ONCE,
+    Found,
+    TheView,
+    View,
+    find,
+    offers_of,
+    part_of,
+)
 from handraise.server.inbox.texts import excerpt, mixes_alphabets
-from handraise.server.inbox.wording import When, since, span, when
+from handraise.server.inbox.wording import When, end_at, waited_since
 from handraise.server.pages import PageRoute, live_page
 from handraise.server.questions import desk_of
 
@@ -26,7 +45,19 @@ pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 SOON = timedelta(hours=1)
 """What expires within this time is urgent."""
 _EXCERPT = 180
-_RISKS = ("high", "medium", "low")
+_SHOWN = 10
+"""So many of the questions that a row stands for are listed below it."""
+_UNFOLDED = 5
+"""So many rows have such a list; the others only lead to one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alike:
+    """The questions that are equal to the one in a row: how many, some of them, and where all are."""
+
+    number: int
+    shown: tuple[tuple[str, When], ...]
+    all: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,48 +74,110 @@ class Row:
     risky: bool
     escalated: bool
     soon: bool
-    asked: When
-    waited: str
+    waited: When
     expires: When | None
     conversation: str | None
     mine: bool
+    voted: bool
+    votes: str | None
+    """How many agree, if several people must."""
+    stuck: bool
+    """Whether the people who must agree cannot any more, unless somebody changes a vote."""
+    alike: Alike | None = None
 
 
 @pages.get("/")
-async def show_queue(house: TheHouse, caller: ThePerson, view: TheView) -> Response:
+async def show_queue(request: Request, house: TheHouse, caller: ThePerson, view: TheView) -> Response:
     """What waits for this person; for an administrator, everything in the workspace on request."""
     desk, recipient = desk_of(house, caller), None if view.everything else caller.person.responder
+    narrow: dict[str, Any] = {
+        "conversation": view.conversation or None,
+        "asker": view.agent or None,
+        "recipient": recipient,
+    }
 
     async def read(after: str | None) -> Page:
-        return await desk.pending(
-            conversation=view.conversation or None,
-            asker=view.agent or None,
-            recipient=recipient,
-            after=after,
-            limit=AT_ONCE,
-        )
+        try:
+            return await desk.pending(order="urgency", after=after, limit=SEARCHED_AT_ONCE, **narrow)
+        except ValueError:
+            return Page([], None)  # the address goes on from where no page has ended
 
     now = datetime.now(UTC)
-    found = await find(read, view)
-    part = part_of(view, found, sorted(found.questions, key=lambda question: _urgency(question, now)))
+    if view.is_search:
+        searched = await find(read, view)
+        places: Sequence[Waiting] = ()
+        one_by_one: tuple[tuple[str, ...], ...] = tuple((each.id,) for each in searched.items)
+        found = Found(one_by_one, searched.looked, searched.after)
+    else:
+        places, found = await _look(partial(desk.by_urgency, limit=AT_ONCE, **narrow), view)
+    part = part_of(view, found)
+    questions = await _read(desk, part.items)
     # What a filter leaves out is still there to be chosen instead.
-    others = (await desk.pending(recipient=recipient, limit=AT_ONCE)).questions if view.is_narrowed else ()
+    others = (await desk.by_urgency(recipient=recipient, limit=AT_ONCE)).places if view.is_narrowed else ()
+    several = any(question.need > 1 for question in questions.values())
+    groups = await house.directory.groups(caller.workspace) if several else {}
     return live_page(
         "inbox/queue.html",
         person=caller.person,
+        here=query_of_list(request),
         view=view,
         part=part,
-        offers=offers_of(view, [*found.questions, *others], me=caller.person.id),
+        number=sum(map(len, found.items)),
+        offers=offers_of(view, [*questions.values()], me=caller.person.id, others=[*places, *others]),
         is_admin=caller.is_admin,
-        rows=[_row(question, caller, now) for question in part.questions],
-        at_once=AT_ONCE,
+        rows=[
+            replace(_row(questions[ids[0]], caller, groups, now), alike=_alike(ids, questions, view, now))
+            for ids in part.items
+            if ids[0] in questions
+        ],
         base_url=house.settings.base_url,
     )
 
 
-def is_escalated(question: Question) -> bool:
-    """Whether it was put before others because nobody answered."""
-    return any(step.do == "escalate" for step in question.steps[: question.steps_taken])
+async def _look(
+    read: Callable[..., Awaitable[WaitingPage]], view: View
+) -> tuple[Sequence[Waiting], Found[tuple[str, ...]]]:
+    """Where questions stand, until a page is full of rows, to the end, or as far as one look goes.
+
+    Only places are read, however many questions are equal; what is on the page is read later.
+    """
+    places: list[Waiting] = []
+    rows: list[tuple[str, ...]] = []
+    after = view.after or None
+    for _ in range(READS):
+        try:
+            page = await read(after=after)
+        except ValueError:
+            page = WaitingPage([], None)  # the address goes on from where no page has ended
+        places += page.places
+        rows = folded((each.id, None if view.each else each.likeness) for each in places)
+        after = page.after
+        if after is None or len(rows) >= ON_A_PAGE:
+            break
+    return places, Found(tuple(rows), len(places), after)
+
+
+async def _read(desk: LocalDesk, rows: Sequence[tuple[str, ...]]) -> dict[str, Question]:
+    """The questions of these rows, and some of those that are equal to one of them."""
+    equal = [ids for ids in rows if len(ids) > 1][:_UNFOLDED]
+    wanted = [ids[0] for ids in rows] + [each for ids in equal for each in ids[1 : _SHOWN + 1]]
+    return {each.id: each for each in await desk.still_pending(wanted)}
+
+
+def _alike(ids: Sequence[str], questions: Mapping[str, Question], view: View, now: datetime) -> Alike | None:
+    if len(ids) == 1:
+        return None
+    head = questions[ids[0]]
+    shown = [questions[each] for each in ids[1 : _SHOWN + 1] if each in questions]
+    return Alike(
+        number=len(ids) - 1,
+        shown=tuple((_href(each.id), waited_since(each.asked_at, now)) for each in shown),
+        all=view.address(agent=head.asker, each=True),
+    )
+
+
+def _href(question_id: str) -> str:
+    return f"/questions/{quote(question_id, safe='')}"
 
 
 def is_soon(question: Question, now: datetime) -> bool:
@@ -109,23 +202,13 @@ def kind_in_words(form: AnyForm) -> str:
             return "Write an answer"
 
 
-def _urgency(question: Question, now: datetime) -> tuple[bool, bool, datetime, int, datetime]:
-    soon = is_soon(question, now)
-    end = question.expires_at if soon and question.expires_at is not None else now
-    risk = question.risk
-    return (
-        not is_escalated(question),
-        not soon,
-        end,
-        len(_RISKS) if risk is None else _RISKS.index(risk),
-        question.asked_at,
-    )
-
-
-def _row(question: Question, caller: PersonCaller, now: datetime) -> Row:
+def _row(
+    question: Question, caller: PersonCaller, groups: Mapping[str, Collection[str]], now: datetime
+) -> Row:
+    several = question.need > 1
     return Row(
         id=question.id,
-        href=f"/questions/{quote(question.id, safe='')}",
+        href=_href(question.id),
         asker=visible_line(question.asker),
         asker_mixed=mixes_alphabets(question.asker),
         text=excerpt(question.prompt, _EXCERPT),
@@ -134,9 +217,11 @@ def _row(question: Question, caller: PersonCaller, now: datetime) -> Row:
         risky=question.risk == "high",
         escalated=is_escalated(question),
         soon=is_soon(question, now),
-        asked=since(question.asked_at, now),
-        waited=span(now - question.asked_at),
-        expires=None if question.expires_at is None else when(question.expires_at, now),
+        waited=waited_since(question.asked_at, now),
+        expires=None if question.expires_at is None else end_at(question.expires_at, now),
         conversation=None if question.conversation is None else visible_line(question.conversation),
         mine=may_respond(question, caller.person.responder),
+        voted=any(vote.by == caller.person.id for vote in question.votes),
+        votes=f"{most_agreeing(question)} of {question.need} agree" if several else None,
+        stuck=several and not can_still_agree(question, groups),
     )

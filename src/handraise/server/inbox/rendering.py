@@ -77,6 +77,11 @@ class Control:
     suggestion: str | None = None
     """What the agent would have put in, where not all of it can be seen."""
 
+    @property
+    def rows(self) -> int:
+        """How many lines to show of a text: all of it, unless it is very long."""
+        return max(4, min(24, 1 + sum(1 + len(line) // 70 for line in self.text.split("\n"))))
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -321,14 +326,9 @@ def _state_of(form: SimpleForm, value: Json) -> _State:
     """A value as it stands in a control; one that does not fit does not stand there."""
     if value is None:
         return _State()
-    match form:
-        case Open():
-            text = str(value) if not isinstance(value, bool) else ""
-            if form.type == "datetime":
-                return _split_instant(text)
-            return _State(text=_lines(text))
-        case _:
-            pass
+    if isinstance(form, Open):
+        text = str(value) if not isinstance(value, bool) else ""
+        return _split_instant(text) if form.type == "datetime" else _State(text=_lines(text))
     try:
         canonical = check_answer(form, value)
     except InvalidAnswer:

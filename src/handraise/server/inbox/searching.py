@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, TypeAlias
+from typing import Annotated, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import Depends, Request
@@ -19,8 +19,10 @@ from handraise.ports.desk import Page
 from handraise.server.callers import ThePerson
 
 AT_ONCE = 300
-"""So many are read together."""
-READS = 10
+"""The places of so many questions are read together."""
+SEARCHED_AT_ONCE = 100
+"""So many whole questions are read together, to be searched."""
+READS = 30
 """So often one look reads: what is beyond some 3,000 questions, a person asks for."""
 ON_A_PAGE = 50
 _LONGEST = 200
@@ -28,6 +30,7 @@ _LONGEST_SHOWN = 60
 _MOST_CHOICES = 100
 _DIGITS = 3
 
+T = TypeVar("T")
 Read: TypeAlias = Callable[[str | None], Awaitable[Page]]
 
 
@@ -44,6 +47,8 @@ class View:
     """A group, a person, or `*` for what anyone may answer."""
     after: str = ""
     number: int = 1
+    each: bool = False
+    """Whether equal questions are shown one by one."""
 
     @property
     def is_filtered(self) -> bool:
@@ -69,6 +74,7 @@ class View:
             "conversation": changes.get("conversation", self.conversation),
             "to": changes.get("to", self.to),
             "after": changes.get("after", ""),
+            "each": changes.get("each", self.each) and "1",
             "page": changes.get("number", 1),
         }
         given = {name: value for name, value in wanted.items() if value and value != 1}
@@ -85,21 +91,22 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Found(Generic[T]):
     """What one look found: what fits, how many were looked at, and where to go on."""
 
-    questions: tuple[Question, ...]
+    items: tuple[T, ...]
     looked: int
     after: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Generic[T]):
     """One page of what was found, and where the others are."""
 
-    questions: Sequence[Question]
+    items: Sequence[T]
     start: int
     total: int
+    """How many rows this look has found, over all of its pages."""
     looked: int
     goes_on: bool
     """Whether there is more than this look has seen."""
@@ -145,6 +152,7 @@ async def view_of(request: Request, caller: ThePerson) -> View:
         conversation=given("conversation"),
         to=given("to"),
         after=given("after"),
+        each=bool(given("each")),
         number=max(1, int(number)) if number.isdecimal() and len(number) <= _DIGITS else 1,
     )
 
@@ -152,7 +160,7 @@ async def view_of(request: Request, caller: ThePerson) -> View:
 TheView = Annotated[View, Depends(view_of)]
 
 
-async def find(read: Read, view: View) -> Found:
+async def find(read: Read, view: View) -> Found[Question]:
     """Read until a page is full of what fits, to the end, or as far as one look goes."""
     fits = _fitting(view)
     found: list[Question] = []
@@ -167,18 +175,18 @@ async def find(read: Read, view: View) -> Found:
     return Found(tuple(found), looked, after)
 
 
-def part_of(view: View, found: Found, ordered: Sequence[Question]) -> Part:
-    """The page that the view asks for, out of what was found and put in order."""
+def part_of(view: View, found: Found[T]) -> Part[T]:
+    """The page that the view asks for, out of what was found."""
     start = (view.number - 1) * ON_A_PAGE
     more: str | None = None
-    if start + ON_A_PAGE < len(ordered):
+    if start + ON_A_PAGE < len(found.items):
         more = view.address(after=view.after, number=view.number + 1)
     elif found.after:
         more = view.address(after=found.after)
     return Part(
-        questions=ordered[start : start + ON_A_PAGE],
+        items=found.items[start : start + ON_A_PAGE],
         start=start,
-        total=len(ordered),
+        total=len(found.items),
         looked=found.looked,
         goes_on=found.after is not None,
         more=more,
@@ -186,12 +194,27 @@ def part_of(view: View, found: Found, ordered: Sequence[Question]) -> Part:
     )
 
 
-def offers_of(view: View, questions: Sequence[Question], *, me: str) -> Offers:
-    """What to choose from: what these questions have, and what is chosen now."""
+class Named(Protocol):
+    """Who asked, and where."""
+
+    @property
+    def asker(self) -> str:
+        """Who asked."""
+        ...
+
+    @property
+    def conversation(self) -> str | None:
+        """Where."""
+        ...
+
+
+def offers_of(view: View, questions: Sequence[Question], *, me: str, others: Sequence[Named] = ()) -> Offers:
+    """What to choose from: what these questions and others have, and what is chosen now."""
+    known: Sequence[Named] = [*questions, *others]
     named = [name for question in questions for name in question.audience or (ANYONE,)]
     return Offers(
-        agents=_offered((each.asker for each in questions), view.agent, _shown),
-        conversations=_offered((each.conversation for each in questions), view.conversation, _shown),
+        agents=_offered((each.asker for each in known), view.agent, _shown),
+        conversations=_offered((each.conversation for each in known), view.conversation, _shown),
         recipients=_offered(named, view.to, lambda name: offered_recipient(name, me)),
     )
 

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from urllib.parse import quote
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from handraise.model.forms import AnyForm
@@ -17,8 +17,9 @@ from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.server.callers import TheHouse, ThePerson
+from handraise.server.inbox.back import query_of_list
 from handraise.server.inbox.queue import kind_in_words
-from handraise.server.inbox.searching import AT_ONCE, TheView, find, offers_of, part_of
+from handraise.server.inbox.searching import SEARCHED_AT_ONCE, TheView, find, offers_of, part_of
 from handraise.server.inbox.texts import excerpt, mixes_alphabets
 from handraise.server.inbox.wording import When, any_in_words, moment, outcome_in_words, span
 from handraise.server.pages import PageRoute, live_page
@@ -61,7 +62,7 @@ class Day:
 
 
 @pages.get("/settled")
-async def show_settled(house: TheHouse, caller: ThePerson, view: TheView) -> Response:
+async def show_settled(request: Request, house: TheHouse, caller: ThePerson, view: TheView) -> Response:
     """What ended of this person's questions; for an administrator, of the whole workspace on request."""
     desk, recipient = desk_of(house, caller), None if view.everything else caller.person.responder
 
@@ -72,23 +73,28 @@ async def show_settled(house: TheHouse, caller: ThePerson, view: TheView) -> Res
                 asker=view.agent or None,
                 recipient=recipient,
                 after=after,
-                limit=AT_ONCE,
+                limit=SEARCHED_AT_ONCE,
             )
         except ValueError:
             return Page([], None)  # the address goes on from where no page has ended
 
     found = await find(read, view)
-    part = part_of(view, found, found.questions)
+    part = part_of(view, found)
     # What a filter leaves out is still there to be chosen instead.
-    others = (await desk.settled(recipient=recipient, limit=AT_ONCE)).questions if view.is_narrowed else ()
+    others = (
+        (await desk.settled(recipient=recipient, limit=SEARCHED_AT_ONCE)).questions
+        if view.is_narrowed
+        else ()
+    )
     return live_page(
         "inbox/settled.html",
         person=caller.person,
+        here=query_of_list(request),
         view=view,
         part=part,
-        offers=offers_of(view, [*found.questions, *others], me=caller.person.id),
+        offers=offers_of(view, [*found.items, *others], me=caller.person.id),
         is_admin=caller.is_admin,
-        days=_days(part.questions, me=caller.person.id, today=datetime.now(UTC).date()),
+        days=_days(part.items, me=caller.person.id, today=datetime.now(UTC).date()),
     )
 
 

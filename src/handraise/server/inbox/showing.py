@@ -6,13 +6,16 @@ Everything here may be shown as it is: what was unseen in it is visible.
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from handraise.model.json_values import Json, canonical_json
+from handraise.model.reading_order import reading_order
 from handraise.model.visible import visible, visible_line
+from handraise.server.inbox.texts import alphabets_of
 
 _PAIRS = (("before", "after"), ("old", "new"))
 _Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -22,6 +25,32 @@ _MOST_DIFFERENCES = 10
 """What is more than this is shown one after the other: comparing lines takes time by how many are equal, and an
 agent chooses them."""
 _MANY_COLUMNS = 6
+_CODE = frozenset(
+    [
+        "sql",
+        "query",
+        "statement",
+        "command",
+        "cmd",
+        "code",
+        "script",
+        "shell",
+        "diff",
+        "patch",
+        "regex",
+        "pattern",
+        "expression",
+        "path",
+        "file",
+        "url",
+    ]
+)
+"""Names of arguments that a program reads."""
+_SQL = re.compile(
+    r"\s*(select|insert|update|delete|create|alter|drop|truncate|merge|grant|with)\s.*?"
+    r"\b(from|into|set|table|where|values|index|view|schema|database|on)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +60,8 @@ class Plain:
     text: str
     quoted: bool = False
     """Whether it is a text: the text `yes` is not the same as yes."""
+    code: bool = False
+    """Whether it is a text that a program reads, such as SQL."""
     kind: Literal["plain"] = "plain"
 
     @property
@@ -44,6 +75,8 @@ class Rows:
     """Named values."""
 
     rows: tuple[tuple[str, Shown], ...]
+    doubtful: frozenset[str] = frozenset()
+    """Names with letters of an alphabet that the others do not have: they may be made to look like another name."""
     kind: Literal["rows"] = "rows"
 
 
@@ -61,6 +94,7 @@ class Grid:
 
     names: tuple[str, ...]
     lines: tuple[tuple[Shown, ...], ...]
+    doubtful: frozenset[str] = frozenset()
     kind: Literal["grid"] = "grid"
 
 
@@ -90,7 +124,13 @@ def shown(value: Json) -> Shown:
 
 def arguments_of(value: Mapping[str, Json]) -> Rows:
     """The arguments of an action, every one of them as it is."""
-    return Rows(tuple((visible_line(name), _shown(one, ())) for name, one in value.items()))
+    rows = ((visible_line(name), _argument(name, one)) for name, one in reading_order(value).items())
+    return Rows(tuple(rows), _doubtful(value))
+
+
+def has_difference(value: Json) -> bool:
+    """Whether a before and an after in this value are shown as their difference."""
+    return 0 < _differences_in(value) <= _MOST_DIFFERENCES
 
 
 def changed(before: Mapping[str, Json], after: Mapping[str, Json]) -> Rows:
@@ -100,7 +140,8 @@ def changed(before: Mapping[str, Json], after: Mapping[str, Json]) -> Rows:
             (visible_line(name), difference(before.get(name), after.get(name)))
             for name in dict.fromkeys((*before, *after))
             if before.get(name) != after.get(name) or (name in before) != (name in after)
-        )
+        ),
+        _doubtful({**before, **after}),
     )
 
 
@@ -121,6 +162,13 @@ def difference(before: Json, after: Json) -> Difference:
                 lines += (Line("gone", each) for each in old[i1:i2])
                 lines += (Line("new", each) for each in new[j1:j2])
     return Difference(tuple(lines) or (Line("same", "nothing changed"),))
+
+
+def _argument(name: str, value: Json) -> Shown:
+    made = _shown(value, ())
+    if isinstance(made, Plain) and made.quoted and (name.casefold() in _CODE or _SQL.match(made.text)):
+        return replace(made, code=True)
+    return made
 
 
 def _equals(old: Sequence[str], new: Sequence[str]) -> int:
@@ -168,12 +216,12 @@ def _shown_mapping(value: Mapping[str, Json], pairs: _Pairs) -> Shown:
     if rows and paired == set(value):
         return rows[0][1]
     rows += ((visible_line(name), _shown(one, pairs)) for name, one in value.items() if name not in paired)
-    return Rows(tuple(rows)) if rows else Plain("nothing")
+    return Rows(tuple(rows), _doubtful(value)) if rows else Plain("an empty object")
 
 
 def _shown_list(value: Sequence[Json], pairs: _Pairs) -> Shown:
     if not value:
-        return Plain("nothing")
+        return Plain("an empty list")
     first = value[0]
     if len(value) > 1 and isinstance(first, dict) and 0 < len(first) <= _MANY_COLUMNS:
         names = tuple(first)
@@ -185,8 +233,16 @@ def _shown_list(value: Sequence[Json], pairs: _Pairs) -> Shown:
         )
         if flat:
             lines = tuple(tuple(_shown(each[name], ()) for name in names) for each in value)
-            return Grid(tuple(map(visible_line, names)), lines)
+            return Grid(tuple(map(visible_line, names)), lines, _doubtful(names))
     return Items(tuple(_shown(each, pairs) for each in value))
+
+
+def _doubtful(names: Iterable[str]) -> frozenset[str]:
+    """Those of these names that mix alphabets, or are in another one than most of them."""
+    found = {name: alphabets_of(name) for name in names}
+    counts = Counter(each for alphabets in found.values() for each in alphabets)
+    usual = {max(counts, key=lambda each: (counts[each], each == "LATIN"))} if counts else set()
+    return frozenset(visible_line(name) for name, alphabets in found.items() if alphabets - usual)
 
 
 def _as_lines(value: Json) -> list[str]:

@@ -24,6 +24,8 @@ _TAGS = frozenset(
     | {"table", "thead", "tbody", "tr", "th", "td"}
 )
 _AUTO = "autolink"
+_SIDES = ("right", "center")
+_ALIKE = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 _REL = "noopener noreferrer nofollow"
 
 
@@ -34,6 +36,7 @@ def formatted(text: str) -> Markup:
         made,
         tags=set(_TAGS),
         attributes={"a": {"href"}, "ol": {"start"}},
+        allowed_classes={"th": set(_SIDES), "td": set(_SIDES)},
         # What an agent leads to is never shown where our page was, above all not in a frame of somebody else's.
         set_tag_attribute_values={"a": {"target": "_blank"}},
         url_schemes={"http", "https", "mailto"},
@@ -61,8 +64,13 @@ def _words(tokens: Sequence[Token]) -> Iterator[str]:
 
 def mixes_alphabets(name: str) -> bool:
     """Whether a name has letters of several alphabets that look alike, as one made to be mistaken has."""
-    alphabets = {unicodedata.name(each, "").split(" ", 1)[0] for each in name if each.isalpha()}
-    return len(alphabets & {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}) > 1
+    return len(alphabets_of(name)) > 1
+
+
+def alphabets_of(name: str) -> frozenset[str]:
+    """The alphabets in a name whose letters look like those of others."""
+    found = (unicodedata.name(each, "").split(" ", 1)[0] for each in name if each.isalpha())
+    return _ALIKE.intersection(found)
 
 
 @functools.cache
@@ -70,11 +78,14 @@ def _markdown() -> MarkdownIt:
     markdown = MarkdownIt(
         "commonmark", {"html": False, "breaks": True, "maxNesting": 10}, renderer_cls=_Renderer
     )
-    return markdown.enable(["table", "strikethrough"]).disable(["image", "reference"])
+    return markdown.enable(["table", "strikethrough"]).disable(["reference"])
 
 
 class _Renderer(RendererHTML):
-    """Headings are bold lines, for a page's headings are ours; a link is its text and then its address."""
+    """Headings are bold lines, for a page's headings are ours; a link is its text and then its address.
+
+    An image is never loaded: it is its description and then its address.
+    """
 
     def heading_open(self, *_: object) -> str:
         """A bold line."""
@@ -99,10 +110,33 @@ class _Renderer(RendererHTML):
         )
         if opening.markup == _AUTO:
             return "</a>" if _leads(opening) else ""
-        address = html.escape(str(opening.attrs.get("href", "")))
-        return f' (<a href="{address}">{address}</a>)' if _leads(opening) else f" ({address})"
+        return _address(opening, "href")
+
+    def image(self, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: EnvType) -> str:
+        """What an image is called, and where it is."""
+        token = tokens[index]
+        return f"Image: {html.escape(token.content) or 'without a description'}{_address(token, 'src')}"
+
+    def th_open(self, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: EnvType) -> str:
+        """A cell of a table's head, on its side."""
+        return f"<th{_side(tokens[index])}>"
+
+    def td_open(self, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: EnvType) -> str:
+        """A cell of a table, on its side."""
+        return f"<td{_side(tokens[index])}>"
 
 
-def _leads(opening: Token) -> bool:
+def _side(cell: Token) -> str:
+    """The class of a cell whose column is not on the left. Styles in a page are forbidden."""
+    side = str(cell.attrs.get("style", "")).removeprefix("text-align:")
+    return f' class="{side}"' if side in _SIDES else ""
+
+
+def _address(token: Token, name: str) -> str:
+    address = html.escape(str(token.attrs.get(name, "")))
+    return f' (<a href="{address}">{address}</a>)' if _leads(token, name) else f" ({address})"
+
+
+def _leads(opening: Token, name: str = "href") -> bool:
     """Whether a link leads to where a person may want to go; everything else stays a text."""
-    return str(opening.attrs.get("href", "")).lower().startswith(("https://", "http://", "mailto:"))
+    return str(opening.attrs.get(name, "")).lower().startswith(("https://", "http://", "mailto:"))

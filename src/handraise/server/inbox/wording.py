@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Literal, assert_never
 
 from handraise.model.checking import decision_of
 from handraise.model.deliveries import Delivery, DeliveryStatus, Reason
@@ -24,7 +24,7 @@ from handraise.model.forms import (
 )
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
-from handraise.model.people import GROUP
+from handraise.model.people import GROUP, VOUCHED
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
 
@@ -151,17 +151,30 @@ class When:
     iso: str
     text: str
     full: str
+    ticks: Literal["", "past", "any", "waited", "end"] = ""
+    """How a script keeps the text true: see times.js."""
 
 
 def when(at: datetime, now: datetime) -> When:
     """An instant as one reads it now."""
     text = f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
-    return When(at.isoformat(), "just now" if text == "less than a minute ago" else text, moment(at))
+    return When(at.isoformat(), "just now" if text == "less than a minute ago" else text, moment(at), "any")
 
 
 def since(at: datetime, now: datetime) -> When:
     """An instant that has been, also where the store's clock is a little ahead of this one."""
-    return when(at, max(at, now))
+    return replace(when(at, max(at, now)), ticks="past")
+
+
+def waited_since(at: datetime, now: datetime) -> When:
+    """How long something has waited that was asked at this instant."""
+    return When(at.isoformat(), f"waited {span(now - at)}", moment(at), "waited")
+
+
+def end_at(at: datetime, now: datetime) -> When:
+    """When the clock ends something that is pending."""
+    text = f"expires in {span(at - now)}" if at > now else "its time is up"
+    return When(at.isoformat(), text, moment(at), "end")
 
 
 def name_of(person: str | None, me: str) -> str:
@@ -216,7 +229,7 @@ def outcome_in_words(outcome: Outcome, me: str) -> str:
     """How a question ended, as one sentence of ours; what was answered or why stands beside it."""
     match outcome:
         case Answered(source="default"):
-            return "Nobody answered in time, so the default that the agent had named was taken"
+            return "Its time ran out, so the default that the agent had named was taken"
         case Answered(source="grant"):
             return f"Approved by a grant that {name_of(outcome.by, me)} gave before"
         case Answered():
@@ -252,7 +265,14 @@ def risk_in_words(form: Approval) -> RiskWords:
 def evidence_in_words(outcome: Outcome) -> str | None:
     """How sure we are that it was this person."""
     evidence = outcome.evidence if isinstance(outcome, (Answered, Declined)) else None
-    return None if evidence is None else _SURE.get(evidence, visible_line(evidence))
+    return None if evidence is None else _sure(evidence)
+
+
+def _sure(evidence: str) -> str:
+    if evidence.startswith(VOUCHED):
+        maker = visible_line(evidence.removeprefix(VOUCHED))
+        return f"signed in with a link that {maker} made"
+    return _SURE.get(evidence, visible_line(evidence))
 
 
 def story_of(question: Question, events: Sequence[Event], me: str) -> tuple[Said, ...]:
@@ -307,6 +327,12 @@ def reach_of(form: Approval, scope: Scope, now: datetime) -> Reach:
 
 
 def _said(question: Question, event: Event, me: str) -> Said:
+    said, data = _happened(question, event, me), event.data if isinstance(event.data, dict) else {}
+    evidence = str(data.get("evidence", ""))
+    return replace(said, ours=f"{said.ours}, {_sure(evidence)}") if evidence.startswith(VOUCHED) else said
+
+
+def _happened(question: Question, event: Event, me: str) -> Said:
     data = event.data if isinstance(event.data, dict) else {}
     by = name_of(event.by, me)
     who, how = by[:1].upper() + by[1:] if event.by == me else by, channel_of(event.channel)
@@ -342,8 +368,12 @@ def _said(question: Question, event: Event, me: str) -> Said:
             return Said(event.at, ours, _attempt(question.form, data))
         case EventKind.CONSUMED:
             return Said(event.at, "The agent took the approved action to execute it")
+        case EventKind.TAKEN_BACK:
+            return Said(event.at, f"{who} took the approval back", _reason(data))
         case EventKind.REVOKED:
             return Said(event.at, f"{who} revoked the grant")
+        case EventKind.SENT:
+            return Said(event.at, f"The agent showed it in its chat{how}")
         case EventKind.UNREACHED:
             return Said(event.at, "Nobody could be told of it. It waits for whoever looks here")
         case _:

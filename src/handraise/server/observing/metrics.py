@@ -46,7 +46,7 @@ class Metrics:
         self.descriptions: list[Description] = []
         self._registry = prometheus.CollectorRegistry()
         self._meter = meter or NoOpMeter("handraise")
-        self._pulse_at: float | None = None
+        self._pulse_at = time.monotonic()
         self._streams = 0
         self._count_waits: Callable[[], int] = int
 
@@ -69,7 +69,9 @@ class Metrics:
             "Messages that waited for somebody's hours or because they were too many",
             ["channel"],
         )
-        self._pulse_age = self._level("pulse_age_seconds", "How long ago the last pulse was taken")
+        self._pulse_age = self._level(
+            "pulse_age_seconds", "How long ago the last pulse was taken, or the process began"
+        )
         self._asked = self._count("questions_asked", "Questions that were left through this process")
         self._settled = self._count(
             "questions_settled", "Questions that this process settled, by their status", ["status"]
@@ -102,6 +104,11 @@ class Metrics:
         self._limited = self._count("requests_limited", "Requests refused because a caller made too many")
         self._store_errors = self._count(
             "store_errors", "Calls that the store could not do, by call", ["call"]
+        )
+
+        self._audit_refused = self._level(
+            "audit_refused",
+            "Workspaces whose audit trail this process does not sign, because the store does not go on from what was signed",
         )
 
         self._info.set(1, version=__version__)
@@ -184,6 +191,10 @@ class Metrics:
         """The store could not do a call."""
         self._store_errors.add(1, call=call)
 
+    def audit_refused(self, workspaces: int) -> None:
+        """So many workspaces are not signed now, because somebody changed the store."""
+        self._audit_refused.set(workspaces)
+
     def stream_opened(self) -> None:
         """An event stream began."""
         self._streams += 1
@@ -193,7 +204,7 @@ class Metrics:
         self._streams -= 1
 
     def _age_of_pulse(self) -> float:
-        return float("nan") if self._pulse_at is None else time.monotonic() - self._pulse_at
+        return time.monotonic() - self._pulse_at
 
     def _describe(self, name: str, kind: str, labels: Sequence[str], text: str) -> None:
         self.descriptions.append(Description(f"handraise_{name}", kind, tuple(labels), text))

@@ -14,12 +14,12 @@ from datetime import timedelta
 from typing import Any, cast
 
 from handraise.desk.engine import REST, Engine
-from handraise.model.composing import Span
-from handraise.model.errors import KeyConflict, StoreUnavailable
+from handraise.model.errors import StoreUnavailable
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft, Question, Ref
-from handraise.ports import Bus, Directory, Heard, Store
+from handraise.model.spans import Span
+from handraise.ports import Bus, Directory, Heard, Inserted, Store
 from handraise.server.observing.metrics import Metrics
 from handraise.server.observing.requests import notice
 
@@ -35,16 +35,26 @@ class WatchedEngine(Engine):
         bus: Bus,
         *,
         poll_interval: Span,
+        public_url: str | None = None,
         metrics: Metrics,
         rest: timedelta = REST,
         keep: timedelta | None = None,
+        quota: int | None = None,
     ) -> None:
         self._metrics = metrics
         self._recorded: dict[Ref, float] = {}
         self._heard: dict[Ref, float] = {}
         # What the watched store does not define itself it passes on, which no type can say.
         watched = cast("Store", _WatchedStore(store, metrics, self))
-        super().__init__(watched, _WatchedBus(bus, self), poll_interval=poll_interval, rest=rest, keep=keep)
+        super().__init__(
+            watched,
+            _WatchedBus(bus, self),
+            poll_interval=poll_interval,
+            public_url=public_url,
+            rest=rest,
+            keep=keep,
+            quota=quota,
+        )
 
     def remember(self, question: Question) -> None:
         """See `Engine`: here every question passes, in the context of whoever deals with it.
@@ -119,9 +129,9 @@ class _WatchedStore(_WatchedCalls):
         self._expire_older = self._counted("expire_older", store.expire_older)
         self._outcomes = self._counted("outcomes", store.outcomes)
 
-    async def insert(self, drafts: Sequence[Draft]) -> Sequence[Question | KeyConflict]:
+    async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """See the port."""
-        results: Sequence[Question | KeyConflict] = await self._insert(drafts)
+        results: Sequence[Inserted] = await self._insert(drafts, quota=quota)
         for draft, result in zip(drafts, results, strict=True):
             # Another id is that of the question that its key names already.
             if isinstance(result, Question) and result.id == draft.id:

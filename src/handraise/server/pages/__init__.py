@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from handraise.model.errors import HandraiseError, NotSignedIn
@@ -18,6 +20,7 @@ from handraise.server.guards import SCRIPTED_POLICY
 from handraise.server.returning import remember_place
 
 _HERE = Path(__file__).parent
+_NOT_FOUND = 404
 STATIC_FILES = _HERE / "static"
 
 TEMPLATES = jinja2.Environment(
@@ -28,6 +31,7 @@ TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters["visible_line"] = visible_line
+TEMPLATES.globals["now"] = lambda: datetime.now(UTC).isoformat()
 
 
 class PageRoute(APIRoute):
@@ -52,6 +56,21 @@ class PageRoute(APIRoute):
                 return response
 
         return kindly
+
+
+def handle_unknown_pages(app: FastAPI) -> None:
+    """Show a browser a page where there is none; everybody else gets the problem document as before."""
+    otherwise: Any = app.exception_handlers[HTTPException]
+
+    async def show(request: Request, error: Exception) -> Response:
+        wants_page = "text/html" in request.headers.get("accept", "") and request.method in ("GET", "HEAD")
+        if not wants_page or getattr(error, "status_code", 0) != _NOT_FOUND:
+            answer: Response = await otherwise(request, error)
+            return answer
+        text = "The link may be old, or was cut short on its way to you."
+        return message("There is no such page here", text, status=_NOT_FOUND, lead=("/", "Go to your inbox"))
+
+    app.add_exception_handler(HTTPException, show)
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> Response:

@@ -25,6 +25,7 @@ from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBa
 from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.looking import LookingContract
+from handraise.testing.contract.sending import SendingContract
 from handraise.testing.contract.settled import SettledContract
 from handraise.testing.contract.store import StoreContract
 from handraise.testing.contract.timing import TimingContract
@@ -46,6 +47,7 @@ class DeskContract(
     AskingContract,
     AnsweringContract,
     ApprovingContract,
+    SendingContract,
     AgreeingContract,
     WaitingContract,
     TimingContract,

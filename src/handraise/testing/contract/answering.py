@@ -23,8 +23,9 @@ from handraise import (
     Field,
     Form,
     InvalidAnswer,
+    InvalidQuestion,
     MultiChoice,
-    NotAnswered,
+    NotApproved,
     NotEntitled,
     Open,
     Option,
@@ -34,6 +35,7 @@ from handraise import (
     UnusableAnswer,
     Withdrawn,
 )
+from handraise.model.checking import check_answer
 from handraise.model.typed import typed
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import REFUSED, SOON, Backend, ContractFixtures
@@ -116,6 +118,8 @@ MISFITS: list[tuple[str, Any, Any, set[str]]] = [
     ("maybe", Confirm(), "maybe", {""}),
     ("one for yes", Confirm(), 1, {""}),
     ("a text for a form", _FORM, "3", {""}),
+    ("a name with a NUL", _FORM, {"a\x00": "b\x00"}, {""}),
+    ("a name with half a surrogate", _FORM, {"a\udfff": {"b": "\x00"}}, {""}),
     ("several wrong fields", _FORM, {"n": 0, "note": 3, "x": 1}, {"n", "ok", "note", "x"}),
     ("a conditional approval", _PAY, "yes, but not in prod", {"decision"}),
     ("one for approve", _PAY, 1, {"decision"}),
@@ -196,6 +200,9 @@ class AnsweringContract(ContractFixtures):
         with pytest.raises(InvalidAnswer) as misfit:
             await desk.answer(question.id, value, by="ana")
         assert {problem.path for problem in misfit.value.problems} == paths
+        with pytest.raises(InvalidAnswer) as said:
+            check_answer(form, value)
+        assert misfit.value.problems == said.value.problems  # the same words on every desk
         assert misfit.value.outcome is None
         now = await desk.get(question.id)
         assert (now.status, now.attempts) == ("pending", 1)
@@ -388,6 +395,27 @@ class AnsweringContract(ContractFixtures):
         outcome = await desk.wait(question.id, timeout=SOON)
         assert outcome == Withdrawn(at=clock.now(), by="agent", reason="no longer needed")
 
+    @promise("P7", "P13")
+    async def test_an_administrator_can_withdraw_for_the_asker(self, desk: Desk, clock: ManualClock) -> None:
+        question = await desk.post("Which?", recipients=["ana"])
+        withdrawn = await desk.withdraw(question.id, by="root", reason="a runaway")
+        assert withdrawn.outcome == Withdrawn(at=clock.now(), by="root", reason="a runaway")
+        last = (await desk.history(question.id))[-1]
+        assert (last.kind, last.by, last.data) == ("withdrawn", "root", {"by": "root", "reason": "a runaway"})
+        with pytest.raises(AlreadySettled):
+            await desk.withdraw(question.id, by="root")
+
+    async def test_an_administrator_can_withdraw_everything_an_asker_has_pending(self, desk: Desk) -> None:
+        answered, *pending = [await desk.post(f"Which {n}?") for n in range(4)]
+        await desk.answer(answered.id, "a", by="ana")
+        other = await desk.at(asker="other").post("Which?")
+        assert await desk.withdraw_all("agent", by="root", reason="a runaway") == 3
+        assert await desk.withdraw_all("agent", by="root") == 0
+        for question in pending:
+            assert str(await desk.wait(question.id, timeout=SOON)) == "withdrawn by root: a runaway"
+        assert isinstance(await desk.wait(answered.id, timeout=SOON), Answered)
+        assert (await desk.pending()).questions == [other]
+
     async def test_nobody_else_can_withdraw(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         with pytest.raises(REFUSED):
@@ -460,17 +488,17 @@ class AnsweringContract(ContractFixtures):
         for answer, approved in (("approve", True), ("deny", False), (True, True), (False, False)):
             question = await desk.post("Pay?", form=_PAY, key=f"pay {answer!r}")
             await desk.answer(question.id, answer, by="ana")
-            decision = await desk.ask("Pay?", form=_PAY, key=f"pay {answer!r}", timeout=SOON)
+            decision = (await desk.get(question.id)).decision
             assert isinstance(decision, Decision)
             assert bool(decision) is approved
             assert decision.action == _PAY.action
-            assert (await desk.get(question.id)).decision == decision
 
     @promise("P11")
     async def test_an_edited_approval_gives_the_edited_action(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY, key="pay")
         await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 7}}, by="ana")
-        decision = await desk.ask("Pay?", form=_PAY, key="pay", timeout=SOON)
+        decision = (await desk.get(question.id)).decision
+        assert decision is not None
         assert decision.edited
         assert decision.action.arguments == {"amount": 7, "to": "ana"}
 
@@ -482,9 +510,15 @@ class AnsweringContract(ContractFixtures):
         withdrawn = await desk.post("Pay?", form=form, key="withdrawn")
         await desk.withdraw(withdrawn.id)
         for key in ("declined", "withdrawn"):
-            with pytest.raises(NotAnswered):
-                await desk.ask("Pay?", form=form, key=key, timeout=SOON)
+            with pytest.raises(NotApproved):
+                await desk.approve(form, prompt="Pay?", key=key, timeout=SOON)
         assert (await desk.get(declined.id)).decision is None
+
+    @promise("P11")
+    async def test_ask_does_not_give_out_an_action_around_its_single_use(self, desk: Desk) -> None:
+        with pytest.raises(InvalidQuestion, match=r"desk\.approve\(Approval\.of"):
+            await desk.ask("Pay?", form=_PAY, key="pay", timeout=SOON)
+        assert await desk.find_by_key("pay") is None
 
     async def test_ask_gives_the_askers_own_type(self, desk: Desk) -> None:
         async def answered(value: Any, into: type[Any]) -> Any:

@@ -9,9 +9,12 @@ from typing import Any, Literal
 import pytest
 
 from handraise import (
+    Action,
     AlreadyConsumed,
     Answered,
     Approval,
+    ApprovalLapsed,
+    ApprovalTakenBack,
     Confirm,
     Desk,
     GrantNotFound,
@@ -19,6 +22,8 @@ from handraise import (
     InvalidQuestion,
     NotApproved,
     NotEntitled,
+    Question,
+    QuestionNotFound,
 )
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import REFUSED, Backend, ContractFixtures
@@ -305,6 +310,20 @@ class ApprovingContract(ContractFixtures):
         again = await desk.post("Pay?", form=wide(), conversation="c")
         assert await desk.apply_grant(again.id) is None
 
+    @promise("P12")
+    async def test_a_grant_that_has_ended_already_is_refused_and_nothing_is_approved(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        question = await desk.post("Pay?", form=wide(), conversation="c", max_attempts=2)
+        clock.advance(timedelta(hours=1))
+        answer = {"decision": "approve", "scope": "always", "until": clock.now().isoformat()}
+        with pytest.raises(InvalidAnswer, match="past") as misfit:
+            await desk.answer(question.id, answer, by="ana")
+        assert [problem.path for problem in misfit.value.problems] == ["until"]
+        assert (await desk.get(question.id)).status == "pending"
+        assert [event.kind for event in await desk.history(question.id)] == ["asked", "attempted"]
+        assert await desk.grants() == []
+
     @pytest.mark.parametrize("until", ["2030-01-01T00:00:00+23:00", "0001-01-01T00:00:00+14:00"])
     async def test_an_odd_end_fails_nobody_else(self, desk: Desk, until: str) -> None:
         odd = await desk.post("Pay?", form=wide(), conversation="c")
@@ -383,6 +402,84 @@ class ApprovingContract(ContractFixtures):
         for name in ("nonesuch", "\x00"):
             with pytest.raises(GrantNotFound):
                 await desk.revoke(name, by="ana")
+
+    @promise("P11")
+    async def test_an_approval_is_good_for_the_time_that_the_asker_says(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        form = Approval.of("pay", _ARGUMENTS, valid_for=timedelta(minutes=5))
+        late, used = [await desk.post("Pay?", form=form) for _ in range(2)]
+        for question in (late, used):
+            await desk.answer(question.id, "approve", by="ana")
+        clock.advance(timedelta(minutes=5) - timedelta(milliseconds=1))
+        assert await desk.consume(used.id, request="r") == form.action
+        clock.advance(timedelta(milliseconds=1))
+        with pytest.raises(ApprovalLapsed, match="over") as lapsed:
+            await desk.consume(late.id)
+        assert isinstance(lapsed.value.outcome, Answered)
+        assert await desk.consume(used.id, request="r") == form.action
+        assert [event.kind for event in await desk.history(late.id)] == ["asked", "answered"]
+
+    @promise("P6", "P7", "P11")
+    async def test_an_approval_can_be_taken_back_until_it_is_consumed(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        question = await desk.post("Pay?", form=_PAY)
+        answered = await desk.answer(question.id, "approve", by="ana")
+        taken = await desk.take_back(question.id, by="ana", reason="wait")
+        assert (taken.status, taken.outcome, taken.taken_back_at) == (
+            "answered",
+            answered.outcome,
+            clock.now(),
+        )
+        assert await desk.take_back(question.id, by="ana") == taken == await desk.get(question.id)
+        with pytest.raises(ApprovalTakenBack):
+            await desk.consume(question.id)
+        *_, last = await desk.history(question.id)
+        assert (last.kind, last.by, last.data) == ("taken_back", "ana", {"reason": "wait"})
+        assert len(await desk.history(question.id)) == 3
+
+    async def test_what_is_not_approved_or_used_cannot_be_taken_back(self, desk: Desk) -> None:
+        pending, denied, used = [await desk.post("Pay?", form=_PAY) for _ in range(3)]
+        await desk.answer(denied.id, "deny", by="ana")
+        await desk.answer(used.id, "approve", by="ana")
+        await desk.consume(used.id)
+        for question in (pending, denied):
+            with pytest.raises(NotApproved):
+                await desk.take_back(question.id, by="ana")
+        with pytest.raises(AlreadyConsumed):
+            await desk.take_back(used.id, by="ana")
+        with pytest.raises(QuestionNotFound):
+            await desk.take_back("nonesuch", by="ana")
+        assert (await desk.get(used.id)).taken_back_at is None
+
+    @promise("P2", "P11")
+    async def test_of_taking_back_and_consuming_one_wins(self, backend: Backend, workspace: str) -> None:
+        async with backend.open(workspace=workspace) as one, backend.open(workspace=workspace) as other:
+            for _ in range(5):
+                question = await one.post("Pay?", form=_PAY)
+                await one.answer(question.id, "approve", by="ana")
+                used, taken = await asyncio.gather(
+                    one.consume(question.id), other.take_back(question.id, by="ana"), return_exceptions=True
+                )
+                if isinstance(used, Action):
+                    assert isinstance(taken, AlreadyConsumed)
+                else:
+                    assert isinstance(used, ApprovalTakenBack)
+                    assert isinstance(taken, Question)
+
+    @promise("P11")
+    async def test_what_a_grant_approved_is_not_executed_once_that_is_revoked(self, desk: Desk) -> None:
+        first = await desk.post("Pay?", form=wide(), conversation="c")
+        await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
+        again = await desk.post("Pay?", form=wide(), conversation="c")
+        assert await desk.apply_grant(again.id) is not None
+        (grant,) = await desk.grants()
+        await desk.revoke(grant.id, by="ana")
+        with pytest.raises(ApprovalLapsed, match="grant"):
+            await desk.consume(again.id)
+        # What the person approved herself is another matter.
+        assert await desk.consume(first.id) == wide().action
 
     async def test_another_asker_cannot_use_a_grant_for_my_question(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -21,14 +21,16 @@ from handraise import (
     KeyConflict,
     Limits,
     MultiChoice,
+    NotEntitled,
     Open,
     Option,
     QuestionOptions,
     Timeline,
+    UnusableAnswer,
     counted_ids,
 )
 from handraise.testing.clock import ManualClock
-from handraise.testing.contract.backend import Backend, ContractFixtures, fed
+from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, fed
 from handraise.testing.promises import promise
 
 FORMS: dict[str, AnyForm] = {
@@ -87,6 +89,16 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
         {"form": Approval.of("pay", {"amount": 1}).model_copy(update={"digest": "0" * 64})},
     ),
     "an edit of an unknown argument": ("Pay?", {"form": Approval.of("pay", {}, editable=["amount"])}),
+    "an editable argument that begins with something else": (
+        "Pay?",
+        {
+            "form": Approval.of(
+                "pay",
+                {"amount": 10},
+                editable=[Field(name="amount", form=Open(type="integer"), default=1_000_000)],
+            )
+        },
+    ),
     "context that is too deep": ("Which?", {"context": [[[[[[[[[["x"]]]]]]]]]]}),
     "context that is too large": ("Which?", {"context": "x" * 70_000}),
     "context that is not JSON": ("Which?", {"context": {"when": timedelta(1)}}),
@@ -101,6 +113,7 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
     "an undo of less than nothing": ("Which?", {"undo_for": timedelta(seconds=-1)}),
     "an undo that is no number": ("Which?", {"undo_for": float("nan")}),
     "an undo that no clock knows": ("Which?", {"undo_for": 10**400}),
+    "an approval that is good for no time": ("Pay?", {"form": Approval.of("pay", valid_for=0)}),
     "an action of high risk to be remembered": (
         "Pay?",
         {"form": Approval.of("pay", risk="high").model_copy(update={"scopes": ("once", "always")})},
@@ -112,6 +125,13 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
     "an escalation to nobody": (
         "Which?",
         {"timeline": Timeline(escalate=(Escalation(after=timedelta(hours=1), to=()),))},
+    ),
+    "an escalation to whoever asks": (
+        "Which?",
+        {
+            "recipients": ["ana"],
+            "timeline": Timeline(escalate=(Escalation(after=timedelta(hours=1), to=("agent",)),)),
+        },
     ),
     "a default without an end": ("Which?", {"choices": ["a"], "timeline": Timeline(default="a")}),
     "a default that does not fit": (
@@ -287,9 +307,38 @@ class AskingContract(ContractFixtures):
         with pytest.raises(KeyConflict) as conflict:
             await desk.post("Which?", **{**changed, "key": "k"})
         assert conflict.value.existing == first
-        assert first.definition in str(conflict.value)
-        assert conflict.value.draft.definition in str(conflict.value)
+        (name,) = changed.keys() - {"choices"} or {"choices"}
+        parts = {"choices": "form.options", "form": "form.kind", "expires_in": "timeline[0]"}
+        part = parts.get(name, name)
+        (found,) = [each for each in conflict.value.differences if each.field == part]
+        assert f"{part}: stored {found.stored}, posted {found.posted}" in str(conflict.value)
         assert await desk.get(first.id) == first
+
+    @promise("P9")
+    async def test_a_reworded_question_finds_the_first_one_and_its_answer_where_that_will_do(
+        self, desk: Desk
+    ) -> None:
+        first = await desk.post("Which?", choices=["1", "2"], key="k", recipients=["ana"], expires_in=3600)
+        kept = await desk.post("Which one?", choices=["1", "2", "3"], key="k", if_exists="keep")
+        assert kept == first
+        await desk.answer(first.id, "2", by="ana")
+        assert await desk.ask("Which one, please?", key="k", if_exists="keep", timeout=SOON) == "2"
+        one_or_two: Any = Literal["1", "2"]
+        three: Any = Literal["3"]
+        assert await desk.ask("Which?", into=one_or_two, key="k", if_exists="keep", timeout=SOON) == "2"
+        with pytest.raises(UnusableAnswer):
+            await desk.ask("Which?", into=three, key="k", if_exists="keep", timeout=SOON)
+        with pytest.raises(KeyConflict) as conflict:
+            await desk.post("W" * 200, choices=["1", "2"], key="k", recipients=["ana"], expires_in=3600)
+        (only,) = conflict.value.differences
+        assert (only.field, only.stored, len(only.posted)) == ("prompt", '"Which?"', 81)
+
+    async def test_what_to_do_with_a_key_that_is_taken_needs_a_key_and_a_word_that_is_known(
+        self, desk: Desk
+    ) -> None:
+        for options in ({"if_exists": "keep"}, {"key": "k", "if_exists": "replace"}):
+            with pytest.raises(InvalidQuestion, match="if_exists"):
+                await desk.post("Which?", **options)  # type: ignore[arg-type]  # on purpose
 
     @promise("P9")
     async def test_context_state_and_the_time_to_undo_may_differ_under_one_key(self, desk: Desk) -> None:
@@ -297,12 +346,49 @@ class AskingContract(ContractFixtures):
         again = await desk.post("Which?", key="k", context={"run": 2}, state={"run": 2}, undo_for=5)
         assert again == first
 
-    async def test_a_key_of_another_asker_is_refused_without_showing_it(self, desk: Desk) -> None:
-        await desk.post("My secret plan?", key="k")
-        with pytest.raises(KeyConflict) as conflict:
-            await desk.at(asker="another agent").post("My secret plan?", key="k")
+    @promise("P9")
+    async def test_a_key_is_its_askers_own(self, desk: Desk) -> None:
+        other = desk.at(asker="another agent")
+        mine = await desk.post("My secret plan?", key="invoice-42")
+        assert await other.find_by_key("invoice-42") is None
+        theirs = await other.post("Another one?", key="invoice-42")
+        assert theirs.id != mine.id
+        assert await desk.find_by_key("invoice-42") == mine
+        assert await other.find_by_key("invoice-42") == theirs
+        assert await other.post("Another one?", key="invoice-42") == theirs
+
+    async def test_an_id_of_another_asker_is_refused_without_showing_it(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with backend.open(workspace=workspace, new_id=lambda: "the-id") as desk:
+            await desk.post("My secret plan?")
+        async with backend.open(workspace=workspace, new_id=lambda: "the-id", asker="another agent") as other:
+            with pytest.raises(KeyConflict) as conflict:
+                await other.post("My secret plan?")
         assert conflict.value.existing is None
         assert "secret" not in str(conflict.value)
+
+    @promise("P9")
+    async def test_askers_that_share_a_key_share_the_question(self, desk: Desk) -> None:
+        other = desk.at(asker="another agent")
+        first = await desk.post("Which?", choices=["a", "b"], key="k", shared=True, state="mine")
+        found = await other.post("Which?", choices=["a", "b"], key="k", shared=True)
+        assert (found.id, found.asker) == (first.id, "agent")
+        assert await desk.find_by_key("k") == first
+        assert await other.find_by_key("k") is None
+        own = await other.post("Which?", choices=["a", "b"], key="k")
+        assert own.id != first.id
+        with pytest.raises(KeyConflict) as conflict:
+            await other.post("Which one?", choices=["a", "b"], key="k", shared=True)
+        assert [each.field for each in conflict.value.differences] == ["prompt"]
+        with pytest.raises(NotEntitled):
+            await other.withdraw(first.id)
+        await desk.answer(first.id, "b", by="ana")
+        assert await other.ask("Which?", choices=["a", "b"], key="k", shared=True, timeout=SOON) == "b"
+
+    async def test_askers_share_nothing_without_a_key(self, desk: Desk) -> None:
+        with pytest.raises(InvalidQuestion, match="shared"):
+            await desk.post("Which?", shared=True)
 
     async def test_without_a_key_equal_texts_are_two_questions(self, desk: Desk) -> None:
         one, two = await desk.post("Which?"), await desk.post("Which?")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import uuid
-from collections.abc import AsyncIterator
+import warnings
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import pytest
 
-from handraise import Desk, Event, NotEntitled, QuestionNotFound, open_desk, open_desk_on
+from handraise import Desk, Event, QuestionNotFound, open_desk, open_desk_on
 from handraise.backends.memory import MemoryBus, MemoryStore
 from handraise.testing.clock import ManualClock
 
-REFUSED = (NotEntitled, QuestionNotFound)
-"""What another asker gets: that a question is not its own or, at a server, not even that it is there."""
+REFUSED = QuestionNotFound
+"""What another asker gets, on every desk: a question that is not its own is as good as not there."""
 
 SOON = 10.0
 """No wait in the contract may take longer than this; one that passes takes milliseconds."""
@@ -27,6 +30,29 @@ async def fed(desk: Desk, count: int, *, after: str | None = None) -> list[Event
         while len(events := list(await desk.feed(after=after))) < count:  # noqa: ASYNC110 -- the store decides
             await asyncio.sleep(0.01)
     return events
+
+
+def in_a_forked_child(work: Callable[[], object]) -> str:
+    """What `work` gives in a child of this process, as text: its result, or the name of the error it raises."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # that a fork of threads is unsafe is what is tested
+        child = os.fork()
+    if child == 0:
+        signal.alarm(int(SOON))  # one that hangs is killed, and says nothing
+        try:
+            said = str(work())
+        except BaseException as error:  # noqa: BLE001 -- a child must not go on with the test
+            said = type(error).__name__
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        said = told.read()
+    os.waitpid(child, 0)
+    return said
 
 
 class Backend(Protocol):

@@ -24,13 +24,14 @@ from handraise.model.verifying import Verdict, verify
 from handraise.ports import Backend
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, ContractFixtures
+from handraise.testing.contract.workspace_events import WorkspaceEventsContract
 from handraise.testing.promises import promise
 
 _DAY = timedelta(days=1)
 _CANARY = "canary-7f3a-ana-content"
 
 
-class LedgerContract(ContractFixtures):
+class LedgerContract(WorkspaceEventsContract, ContractFixtures):
     """Everything that a ledger promises; `ports` that go by the `clock` are yours to give."""
 
     @pytest.fixture
@@ -85,6 +86,37 @@ class LedgerContract(ContractFixtures):
         )
         assert not await ports.ledger.append(false, removals=[])
         await _sealed(ports, workspace, 2)
+
+    async def test_a_seal_that_would_let_go_of_what_is_there_or_skip_something_is_refused(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        await _answered(ports, workspace, "q-1")
+        await _sealed(ports, workspace, 2, signer=NamedSigner("key-a"))
+        last = (await ports.ledger.head(workspace)).seal
+        assert last is not None
+        await _answered(ports, workspace, "q-2")
+        await _final(ports, workspace, 4)
+        feed = [event.cursor for event in await ports.store.feed(workspace, after=None, limit=10)]
+        good = replace(
+            last,
+            number=last.number + 1,
+            previous=last.digest,
+            cursor=feed[3],
+            cursors=tuple(feed[2:]),
+            leaves=(bytes(32), bytes(32)),
+        )
+        everything = replace(good, cursors=tuple(feed), leaves=(bytes(32),) * 4)
+        for false in (
+            replace(good, oldest=good.number),
+            replace(everything, oldest=good.number),
+            everything,
+            replace(good, cursors=(feed[2], feed[2])),
+            replace(good, cursors=(feed[3],), leaves=(bytes(32),)),
+            replace(good, key_id=None, signature=None),
+        ):
+            assert not await ports.ledger.append(false, removals=[])
+        assert await ports.ledger.append(good, removals=[])
+        assert (await ports.ledger.seals(workspace, after=0, limit=1))[0].number == 1
 
     async def test_a_workspace_that_has_something_to_seal_is_found(
         self, ports: Backend, workspace: str
@@ -179,7 +211,7 @@ class LedgerContract(ContractFixtures):
         assert await ports.ledger.erase(workspace, ["q-1"], by="op") == ["q-1"]
         assert await ports.store.count_pending(workspace, "agent") == 0
         assert await ports.store.settle([answering(question, Responder("ana"), "a")]) == [None]
-        assert await ports.store.find_by_key(workspace, "k") is None
+        assert await ports.store.find_by_key(workspace, "agent", "k") is None
         again = await _post(ports, workspace, "q-2", recipients=["ana"], key="k")
         assert again.id == "q-2"
 
@@ -208,6 +240,12 @@ class LedgerContract(ContractFixtures):
                 workspace=workspace, recipient=who, channel="mail", id="1", to=f"{who}@example.com"
             )
             await ports.outbox.put_address(address)
+        await directory.open_session(
+            workspace, "s-2", digest="d-2", person="bob", how="link", lasts=_DAY, vouched_by="ana"
+        )
+        await directory.add_link(
+            workspace, "l-2", digest="d-2", person="bob", purpose="sign-in", lasts=_DAY, vouched_by="ana"
+        )
         made = await directory.add_key(workspace, "k-1", digest="k", agent="bot", created_by="ana")
         claim: dict[str, Any] = {"fingerprint": "f", "made": "q-7", "patience": _DAY}
         await directory.claim(workspace, "person:ana since 2026", "once", **claim)
@@ -216,6 +254,11 @@ class LedgerContract(ContractFixtures):
         assert await directory.find_session(workspace, "d-ana") is None
         assert [each.recipient for each in await ports.outbox.addresses(workspace)] == ["bob"]
         assert await directory.find_session(workspace, "d-bob") is not None
+        vouched = await directory.find_session(workspace, "d-2")
+        link = await directory.find_link(workspace, "d-2")
+        assert vouched is not None
+        assert link is not None
+        assert (vouched[0].vouched_by, link.vouched_by) == ("erased", "erased")
         (key,) = await directory.keys(workspace, after=None, limit=10)
         assert (key.id, key.created_by) == (made.id, "erased")
         assert (await directory.claim(workspace, "person:ana since 2026", "once", **claim)).state == "new"
@@ -306,6 +349,10 @@ class NamedSigner:
     def sign(self, message: bytes) -> bytes:
         """The key's name before the message."""
         return self.key_id.encode() + message
+
+    def has_signed(self, message: bytes, signature: bytes) -> bool:
+        """Whether the key's name is before the message."""
+        return signature == self.sign(message)
 
 
 async def _post(

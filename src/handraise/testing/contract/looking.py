@@ -8,7 +8,17 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import Desk, DeskClosed, Event, InvalidAnswer, Question, QuestionNotFound, Responder, Timeline
+from handraise import (
+    Approval,
+    Desk,
+    DeskClosed,
+    Event,
+    InvalidAnswer,
+    Question,
+    QuestionNotFound,
+    Responder,
+    Timeline,
+)
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, fed
 from handraise.testing.promises import promise
@@ -44,6 +54,20 @@ class LookingContract(ContractFixtures):
             if after is None:
                 break
         assert seen == posted
+
+    async def test_pending_by_urgency_lists_the_most_urgent_first(self, desk: Desk) -> None:
+        last = await desk.post("Which?", recipients=["ana"])
+        risky = await desk.post("Pay?", form=Approval.of("pay", {}, risk="high"), recipients=["ana"])
+        first = await desk.post("Quick?", expires_in=600, recipients=["ana"], conversation="c")
+        order = [first, risky, last]
+        for narrow in ({}, {"recipient": "ana"}, {"asker": "agent"}):
+            page = await desk.pending(order="urgency", limit=2, **narrow)
+            rest = await desk.pending(order="urgency", limit=2, after=page.after, **narrow)
+            assert ([*page.questions, *rest.questions], rest.after) == (order, None)
+        assert (await desk.pending(order="urgency", conversation="c")).questions == [first]
+        assert (await desk.pending()).questions == [last, risky, first]
+        with pytest.raises(ValueError, match="cursor"):
+            await desk.pending(order="urgency", after="nonsense")
 
     async def test_pages_do_not_jump_when_something_before_them_is_settled(self, desk: Desk) -> None:
         posted = [await desk.post(f"Which {n}?") for n in range(6)]

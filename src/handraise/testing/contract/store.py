@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-import pytest
-
 from handraise import (
     Approval,
     Confirm,
@@ -29,22 +27,15 @@ from handraise.model.endings import Ending
 from handraise.model.lifecycle import answering, attempting, declining, using, withdrawing
 from handraise.ports import AGES, LOOKED_THROUGH, Filter, Store
 from handraise.testing.clock import ManualClock
-from handraise.testing.contract.backend import SOON, ContractFixtures
+from handraise.testing.contract.backend import SOON
+from handraise.testing.contract.queue import QueueContract
 from handraise.testing.promises import promise
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
-class StoreContract(ContractFixtures):
+class StoreContract(QueueContract):
     """What a store promises by itself; a `store` that goes by the `clock` is yours to give."""
-
-    @pytest.fixture
-    def store(self) -> Store:
-        raise NotImplementedError("A contract class needs a `store` fixture.")
-
-    @pytest.fixture
-    def elsewhere(self, workspace: str) -> str:
-        return f"{workspace}-2"
 
     async def test_from_the_end_of_an_empty_feed_everything_is_new(
         self, store: Store, workspace: str, elsewhere: str
@@ -310,7 +301,7 @@ class StoreContract(ContractFixtures):
         refs = [each.ref for each in posted]
         assert await store.read(refs) == [*settled, posted[2]]
         assert await store.outcomes(refs) == {each.ref: each.outcome for each in settled if each}
-        assert await store.find_by_key(workspace, "a") == settled[0]
+        assert await store.find_by_key(workspace, "agent", "a") == settled[0]
         again = [
             _draft(workspace, "q-8", key="a"),
             _draft(workspace, "q-9"),
@@ -347,7 +338,7 @@ class StoreContract(ContractFixtures):
         assert await store.tidy(rest=_DAY, keep=30 * _DAY, limit=1_000_000) >= 1
         assert await store.read([old.ref]) == [None]
         assert await store.outcomes([old.ref]) == {old.ref: None}
-        assert await store.find_by_key(workspace, "a") is None
+        assert await store.find_by_key(workspace, "agent", "a") is None
         assert await store.history(old.ref) == []
         page = await store.settled(Filter(workspace=workspace), after=None, limit=10)
         assert [each.id for each in page.questions] == ["q-3"]

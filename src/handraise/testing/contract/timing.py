@@ -14,8 +14,10 @@ from handraise import (
     Desk,
     Escalation,
     Expired,
-    NotAnswered,
+    NotApproved,
     NotEntitled,
+    Open,
+    Question,
     Recovered,
     Timeline,
 )
@@ -74,6 +76,20 @@ class TimingContract(ContractFixtures):
         else:
             assert (await desk.post("Which?", expires_in=_HOUR, key="k")).status == "expired"
 
+    @promise("P9")
+    async def test_a_default_with_an_odd_number_is_the_same_question_when_it_is_posted_again(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        form, timeline = Open(type="number"), Timeline(expire=_HOUR, default=1e300)
+        posted = await desk.post("How much?", key="k", form=form, timeline=timeline)
+        again = await desk.post("How much?", key="k", form=form, timeline=timeline)
+        assert again.id == posted.id
+        assert again.timeline == timeline
+        clock.advance(_HOUR)
+        outcome = await desk.wait(posted.id, timeout=SOON)
+        assert isinstance(outcome, Answered)
+        assert outcome.value == 1e300
+
     @promise("P13")
     async def test_a_default_is_taken_only_where_it_was_named_and_is_marked(
         self, desk: Desk, clock: ManualClock
@@ -93,8 +109,8 @@ class TimingContract(ContractFixtures):
         form = Approval.of("pay", {"amount": 1})
         await desk.post("Pay?", form=form, expires_in=_HOUR, key="k")
         clock.advance(_HOUR)
-        with pytest.raises(NotAnswered) as ended:
-            await desk.ask("Pay?", form=form, expires_in=_HOUR, key="k", timeout=SOON)
+        with pytest.raises(NotApproved) as ended:
+            await desk.approve(form, prompt="Pay?", expires_in=_HOUR, key="k", timeout=SOON)
         assert isinstance(ended.value.outcome, Expired)
 
     @promise("P7")
@@ -109,17 +125,90 @@ class TimingContract(ContractFixtures):
         assert (await desk.get(question.id)).status == "pending"
 
     @promise("P7")
-    async def test_a_sweep_that_comes_late_does_every_step(self, desk: Desk, clock: ManualClock) -> None:
+    async def test_a_sweep_that_comes_late_does_every_step_and_leaves_time_behind_each(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
         timeline = Timeline(remind=(_MINUTE,), escalate=(Escalation(after=_HOUR, to=("zoe",)),), expire=_DAY)
         question = await desk.post("Which?", timeline=timeline, recipients=["ana"])
+        clock.advance(2 * _DAY)
+        kinds = ["asked"]
+        for kind in ("reminded", "escalated"):
+            assert await desk.sweep() == 0
+            kinds.append(kind)
+            assert [event.kind for event in await desk.history(question.id)] == kinds
+            late = await desk.get(question.id)
+            left = 10 * _MINUTE if kind == "escalated" else 20 * _MINUTE
+            assert (late.due_at, late.expires_at) == (clock.now() + 10 * _MINUTE, clock.now() + left)
+            clock.advance(10 * _MINUTE)
+        assert await desk.sweep() == 1
+        assert [event.kind for event in await desk.history(question.id)] == [*kinds, "expired"]
+        ended = await desk.get(question.id)
+        assert (ended.due_at, ended.expires_at) == (None, clock.now())
+
+    async def test_steps_that_come_late_keep_the_gaps_that_were_planned_where_those_are_short(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        timeline = Timeline(
+            remind=(_MINUTE,), escalate=(Escalation(after=_MINUTE, to=("zoe",)),), expire=3 * _MINUTE
+        )
+        question = await desk.post("Which?", timeline=timeline, recipients=["ana"])
         clock.advance(_DAY)
-        assert await desk.sweep() >= 1
-        assert [event.kind for event in await desk.history(question.id)] == [
-            "asked",
-            "reminded",
-            "escalated",
-            "expired",
+        late = await desk.get(question.id)
+        assert (late.steps_taken, late.expires_at) == (2, clock.now() + 2 * _MINUTE)
+        clock.advance(2 * _MINUTE)
+        assert isinstance((await desk.get(question.id)).outcome, Expired)
+
+    async def test_steps_that_come_in_time_put_nothing_off(self, desk: Desk, clock: ManualClock) -> None:
+        timeline = Timeline(
+            remind=(_MINUTE, _HOUR), escalate=(Escalation(after=2 * _HOUR, to=("zoe",)),), expire=_DAY
+        )
+        question = await desk.post("Which?", timeline=timeline, recipients=["ana"])
+        for due in (_MINUTE, _HOUR, 2 * _HOUR):
+            assert (await desk.get(question.id)).due_at == question.asked_at + due
+            clock.advance(question.asked_at + due - clock.now())
+            assert (await desk.get(question.id)).expires_at == question.expires_at
+        assert (await desk.get(question.id)).due_at == question.expires_at == question.asked_at + _DAY
+
+    @promise("P2")
+    async def test_after_an_outage_those_who_are_reminded_can_still_answer(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        timeline = Timeline(remind=(_HOUR,), expire=2 * _HOUR, default="b")
+        first, second = [
+            await desk.post("Which?", choices=["a", "b"], recipients=["ana"], timeline=timeline)
+            for _ in range(2)
         ]
+        clock.advance(_DAY)
+        assert (await desk.answer(first.id, "a", by="ana")).outcome is not None
+        clock.advance(9 * _MINUTE)
+        assert (await desk.get(second.id)).outcome is None
+        clock.advance(_MINUTE)
+        outcome = (await desk.get(second.id)).outcome
+        assert isinstance(outcome, Answered)
+        assert (outcome.source, str(outcome)) == (
+            "default",
+            "answered 'b' by default, because its time ran out",
+        )
+
+    @pytest.mark.parametrize("look", ["pending", "urgent", "answer", "get"])
+    async def test_those_escalated_to_see_it_and_answer_without_anybody_sweeping(
+        self, desk: Desk, clock: ManualClock, look: str
+    ) -> None:
+        timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("boss",)),), expire=_DAY)
+        question = await desk.post("Which?", timeline=timeline, recipients=["ana"])
+        assert not (await desk.pending(recipient="boss")).questions
+        clock.advance(_HOUR)
+        match look:
+            case "pending":
+                assert [each.id for each in (await desk.pending(recipient="boss")).questions] == [question.id]
+            case "urgent":
+                page = await desk.pending(recipient="boss", order="urgency")
+                assert [each.id for each in page.questions] == [question.id]
+            case "answer":
+                assert (await desk.answer(question.id, "x", by="boss")).outcome is not None
+            case _:
+                assert (await desk.get(question.id)).audience == ("ana", "boss")
+        assert [event.kind for event in await desk.history(question.id)][:2] == ["asked", "escalated"]
 
     async def test_an_escalation_lets_others_answer_too(self, desk: Desk, clock: ManualClock) -> None:
         timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("zoe", "group:leads")),))
@@ -233,3 +322,20 @@ class TimingContract(ContractFixtures):
             clock.advance(_DAY)
             assert await restarted.recover(_MINUTE) == Recovered(expired=1, live=0)
             assert (await restarted.at(asker="another agent").get(others.id)).status == "pending"
+
+    async def test_recover_hands_what_is_live_back_to_be_shown_again(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        await desk.post("Too old?")
+        clock.advance(_DAY)
+        live = [await desk.post(f"Which {number}?", state={"room": number}) for number in range(3)]
+        await desk.at(asker="another agent").post("Whose?")
+        shown: list[Question] = []
+        assert await desk.recover(_HOUR, show=shown.append) == Recovered(expired=1, live=3)
+        assert [(each.id, each.state) for each in shown] == [(each.id, each.state) for each in live]
+
+        async def show(question: Question) -> None:
+            shown.append(question)
+
+        await desk.recover(_HOUR, show=show)
+        assert len(shown) == 6

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import Answered, Desk, DeskClosed, QuestionNotFound, Ref, StillPending
+from handraise import Answered, Desk, DeskClosed, QuestionNotFound, Ref, StillPending, WrongLoop
 from handraise.testing.buses import HandBus, SilentBus
-from handraise.testing.contract.backend import SOON, Backend, ContractFixtures
+from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, in_a_forked_child
 from handraise.testing.promises import promise
 
 
@@ -219,3 +219,21 @@ class WaitingContract(ContractFixtures):
                 await verb
         async with backend.open(workspace=workspace) as another:
             assert (await another.get(question.id)).status == "pending"
+
+    @promise("P10")
+    async def test_a_forked_child_is_told_at_once_to_open_a_desk_of_its_own(self, desk: Desk) -> None:
+        question = await desk.post("Which?")
+        for work in (
+            lambda: asyncio.run(desk.post("Which?")),
+            lambda: asyncio.run(desk.at(desk.workspace).get(question.id)),
+            lambda: asyncio.run(desk.wait(question.id)),
+            lambda: asyncio.run(desk.pending()),
+            lambda: asyncio.run(anext(desk.follow())),
+        ):
+            assert in_a_forked_child(work) == "ForkedDesk"
+        assert (await desk.get(question.id)).status == "pending"
+
+    @promise("P10")
+    async def test_another_event_loop_is_told_to_open_a_desk_of_its_own(self, desk: Desk) -> None:
+        with pytest.raises(WrongLoop, match="async with open_desk"):
+            await asyncio.to_thread(lambda: asyncio.run(desk.post("Which?")))

@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- Everything lives in one schema of its own; every row belongs to exactly one workspace.
 -- Ids are texts compared by bytes, so that any id factory works and time-ordered ids sort by time.
 

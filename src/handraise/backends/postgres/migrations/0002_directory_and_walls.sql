@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- Who is who, for a desk that is shared over a network; and walls between workspaces that PostgreSQL itself
 -- keeps up, whatever a statement says.
 

@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- Links with which one person answers one question, as often as they look at it, until they end. Of the secret only
 -- the digest is kept.
 create table handraise.question_links (

@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- What must be told to whom, kept with the questions until it is done.
 
 -- Where recipients can be reached: a person, a group ('group:ops') or anyone ('*').

@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- Settled questions leave the table that is worked in, after a while, for partitions by the month of their
 -- settlement; and those are dropped once nothing in them is kept any more. Everything here is new and empty: of the
 -- tables that are there only the catalog changes.

@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- Workspaces spread over several databases. The first two tables are of use where the placement of workspaces is kept,
 -- the others in every database that is a shard. Where nothing is spread, all of them stay empty.
 

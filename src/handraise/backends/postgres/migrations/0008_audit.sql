@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- The audit trail: seals over events, what was removed, how long each workspace keeps what is settled, and what is held.
 -- Everything here is new and empty, except for `seals`, to which nothing has written until now.
 

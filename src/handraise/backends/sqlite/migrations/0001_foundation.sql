@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- The same tables as in PostgreSQL. Instants are whole microseconds since 1970, JSON is text.
 
 create table questions (

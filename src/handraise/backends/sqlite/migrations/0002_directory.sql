@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- Who is who, for a desk that is shared over a network. Of a secret only the digest is kept.
 
 create table agent_keys (

@@ -1,3 +1,4 @@
+-- oldest release: 0.1.0
 -- The audit trail: seals over events, what was removed, how long each workspace keeps what is settled, and what is held.
 
 -- Until now nothing wrote to this table. `leaves` are digests of 32 bytes, one after the other; `cursors` has the places of

@@ -4,8 +4,10 @@ import { startControls } from "./inbox/controls.js";
 import { startKeys } from "./inbox/keys.js";
 import { startLeaving } from "./inbox/leaving.js";
 import { startQuestion } from "./inbox/question.js";
+import { startPlace } from "./inbox/place.js";
 import { startQueue } from "./inbox/queue.js";
 import { startInstalling, startSwitches, startWorker } from "./inbox/telling.js";
+import { startTimes } from "./inbox/times.js";
 
 const page = document.getElementById("main");
 
@@ -15,6 +17,8 @@ addEventListener("pageshow", (event) => { if (event.persisted) location.reload()
 startKeys();
 startLeaving();
 startControls();
+startTimes();
+startPlace();
 if ("question" in page.dataset) startQuestion(page);
 if ("queue" in page.dataset) startQueue(page);
 if ("myself" in page.dataset) {

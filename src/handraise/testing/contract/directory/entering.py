@@ -107,6 +107,25 @@ class EnteringContract(DirectoryFixtures):
             assert await directory.find_link(workspace, digest_of("l-1")) == link
         assert await directory.use_link(workspace, digest_of("l-1")) == link
 
+    async def test_who_vouches_for_a_person_stays_with_their_link_and_their_session(
+        self, directory: Directory, workspace: str, ana: Person
+    ) -> None:
+        link = await directory.add_link(
+            workspace, "l", digest="d", person=ana.id, purpose="invitation", lasts=DAY, vouched_by="boss"
+        )
+        assert link is not None
+        assert link.vouched_by == "boss"
+        assert await directory.find_link(workspace, "d") == link
+        assert await directory.use_link(workspace, "d") == link
+        session = await directory.open_session(
+            workspace, "s", digest="d", person=ana.id, how="link", lasts=HOUR, vouched_by="boss"
+        )
+        assert session is not None
+        assert (session.vouched_by, session.evidence) == ("boss", "session-vouched-by:boss")
+        found = await directory.find_session(workspace, "d")
+        assert found is not None
+        assert found[0] == session
+
     async def test_when_a_person_last_signed_in_is_known(
         self, directory: Directory, clock: ManualClock, workspace: str, ana: Person
     ) -> None:

@@ -43,6 +43,23 @@ class PeopleContract(DirectoryFixtures):
         assert await directory.find_person(workspace, "bob") is None
         assert await directory.find_person_by_email(workspace, "bob@example.org") is None
 
+    async def test_a_person_is_bound_to_the_first_identity_that_comes(
+        self, directory: Directory, workspace: str
+    ) -> None:
+        await some_person(directory, workspace, "ana")
+        bound = await asyncio.gather(
+            *(directory.bind_identity(workspace, "ana", f"account-{number}") for number in range(4))
+        )
+        assert sum(bound) == 1
+        theirs = f"account-{bound.index(True)}"
+        await directory.put_person(workspace, "ana", name="Ana", email="new@example.org", role=Role.MEMBER)
+        assert await directory.bind_identity(workspace, "ana", theirs)
+        assert not await directory.bind_identity(workspace, "ana", "another")
+        assert not await directory.bind_identity(workspace, "nobody", theirs)
+        await directory.remove_person(workspace, "ana")
+        await some_person(directory, workspace, "ana")
+        assert await directory.bind_identity(workspace, "ana", "another")
+
     async def test_e_mails_that_only_fold_alike_are_two(self, directory: Directory, workspace: str) -> None:
         await some_person(directory, workspace, "ana", email="ana@weiss.example")
         for other in ("ana@weiß.example", "ana@wei\u017f\u017f.example"):

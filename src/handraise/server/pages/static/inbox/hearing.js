@@ -76,13 +76,18 @@ export function listen({ heard, look, always = false }) {
 
 let note = null;
 let noting = null;
+let isLost = false;
+
+export const seemsConnected = () => navigator.onLine && !isLost;
 
 function disconnected() {
+  isLost = true;
   const kept = document.querySelector("[data-answer]") ? "; what you write is kept" : "";
   noting ??= setTimeout(() => tell(`Not connected. Trying again${kept}.`), NOTICE_AFTER);
 }
 
 function connected() {
+  isLost = false;
   clearTimeout(noting);
   noting = null;
   if (note) note.hidden = true;

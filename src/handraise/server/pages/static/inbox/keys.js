@@ -24,10 +24,17 @@ function choose(place) {
   if (controls.length !== 1) return;
   const tick = controls[0].querySelectorAll(".tick input")[place];
   if (!tick) return;
-  tick.focus();
+  comeTo(tick);
   tick.checked = tick.type === "radio" || !tick.checked;
   tick.dispatchEvent(new Event("input", { bubbles: true }));
   tick.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+// What is folded away is unfolded first.
+function comeTo(control) {
+  const fold = control?.closest("details");
+  if (fold) fold.open = true;
+  control?.focus();
 }
 
 function press(event) {
@@ -39,8 +46,8 @@ function press(event) {
   else if (key === "?") dialog.showModal();
   else if (key === "/") document.querySelector("[data-search]")?.focus();
   else if (key === "u") document.querySelector("[data-back]")?.click();
-  else if (key === "y") document.querySelector("[data-yes]")?.focus();
-  else if (key === "n") document.querySelector("[data-no]")?.focus();
+  else if (key === "y") comeTo(document.querySelector("[data-yes]"));
+  else if (key === "n") comeTo(document.querySelector("[data-no]"));
   else if (/^[1-9]$/.test(key)) choose(Number(key) - 1);
   else return;
   event.preventDefault();

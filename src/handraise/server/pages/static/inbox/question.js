@@ -25,7 +25,7 @@ export function startQuestion(page) {
     hasEnded = true;
     const unsent = sending.stop() ? " Yours was not sent." : "";
     const kept = hasDraft(id) ? " What you have written is kept." : "";
-    say(howItEnded(kind, by, when) + unsent + kept, "Show how it ended", location.pathname);
+    say(howItEnded(kind, by, when) + unsent + kept, "Show how it ended", location.pathname + location.search);
     document.title = `Settled: ${document.title}`;
     for (const button of document.querySelectorAll("main button")) button.disabled = true;
   }
@@ -40,7 +40,7 @@ export function startQuestion(page) {
     heard(kind, event) {
       if (event.question_id !== id || kind === "asked") return;
       if (SETTLED.includes(kind)) end(kind, event.by, "just now");
-      else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), "Show it", location.pathname);
+      else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), "Show it", location.pathname + location.search);
     },
     look,
   });

@@ -11,6 +11,8 @@ export function startQueue(page) {
   const asked = new Set();
   const news = new Set();
   let rows = rowsIn(page);
+  let number = Number(page.dataset.queue);
+  let ended = 0;
   let looking = null;
 
   // Many things may happen at once, and many people may look: each looks again a little later.
@@ -28,10 +30,13 @@ export function startQueue(page) {
     const now = await fetched();
     if (!now) return;
     document.title = now.title;
+    showFacts(now);
     const there = rowsIn(now);
     await mark([...rows.keys()].filter((id) => !there.has(id)));
     const added = [...there.keys()].filter((id) => !rows.has(id));
-    if (!added.length) sayNothing();
+    const later = comeLater(now, there);
+    if (!added.length && later) offerLater(later, now);
+    else if (!added.length) sayNothing();
     else if (!rows.size) swap(now, added);
     else offer(added, now.querySelector("nav.pager") !== null);
   }
@@ -40,6 +45,26 @@ export function startQueue(page) {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
     if (!answer?.ok || answer.redirected) return null;
     return new DOMParser().parseFromString(await answer.text(), "text/html");
+  }
+
+  // The heading says the same as the tab.
+  function showFacts(now) {
+    const facts = now.querySelector("[data-facts]");
+    if (facts) page.querySelector("[data-facts]")?.replaceChildren(...facts.cloneNode(true).childNodes);
+  }
+
+  // How many new questions are on a page behind this one. An administrator hears of all, also of those for others, so
+  // the number that waits must have grown; beyond some hundred it is not counted, and shows a plus.
+  function comeLater(now, there) {
+    const elsewhere = [...asked].filter((id) => !rows.has(id) && !there.has(id)).length;
+    if (now.querySelector('nav.pager a[rel="next"]') === null) return 0;
+    if (now.title.includes("+)")) return elsewhere;
+    return Math.max(0, Math.min(elsewhere, Number(now.getElementById("main").dataset.queue) - number + ended));
+  }
+
+  function offerLater(count, now) {
+    const text = count === 1 ? "1 new question, less urgent than these." : `${count} new questions, less urgent than these.`;
+    if (!live.textContent.startsWith(text)) say(text, "Next page", now.querySelector('nav.pager a[rel="next"]').getAttribute("href"));
   }
 
   // Rows that are not in the list any more: they were settled, or others came before them.
@@ -82,6 +107,9 @@ export function startQueue(page) {
     sayNothing();
     replaceChildren(page, now.getElementById("main"));
     rows = rowsIn(page);
+    number = Number(now.getElementById("main").dataset.queue);
+    ended = 0;
+    asked.clear();
     document.title = now.title;
     for (const id of added) {
       rows.get(id).classList.add("fresh");
@@ -107,7 +135,11 @@ export function startQueue(page) {
       }
       if (kind === "asked") asked.add(event.question_id);
       if (["asked", "escalated", "reminded"].includes(kind)) news.add(event.question_id);
-      if (SETTLED.includes(kind)) untell(event.question_id);
+      if (SETTLED.includes(kind)) {
+        asked.delete(event.question_id);
+        ended += 1;
+        untell(event.question_id);
+      }
       lookSoon();
     },
     look: lookSoon,

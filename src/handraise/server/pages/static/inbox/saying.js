@@ -61,7 +61,7 @@ export function whisper(text) {
 export function howItEnded(kind, by, when) {
   switch (kind) {
     case "answered":
-      return by ? `This was answered ${when} by ${nameOf(by)}.` : `Nobody answered in time: the default was taken ${when}.`;
+      return by ? `This was answered ${when} by ${nameOf(by)}.` : `Its time ran out: the default was taken ${when}.`;
     case "declined":
       return `This was declined ${when} by ${nameOf(by)}.`;
     case "expired":

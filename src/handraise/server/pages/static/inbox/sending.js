@@ -3,10 +3,12 @@
 // Whoever pressed a button meant it, until they press Undo. So an answer that is held back is sent at once when its page
 // is left or hidden, which may be the last that a browser lets a page do; and never once it was taken back.
 
+import { seemsConnected } from "./hearing.js";
 import { say } from "./saying.js";
 
 const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
 const LARGEST = 60_000; // the bytes that a browser still sends for a page that is being left
+const PATIENCE = 10_000; // the milliseconds in which a server that is there answers
 const ACCIDENT = 400; // the milliseconds in which a second click or a held key is no decision
 
 export function holdBack(page) {
@@ -14,20 +16,39 @@ export function holdBack(page) {
   const opened = performance.now();
   let held = null;
   let isSending = false;
+  let passes = false;
 
   const left = () => ("left" in page.dataset ? Number(page.dataset.left) - (performance.now() - opened) / 1000 : Infinity);
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (!form.matches("[data-answer], [data-confirm], [data-decline]")) return;
+    if (!form.matches("[data-answer], [data-confirm], [data-decline], [data-agree]")) return;
+    if (passes) return;
     const wait = Math.min(longest, left() - MARGIN);
-    if (isSending || wait < 1 || leadsOn(form, event.submitter) || sizeOf(form) > LARGEST) {
+    const isDirect = isSending || wait < 1 || leadsOn(form, event.submitter) || sizeOf(form) > LARGEST;
+    if (isDirect && seemsConnected()) {
       isSending = true;
       return;
     }
     event.preventDefault();
-    hold(form, event.submitter, wait);
+    if (!isDirect) hold(form, event.submitter, wait);
+    else if (!isSending) submit(form, event.submitter);
   });
+
+  // Send a form as the browser does. If the server seems to be away, ask first: otherwise the browser shows its own page,
+  // and what was written is out of sight.
+  async function submit(form, submitter) {
+    isSending = true;
+    if (seemsConnected() || (await isThere())) {
+      passes = true;
+      form.requestSubmit(submitter);
+      passes = false;
+      return true;
+    }
+    isSending = false;
+    say("It was not sent: the server cannot be reached. What you have written is still here; please send it again.");
+    return false;
+  }
 
   function hold(form, submitter, wait) {
     const { panel, undo, send, show } = panelFor(submitter);
@@ -70,13 +91,16 @@ export function holdBack(page) {
 
   function sendNow() {
     if (!held) return;
-    const { form, submitter, undo, send, show, timer } = held;
-    clearInterval(timer);
+    const was = held;
+    clearInterval(was.timer);
     held = null;
-    isSending = true;
-    form.requestSubmit(submitter);
-    show("Sending…");
-    undo.disabled = send.disabled = true;
+    was.show("Sending…");
+    was.undo.disabled = was.send.disabled = true;
+    submit(was.form, was.submitter).then((isSent) => {
+      if (isSent) return;
+      held = was;
+      stop();
+    });
   }
 
   async function sendLeaving() {
@@ -108,9 +132,15 @@ export function holdBack(page) {
   return { stop: () => stop() !== null, isSending: () => isSending };
 }
 
+async function isThere() {
+  const answer = await fetch("/v1/me", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) }).catch(() => null);
+  return answer !== null;
+}
+
 // What only leads to a look at one's changes decides nothing, and needs no undo.
 function leadsOn(form, submitter) {
   if (submitter?.name === "do") return submitter.value === "edit";
+  if ("changes" in (submitter?.dataset ?? {})) return true;
   const edits = form.querySelector(".edits");
   if (!edits || submitter?.value !== "approve") return false;
   return "typed" in form.dataset || [...edits.querySelectorAll("input, textarea, select")].some(isChanged);

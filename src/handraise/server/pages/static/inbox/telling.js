@@ -93,7 +93,9 @@ async function startPush(push, note) {
   if (!answer?.ok) return;
   const { key } = await answer.json();
   const worker = await navigator.serviceWorker.ready;
-  push.checked = (await worker.pushManager.getSubscription()) !== null;
+  const made = await worker.pushManager.getSubscription();
+  push.checked = made !== null;
+  if (made && isOfAnotherKey(made, key)) await renew(worker, made, key).catch(() => null);
   push.closest("[data-push]").hidden = false;
 
   push.addEventListener("change", async () => {
@@ -111,6 +113,20 @@ async function startPush(push, note) {
     }
     push.disabled = false;
   });
+}
+
+// The server's secret was replaced: it can tell this browser by the key of before only for a while.
+function isOfAnotherKey(made, key) {
+  const bytes = made.options?.applicationServerKey;
+  if (!bytes) return false;
+  const text = btoa(String.fromCharCode(...new Uint8Array(bytes)));
+  return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "") !== key;
+}
+
+async function renew(worker, made, key) {
+  await send("DELETE", made);
+  await made.unsubscribe();
+  await subscribe(worker, key);
 }
 
 async function subscribe(worker, key) {

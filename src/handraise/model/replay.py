@@ -1,0 +1,171 @@
+"""What the history of a question says about it, which must be what its row says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from handraise.model.events import Event, EventKind
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Outcome, Status, outcome_of
+from handraise.model.questions import Question
+from handraise.model.sealing import instant_text
+
+ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
+"""Kinds of events that settle a question."""
+_WHILE_PENDING = frozenset({"attempted", "voted", "reminded", "escalated", "sent"})
+_OF_APPROVALS = frozenset({"consumed", "taken_back"})
+
+
+def says_approved(history: Sequence[Event], digest: str) -> bool:
+    """Whether a question ended once, with an approval of the action of this digest."""
+    match [event for event in history if event.kind in ENDINGS]:
+        case [
+            Event(kind=EventKind.ANSWERED, data={"value": {"decision": "approve", "digest": str(approved)}})
+        ]:
+            return approved == digest
+        case _:
+            return False
+
+
+def row_record(question: Question) -> dict[str, Json]:
+    """What the row of a question says of its life."""
+    return {
+        "question": question.id,
+        "status": question.status.value,
+        "ending": None if question.outcome is None else _ending(question.outcome),
+        "consumed": question.consumed_at is not None,
+        "taken_back": question.taken_back_at is not None,
+    }
+
+
+class _Step(NamedTuple):
+    """What is looked at of an event."""
+
+    order: int
+    place: int
+    cursor: str
+    kind: str
+    by: str | None
+    at: str
+    data: Any
+
+
+class Misfit(NamedTuple):
+    """What cannot have happened to a question, or is not what its row says; `place` is that of the event, if it is one."""
+
+    why: str
+    place: int | None = None
+    cursor: str | None = None
+
+
+class Life:
+    """The events of one question, taken in any order."""
+
+    __slots__ = ("_asked", "_steps")
+
+    def __init__(self) -> None:
+        self._asked: dict[str, Any] = {}
+        self._steps: list[_Step] = []
+
+    def take(self, record: dict[str, Any], place: int = 0) -> None:
+        """Take an event as it is sealed. Its `place` is given back if it is the one that does not fit."""
+        kind, data = record["kind"], record["data"]
+        if kind == "asked" and isinstance(record.get("asked"), dict):
+            self._asked = {name: record["asked"].get(name) for name in ("asker", "need")}
+        # The feed goes by transactions. What happened to one question goes by the last number of a place.
+        order = int(record["cursor"].rpartition(".")[2])
+        kept = data if kind in ENDINGS or kind in _OF_APPROVALS else None
+        self._steps.append(_Step(order, place, record["cursor"], kind, record["by"], record["at"], kept))
+
+    @property
+    def cursors(self) -> set[str]:
+        """The places of its events."""
+        return {step.cursor for step in self._steps}
+
+    def misfit(self, row: dict[str, Any]) -> Misfit | None:
+        """What is wrong with it, or with the row that should say the same; None if nothing is."""
+        try:
+            return self._misfit(row)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return Misfit(f"what happened to the question cannot be read: {error!r}")
+
+    def _misfit(self, row: dict[str, Any]) -> Misfit | None:
+        ending: _Step | None = None
+        used: set[str] = set()
+        voters: set[str | None] = set()
+        for number, step in enumerate(sorted(self._steps, key=lambda step: step.order)):
+            where = (step.place, step.cursor)
+            if (step.kind == "asked") != (number == 0):
+                return Misfit("a question is asked first, and once", *where)
+            if (step.kind in ENDINGS or step.kind in _WHILE_PENDING) and ending is not None:
+                return Misfit(f"the question was {ending.kind} before, so this cannot have happened", *where)
+            if step.kind == "voted" or step.kind in ENDINGS:
+                voters.add(step.by)
+            if step.kind in ENDINGS:
+                if why := self._why_not(step, voters):
+                    return Misfit(why, *where)
+                ending = step
+            if step.kind in _OF_APPROVALS:
+                if used or ending is None or not _approves(ending, step):
+                    return Misfit("there was no approval that this could be about", *where)
+                used.add(step.kind)
+        said = self._expected(ending, used)
+        differing = [name for name, value in said.items() if not _same(value, row.get(name))]
+        if differing:
+            return Misfit(
+                f"the row of the question says something else than its events: {', '.join(differing)}"
+            )
+        return None
+
+    def _why_not(self, step: _Step, voters: set[str | None]) -> str | None:
+        """Why an ending cannot be, by what was asked."""
+        data = step.data or {}
+        by_person = step.kind in ("answered", "declined") and data.get("source", "person") == "person"
+        if by_person and step.by == self._asked.get("asker"):
+            return "whoever asked cannot answer"
+        value = data.get("value")
+        denies = isinstance(value, dict) and value.get("decision") == "deny"
+        need = self._asked.get("need") or 1
+        if step.kind == "answered" and by_person and not denies and len(voters) < need:
+            return f"{need} people had to agree, and only {len(voters)} took part"
+        return None
+
+    def _expected(self, ending: _Step | None, used: set[str]) -> dict[str, Json]:
+        said: dict[str, Json] = {"status": "pending", "ending": None}
+        if ending is not None:
+            outcome = outcome_of(ending.kind, datetime.fromisoformat(ending.at), ending.data or {})
+            said = {"status": ending.kind, "ending": _ending(outcome)}
+        return {**said, "consumed": "consumed" in used, "taken_back": "taken_back" in used}
+
+
+def _approves(ending: _Step, used: _Step) -> bool:
+    value = (ending.data or {}).get("value")
+    if not isinstance(value, dict) or value.get("decision") != "approve":
+        return False
+    return used.kind != "consumed" or (used.data or {}).get("digest") == value.get("digest")
+
+
+def _ending(outcome: Outcome) -> dict[str, Json]:
+    return {
+        each.name: instant_text(outcome.at) if each.name == "at" else getattr(outcome, each.name)
+        for each in fields(outcome)
+    }
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same, however a database writes numbers."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        try:
+            return one == other or float(one) == float(other)
+        except OverflowError:
+            return False
+    return bool(one == other)

@@ -1,0 +1,68 @@
+"""The order in which questions wait for people: escalated first, then by expiry, by risk, and by age.
+
+It is one number that a store keeps with each pending question and has in its indexes, and below it the question's id, which
+is time-ordered. It changes only when the question is escalated, so pages stay where they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable
+from datetime import UTC, datetime, timedelta
+
+from handraise.model.questions import Draft, Question
+
+FOLD = 20
+"""More equal questions of one asker than this are one row of a list."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOT_ESCALATED = 2**50
+_NEVER = 2**40
+_RISKS = {"high": 0, "medium": 1, "low": 2, None: 3}
+
+
+def is_escalated(question: Question) -> bool:
+    """Whether it was put before others because nobody answered."""
+    return any(step.do == "escalate" for step in question.steps[: question.steps_taken])
+
+
+def urgency_of(question: Question) -> int:
+    """Where a question stands among those that wait: the smaller, the more urgent."""
+    last = question.steps[-1] if question.steps else None
+    seconds = _NEVER
+    if last is not None and last.ends:
+        # As planned: that a late deed puts the end off changes no place.
+        seconds = (question.asked_at + last.after - _EPOCH) // timedelta(seconds=1)
+    return (0 if is_escalated(question) else NOT_ESCALATED) + 4 * seconds + _RISKS[question.risk]
+
+
+def folded(places: Iterable[tuple[str, Hashable]]) -> list[tuple[str, ...]]:
+    """Ids of questions in their order, each with the number that it shares with equal ones.
+
+    More than `FOLD` equal ones are together, at the place of the first. None is like no other.
+    """
+    known: dict[Hashable, list[str]] = {}
+    order: list[tuple[str, Hashable]] = []
+    for question_id, likeness in places:
+        order.append((question_id, likeness))
+        if likeness is not None:
+            known.setdefault(likeness, []).append(question_id)
+    rows: list[tuple[str, ...]] = []
+    done: set[Hashable] = set()
+    for question_id, likeness in order:
+        if likeness is None or len(known[likeness]) <= FOLD:
+            rows.append((question_id,))
+        elif likeness not in done:
+            done.add(likeness)
+            rows.append(tuple(known[likeness]))
+    return rows
+
+
+def urgency_without_expiry(draft: Draft) -> int:
+    """What a store adds the expiry to, in seconds and four times, when it registers a draft."""
+    return NOT_ESCALATED + _RISKS[draft.risk]
+
+
+def likeness_of(draft: Draft, form: str) -> int:
+    """The same number for questions of one asker with the same text and the same form, here as JSON."""
+    asked = f"{draft.asker}\n{draft.prompt}\n{form}".encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(asked, digest_size=8).digest(), signed=True)

@@ -1,0 +1,206 @@
+"""What changes in a workspace besides its questions: people, groups, keys, addresses, routing, links and sessions.
+
+Each change leaves one event in the audit trail, with who made it and what was different before. It belongs to no question,
+so no feed and no history has it. Secrets are never in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from handraise.model.deliveries import Address
+from handraise.model.identities import AgentKey, Link, Person, Session
+from handraise.model.json_values import Json
+from handraise.model.people import GROUP
+
+_SALT = "salt"
+"""Where the stored data of an event has random text. Without it, nobody can guess what an erased event said."""
+_PEOPLE = "people"
+"""Where the stored data of an event names everybody whom it concerns, so that it is erased with any of them."""
+
+
+class WorkspaceEventKind(StrEnum):
+    """What happened in a workspace, to something that is no question."""
+
+    PERSON_ADDED = "person.added"
+    PERSON_CHANGED = "person.changed"
+    PERSON_REMOVED = "person.removed"
+    GROUP_CHANGED = "group.changed"
+    KEY_CREATED = "key.created"
+    KEY_REVOKED = "key.revoked"
+    ADDRESS_ADDED = "address.added"
+    ADDRESS_CHANGED = "address.changed"
+    ADDRESS_REMOVED = "address.removed"
+    ROUTING_CHANGED = "routing.changed"
+    LINK_CREATED = "link.created"
+    LINK_USED = "link.used"
+    SESSION_OPENED = "session.opened"
+    SESSION_ENDED = "session.ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceEvent:
+    """One line of the audit trail that is about no question. `cursor` is its place among all lines of its workspace."""
+
+    cursor: str
+    workspace: str
+    kind: WorkspaceEventKind
+    at: datetime
+    by: str | None
+    data: dict[str, Json] = field(repr=False)
+
+    @property
+    def question_id(self) -> str:
+        """What stands in the place of a question's id: nothing."""
+        return ""
+
+    @property
+    def channel(self) -> None:
+        """It came through no channel."""
+        return
+
+    def concerns(self, person: str) -> bool:
+        """Whether it goes when this person is erased."""
+        return self.by == person or person in self.data.get(_PEOPLE, ())
+
+    @property
+    def details(self) -> dict[str, Json]:
+        """What happened, for whoever reads it."""
+        return {name: value for name, value in self.data.items() if name not in (_SALT, _PEOPLE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a backend keeps as an event, in the transaction that makes the change."""
+
+    kind: WorkspaceEventKind
+    by: str | None
+    details: dict[str, Json]
+    people: Collection[str | None] = ()
+
+    def stored(self, salt: bytes) -> dict[str, Json]:
+        """Its data as it is stored and sealed."""
+        concerned: Json = sorted({each for each in self.people if each is not None})
+        return {**self.details, _PEOPLE: concerned, _SALT: salt.hex()}
+
+
+def person_put(before: Person | None, after: Person, *, by: str | None) -> Change | None:
+    """That a person was added or changed; None if they are as before."""
+    kind = WorkspaceEventKind.PERSON_ADDED if before is None else WorkspaceEventKind.PERSON_CHANGED
+    changes = _differences(before, after)
+    return Change(kind, by, {"person": after.id, "changes": changes}, [after.id]) if changes else None
+
+
+def person_removed(person: Person, *, by: str | None) -> Change:
+    """That a person was taken out."""
+    details: dict[str, Json] = {"person": person.id, "changes": _differences(person, None)}
+    return Change(WorkspaceEventKind.PERSON_REMOVED, by, details, [person.id])
+
+
+def group_put(
+    group: str, before: Collection[str], after: Collection[str], *, by: str | None
+) -> Change | None:
+    """That other people are in a group; None if they are the same."""
+    added, removed = sorted({*after} - {*before}), sorted({*before} - {*after})
+    if not (added or removed):
+        return None
+    details: dict[str, Json] = {"group": group, "added": [*added], "removed": [*removed]}
+    return Change(WorkspaceEventKind.GROUP_CHANGED, by, details, [*added, *removed])
+
+
+def key_created(key: AgentKey) -> Change:
+    """That an agent got a key."""
+    return Change(WorkspaceEventKind.KEY_CREATED, key.created_by, {"key": key.id, "agent": key.agent})
+
+
+def key_revoked(key: AgentKey) -> Change:
+    """That a key was ended."""
+    return Change(WorkspaceEventKind.KEY_REVOKED, key.revoked_by, {"key": key.id, "agent": key.agent})
+
+
+def address_put(before: Address | None, after: Address, *, by: str | None) -> Change | None:
+    """That a recipient is reached elsewhere; None if it is as before. Where it leads may be a secret, and is not said."""
+    if before is not None and before.to == after.to:
+        return None
+    kind = WorkspaceEventKind.ADDRESS_ADDED if before is None else WorkspaceEventKind.ADDRESS_CHANGED
+    return _address(kind, after, by)
+
+
+def address_removed(address: Address, *, by: str | None) -> Change:
+    """That a recipient is not reached there any more."""
+    return _address(WorkspaceEventKind.ADDRESS_REMOVED, address, by)
+
+
+def routing_put(before: Json, after: Json, *, by: str | None) -> Change | None:
+    """That a workspace reaches its people differently; None if it does not."""
+    if before == after:
+        return None
+    return Change(WorkspaceEventKind.ROUTING_CHANGED, by, {"from": before, "to": after})
+
+
+def link_created(link: Link, *, by: str | None) -> Change:
+    """That a sign-in link was made."""
+    return _link(WorkspaceEventKind.LINK_CREATED, link, by)
+
+
+def link_used(link: Link) -> Change:
+    """That a sign-in link was used up."""
+    return _link(WorkspaceEventKind.LINK_USED, link, link.person)
+
+
+def session_opened(session: Session) -> Change:
+    """That a person signed in."""
+    return _session(WorkspaceEventKind.SESSION_OPENED, session, session.person)
+
+
+def session_ended(session: Session, *, by: str | None) -> Change:
+    """That a session was ended before its time."""
+    return _session(WorkspaceEventKind.SESSION_ENDED, session, by)
+
+
+def _differences(before: Person | None, after: Person | None) -> dict[str, Json]:
+    one, other = _facts(before), _facts(after)
+    return {
+        name: {"from": one.get(name), "to": other.get(name)}
+        for name in ("name", "email", "role", "groups")
+        if one.get(name) != other.get(name)
+    }
+
+
+def _facts(person: Person | None) -> dict[str, Json]:
+    if person is None:
+        return {}
+    groups: Json = sorted(person.groups) or None
+    return {"name": person.name, "email": person.email, "role": person.role.value, "groups": groups}
+
+
+def _address(kind: WorkspaceEventKind, address: Address, by: str | None) -> Change:
+    details: dict[str, Json] = {
+        "recipient": address.recipient,
+        "channel": address.channel,
+        "address": address.id,
+    }
+    return Change(kind, by, details, [] if address.recipient.startswith(GROUP) else [address.recipient])
+
+
+def _link(kind: WorkspaceEventKind, link: Link, by: str | None) -> Change:
+    details: dict[str, Json] = {
+        "link": link.id,
+        "person": link.person,
+        "purpose": link.purpose,
+        "vouched_by": link.vouched_by,
+    }
+    return Change(kind, by, details, [link.person, link.vouched_by])
+
+
+def _session(kind: WorkspaceEventKind, session: Session, by: str | None) -> Change:
+    details: dict[str, Json] = {
+        "session": session.id,
+        "person": session.person,
+        "how": session.how,
+        "vouched_by": session.vouched_by,
+    }
+    return Change(kind, by, details, [session.person, session.vouched_by])

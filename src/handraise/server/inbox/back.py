@@ -1,0 +1,51 @@
+"""The way back to a list: the address of a question's page names the list it was opened from, with its filters and page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from starlette.requests import Request
+
+_LISTS = {"/": "Waiting", "/settled": "Settled", "/conversation": "The conversation"}
+_LONGEST = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """Where the link back leads and what it says; `query` keeps this in the address of the question."""
+
+    href: str
+    name: str
+    query: str = ""
+
+
+def query_of_list(request: Request) -> str:
+    """What the links of a list add to the address of a question, so that its page leads back to here."""
+    return _query(_address(request.url.path, request.url.query))
+
+
+def back_of(request: Request, question_id: str) -> Back:
+    """The way back from a question's page, to the question's row. Whatever is not a list leads to the first one."""
+    path, query = _split(request.query_params.get("from", "/"))
+    address = _address(path, query)
+    return Back(f"{address}#q-{quote(question_id, safe='')}", _LISTS[path], _query(address))
+
+
+def _split(given: str) -> tuple[str, str]:
+    try:
+        parts = urlsplit(given[:_LONGEST])
+    except ValueError:
+        return "/", ""
+    if parts.scheme or parts.netloc or parts.path not in _LISTS or len(given) > _LONGEST:
+        return "/", ""
+    return parts.path, parts.query
+
+
+def _address(path: str, query: str) -> str:
+    given = urlencode(parse_qsl(query))
+    return f"{path}?{given}" if given else path
+
+
+def _query(address: str) -> str:
+    return "" if address == "/" else f"?{urlencode({'from': address})}"

@@ -1,0 +1,93 @@
+"""What crosses between a server and a desk arrives as it left."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from handraise import (
+    Answered,
+    Choice,
+    Declined,
+    Escalation,
+    Exhausted,
+    Expired,
+    Option,
+    Outcome,
+    Question,
+    Status,
+    Timeline,
+    Vote,
+    Withdrawn,
+)
+from handraise.model.timelines import steps_of
+from handraise.wire.records import LEFT_OUT, OutcomeRecord, QuestionRecord
+
+AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
+ENDS = Timeline(
+    remind=(timedelta(minutes=5),),
+    escalate=(Escalation(after=timedelta(hours=1), to=("boss",)),),
+    expire=timedelta(hours=2),
+    default="a",
+)
+OUTCOMES: tuple[Outcome, ...] = (
+    Answered(value="a", at=AT, by="ana", source="grant", channel="slack", evidence="session"),
+    Declined(at=AT, by="ana", reason="no time", channel="slack", evidence="session"),
+    Expired(at=AT),
+    Withdrawn(at=AT, by="bot", reason="not needed"),
+    Exhausted(at=AT, by="ana"),
+)
+FULL = Question(
+    id="q1",
+    workspace="acme",
+    asker="bot",
+    prompt="Which?",
+    form=Choice(options=(Option(id="a", label="A"), Option(id="b", label="B"))),
+    context={"why": "because"},
+    state=[1, 2],
+    key="k",
+    shared=True,
+    conversation="c",
+    tool_call="call_1",
+    recipients=("ana", "bob"),
+    need=2,
+    veto=True,
+    max_attempts=3,
+    steps=steps_of(ENDS),
+    trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    undo_for=5.0,
+    asked_at=AT,
+    status=Status.ANSWERED,
+    attempts=1,
+    votes=(Vote("ana", "x"),),
+    steps_taken=2,
+    stepped_at=AT,
+    outcome=OUTCOMES[0],
+    consumed_at=AT,
+    unreached_at=AT,
+    sent_at=AT,
+    taken_back_at=AT,
+    url="https://desk.example/questions/q1",
+)
+
+
+def test_every_field_of_a_question_crosses_or_is_listed_as_left_out() -> None:
+    for each in fields(Question):
+        if each.name not in LEFT_OUT and each.default is not MISSING:
+            assert getattr(FULL, each.name) != each.default, f"give the question of this test a {each.name}"
+    sent = QuestionRecord.of(FULL, with_state=True).model_dump_json()
+    there = QuestionRecord.model_validate_json(sent).question()
+    for each in fields(Question):
+        if each.name not in LEFT_OUT:
+            assert getattr(there, each.name) == getattr(FULL, each.name), each.name
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: outcome.status.value)
+def test_every_field_of_an_outcome_crosses(outcome: Outcome) -> None:
+    for each in fields(outcome):
+        if each.default is not MISSING:
+            assert getattr(outcome, each.name) != each.default, f"give the outcome of this test a {each.name}"
+    sent = OutcomeRecord.of(outcome).model_dump_json()
+    assert OutcomeRecord.model_validate_json(sent).outcome() == outcome

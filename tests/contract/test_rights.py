@@ -1,0 +1,34 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from handraise.backends.memory import open_memory
+from handraise.backends.postgres import open_postgres
+from handraise.backends.sqlite import open_sqlite
+from handraise.ports import Backend
+from handraise.testing import ManualClock
+from handraise.testing.contract.rights import RightsContract
+
+
+class TestMemoryRights(RightsContract):
+    @pytest.fixture
+    async def parts(self, clock: ManualClock) -> AsyncIterator[Backend]:
+        async with open_memory(clock=clock) as backend:
+            yield backend
+
+
+@pytest.mark.promises_only("the gate runs all of it on memory")
+class TestSqliteRights(RightsContract):
+    @pytest.fixture
+    async def parts(self, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Backend]:
+        async with open_sqlite(tmp_path / "questions.db", clock=clock) as backend:
+            yield backend
+
+
+@pytest.mark.slow("the statements are those behind row security, which the gate runs")
+class TestPostgresRights(RightsContract):
+    @pytest.fixture
+    async def parts(self, postgres: str, clock: ManualClock) -> AsyncIterator[Backend]:
+        async with open_postgres(postgres, clock=clock) as backend:
+            yield backend

@@ -1,0 +1,107 @@
+"""A history that cannot have happened is found, and so is a row that says something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from handraise.model.replay import Life
+
+AT = "2026-11-16T12:00:00.000000+00:00"
+YES: dict[str, Any] = {"value": {"decision": "approve", "digest": "d"}, "by": "ana"}
+NO: dict[str, Any] = {"value": {"decision": "deny"}, "by": "ana"}
+PENDING = {"status": "pending", "ending": None, "consumed": False, "taken_back": False}
+
+
+def approved(**other: Any) -> dict[str, Any]:
+    ending = {
+        "value": YES["value"],
+        "by": "ana",
+        "source": "person",
+        "at": AT,
+        "channel": None,
+        "evidence": None,
+    }
+    return {**PENDING, "status": "answered", "ending": ending, **other}
+
+
+def life(*events: tuple[str, str | None, Any], need: int = 1) -> Life:
+    """A life of events, each a kind, who it was and its data."""
+    found = Life()
+    for number, (kind, by, data) in enumerate(events, 1):
+        record = {"cursor": f"7.{number}", "kind": kind, "by": by, "at": AT, "data": data}
+        if kind == "asked":
+            record["asked"] = {"asker": "bot", "need": need}
+        found.take(record, number)
+    return found
+
+
+ASKED = ("asked", "bot", None)
+USED = ("consumed", "bot", {"digest": "d", "request": "r"})
+
+
+@pytest.mark.parametrize(
+    ("events", "row"),
+    [
+        ([ASKED], PENDING),
+        ([ASKED, ("reminded", None, None), ("answered", "ana", YES)], approved()),
+        ([ASKED, ("answered", "ana", YES), USED, ("revoked", "ana", None)], approved(consumed=True)),
+        ([ASKED, ("answered", "ana", YES), ("taken_back", "ana", None)], approved(taken_back=True)),
+        ([ASKED, ("something.new", "ana", None)], PENDING),
+    ],
+)
+def test_what_happened_is_good(events: list[Any], row: dict[str, Any]) -> None:
+    assert life(*events).misfit(row) is None
+
+
+@pytest.mark.parametrize(
+    ("events", "place"),
+    [
+        ([("answered", "ana", YES)], 1),
+        ([ASKED, ASKED], 2),
+        ([ASKED, ("answered", "ana", NO), ("answered", "ana", YES)], 3),
+        ([ASKED, ("expired", None, None), ("voted", "ana", YES)], 3),
+        ([ASKED, ("answered", "bot", YES)], 2),
+        ([ASKED, USED], 2),
+        ([ASKED, ("answered", "ana", NO), USED], 3),
+        ([ASKED, ("answered", "ana", YES), ("consumed", "bot", {"digest": "another"})], 3),
+        ([ASKED, ("answered", "ana", YES), USED, USED], 4),
+        ([ASKED, ("answered", "ana", YES), ("taken_back", "ana", None), USED], 4),
+    ],
+)
+def test_what_cannot_have_happened_is_named(events: list[Any], place: int) -> None:
+    found = life(*events).misfit(approved(consumed=USED in events))
+    assert found is not None
+    assert found.place == place
+
+
+def test_what_several_had_to_agree_on_is_not_settled_by_one() -> None:
+    found = life(ASKED, ("voted", "ana", YES), ("answered", "ana", YES), need=2).misfit(approved())
+    assert found is not None
+    assert "2 people had to agree" in found.why
+    assert life(ASKED, ("voted", "bob", YES), ("answered", "ana", YES), need=2).misfit(approved()) is None
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        PENDING,
+        approved(consumed=True),
+        approved(taken_back=True),
+        approved(ending={**approved()["ending"], "by": "eve"}),
+        {**approved(), "status": "declined"},
+        {},
+    ],
+)
+def test_a_row_that_says_something_else_is_found(row: dict[str, Any]) -> None:
+    found = life(ASKED, ("answered", "ana", YES)).misfit(row)
+    assert found is not None
+    assert (found.place, "the row of the question" in found.why) == (None, True)
+
+
+def test_the_order_is_that_in_which_it_happened_not_that_of_transactions() -> None:
+    found = Life()
+    for cursor, kind, by in (("5.3", "answered", "ana"), ("6.1", "asked", "bot"), ("7.2", "voted", "bob")):
+        found.take({"cursor": cursor, "kind": kind, "by": by, "at": AT, "data": YES})
+    assert found.misfit(approved()) is None

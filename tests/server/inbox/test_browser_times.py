@@ -1,0 +1,106 @@
+"""An open page: its times stay true, it leads back to one's row, keeps what is sent offline, and breaks no words in tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.async_api import BrowserContext, Page, expect
+
+from handraise import Confirm, Open
+from handraise.desk.local import LocalDesk
+from handraise.server.inbox.wording import span
+from handraise.testing import ManualClock
+from tests.server.inbox.chromium import *  # noqa: F403 -- its fixtures
+from tests.server.inbox.chromium import listens
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(datetime.now(UTC))
+
+
+async def test_times_tick_and_say_when_the_time_is_up(tab: Page, desk: LocalDesk) -> None:
+    question = await desk.post("Soon?", form=Confirm(), expires_in=300, recipients=["ann"])
+    await tab.clock.install()
+    await tab.goto("/")
+    row = tab.locator("[data-row]")
+    await expect(row).to_contain_text("expires in 4 minutes")
+    await expect(row).to_contain_text("waited less than a minute")
+    await tab.clock.fast_forward(190_000)
+    await expect(row).to_contain_text("expires in 1 minute")
+    await expect(row).to_contain_text("waited 3 minutes")
+    await tab.clock.fast_forward(120_000)
+    await expect(row).to_contain_text("its time is up")
+    await tab.goto(f"/questions/{question.id}")
+    await expect(tab.locator(".facts")).to_contain_text("asked just now")
+    await tab.clock.fast_forward(3_700_000)
+    await expect(tab.locator(".facts")).to_contain_text("asked 1 hour 1 minute ago")
+
+
+async def test_times_are_in_the_words_of_the_server(tab: Page) -> None:
+    await tab.goto("/")
+    lengths = [
+        0,
+        59,
+        60,
+        119,
+        120,
+        179,
+        180,
+        3_599,
+        3_600,
+        3_660,
+        7_260,
+        10_800,
+        86_399,
+        86_400,
+        90_000,
+        266_400,
+    ]
+    script = (
+        "async (all) => { const { span } = await import('/static/inbox/times.js'); return all.map(span); }"
+    )
+    assert await tab.evaluate(script, lengths) == [span(timedelta(seconds=each)) for each in lengths]
+
+
+async def test_back_leads_to_the_row_or_to_the_one_that_came_after_it(tab: Page, desk: LocalDesk) -> None:
+    asked = [await desk.post(f"Number {n}?", form=Confirm(), recipients=["ann"]) for n in range(4)]
+    await tab.goto("/?q=number")
+    await tab.locator("[data-row] a").nth(1).click()
+    await tab.locator("[data-back]").click()
+    await expect(tab.locator(f'[data-row="{asked[1].id}"] a')).to_be_focused()
+    await tab.locator("[data-row] a").nth(1).click()
+    await tab.get_by_role("button", name="Yes").click()
+    await expect(tab.get_by_text("You answered")).to_have_count(2)
+    await tab.locator("[data-back]").click()
+    await expect(tab.get_by_role("searchbox")).to_have_value("number")
+    await expect(tab.locator(f'[data-row="{asked[2].id}"] a')).to_be_focused()
+
+
+async def test_what_is_sent_while_offline_stays_on_the_page(
+    tab: Page, window: BrowserContext, desk: LocalDesk
+) -> None:
+    question = await desk.post("Why?", form=Open(), recipients=["ann"])
+    await listens(tab, f"/questions/{question.id}")
+    await tab.get_by_label("Your answer").fill("because")
+    await window.set_offline(True)
+    await tab.get_by_role("button", name="Send the answer").click()
+    await expect(tab.locator("[data-live]")).to_contain_text("It was not sent")
+    await expect(tab.get_by_label("Your answer")).to_have_value("because")
+    await window.set_offline(False)
+    await tab.get_by_role("button", name="Send the answer").click()
+    await expect(tab.locator(".outcome")).to_contain_text("because")
+
+
+async def test_words_in_a_table_are_not_broken_on_a_phone(tab: Page, desk: LocalDesk) -> None:
+    hosts = [{"name": "configuration", "owner": "infrastructure", "since": "yesterday"}] * 2
+    long = [{"name": "x" * 300, "owner": "a", "since": "b"}] * 2
+    for context, most_lines in ((hosts, 1), (long, 30)):
+        question = await desk.post("Scale?", form=Confirm(), context={"hosts": context}, recipients=["ann"])
+        await tab.set_viewport_size({"width": 320, "height": 640})
+        await tab.goto(f"/questions/{question.id}")
+        lines = "(cell) => { const range = document.createRange(); range.selectNodeContents(cell); return range.getClientRects().length; }"
+        assert await tab.locator(".grid td .text").first.evaluate(lines) <= most_lines
+        assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await tab.locator(".grid td").first.evaluate("(cell) => cell.offsetWidth <= 320")

@@ -1,0 +1,215 @@
+"""Usual mistakes get one sentence that says what to write instead."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+import pytest
+
+import handraise.blocking
+from handraise import (
+    Approval,
+    Choice,
+    Desk,
+    Escalation,
+    InvalidAnswer,
+    InvalidQuestion,
+    Open,
+    Timeline,
+    UnknownAddress,
+    open_desk,
+)
+from handraise.testing import StandIn
+
+
+def refund(order: int) -> None:
+    """A tool."""
+
+
+async def waited(desk: Desk) -> object:
+    return await desk.wait(await desk.post("Which?"))  # type: ignore[arg-type]  # the mistake
+
+
+async def answered(desk: Desk, value: str) -> object:
+    question = await desk.post("When?", form=Open(type="datetime"))
+    return await desk.answer(question.id, value, by="ana")
+
+
+ASKED: dict[str, tuple[Callable[[Desk], Awaitable[object]], type[Exception], str]] = {
+    "wait for a question": (waited, TypeError, "write question.id"),
+    "get a number": (lambda desk: desk.get(7), TypeError, "which is a text, not int"),  # type: ignore[arg-type]  # the mistake
+    "wait for any of one": (lambda desk: desk.wait_any("q-1"), TypeError, "wait_any([question.id, …])"),
+    "a timeout for post": (
+        lambda desk: desk.post("Which?", timeout=3),  # type: ignore[call-arg]  # the mistake
+        TypeError,
+        "write ask(…, timeout=…) or wait(question.id, timeout=…)",
+    ),
+    "into for post": (lambda desk: desk.post("Which?", into=bool), TypeError, "write ask(…, into=…)"),  # type: ignore[call-arg]  # the mistake
+    "options": (lambda desk: desk.ask("Which?", options=["a"]), TypeError, "did you mean 'choices'?"),  # type: ignore[call-overload]  # the mistake
+    "a slip": (lambda desk: desk.ask("Which?", recipient=["a"]), TypeError, "did you mean 'recipients'?"),  # type: ignore[call-overload]  # the mistake
+    "nonsense": (lambda desk: desk.ask("Which?", zzz=1), TypeError, "do not take 'zzz'."),  # type: ignore[call-overload]  # the mistake
+    "numbers to choose from": (
+        lambda desk: desk.ask("Which?", choices=[1, 2]),  # type: ignore[list-item]  # the mistake
+        InvalidQuestion,
+        "choices[0]: expected a text or an Option, got int: write '1'; choices[1]",
+    ),
+    "one recipient": (
+        lambda desk: desk.ask("Which?", recipients="ana"),
+        InvalidQuestion,
+        "recipients: expected a list of names: write recipients=['ana']",
+    ),
+    "a span in words": (
+        lambda desk: desk.ask("Which?", expires_in="two hours"),
+        InvalidQuestion,
+        "expires_in: 'two hours' is not a span: write it as '90s', '10m', '2h', '3d' or '1h30m'",
+    ),
+    "a timeout in words": (
+        lambda desk: desk.ask("Which?", timeout="soon"),
+        ValueError,
+        "'soon' is not a span: write it as",
+    ),
+    "true as a span": (lambda desk: desk.post("Which?", expires_in=True), InvalidQuestion, "got bool"),
+    "a naive datetime": (
+        lambda desk: answered(desk, datetime(2026, 11, 15, 9, 30).isoformat()),  # noqa: DTZ001 -- the mistake
+        InvalidAnswer,
+        "That answer does not fit: it is not an instant with its offset, such as 2026-11-15T09:30Z",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", ASKED)
+async def test_a_mistake_at_the_desk_says_what_to_write(mistake: str) -> None:
+    work, kind, says = ASKED[mistake]
+    async with open_desk("memory:") as desk, asyncio.timeout(5):
+        with pytest.raises(kind, match=re.escape(says)):
+            await work(desk)
+
+
+MADE: dict[str, tuple[Callable[[], object], str]] = {
+    "one reminder": (
+        lambda: Timeline(remind=600),  # type: ignore[arg-type]  # the mistake
+        "timeline.remind: expected a list of spans: write remind=[600]",
+    ),
+    "a reminder in words": (lambda: Timeline(remind=["later"]), "timeline.remind[0]: 'later' is not a span"),
+    "an end in words": (lambda: Timeline(expire="later"), "timeline.expire: 'later' is not a span"),
+    "one escalation": (
+        lambda: Timeline(escalate=Escalation(after="2h", to=["boss"])),  # type: ignore[arg-type]  # the mistake
+        "timeline.escalate: expected a list of Escalation: write escalate=[Escalation(",
+    ),
+    "one person to escalate to": (
+        lambda: Escalation(after="2h", to="group:leads"),
+        "timeline.escalate.to: expected a list of names: write to=['group:leads']",
+    ),
+    "a function as a tool": (
+        lambda: Approval.of(refund, {"order": 1}),  # type: ignore[arg-type]  # the mistake
+        "tool: expected the name of a tool, got function: write 'refund'",
+    ),
+    "bare arguments": (
+        lambda: Approval.of("refund", [1]),  # type: ignore[arg-type]  # the mistake
+        "arguments: expected the arguments by name, such as {'amount': 10}, got list",
+    ),
+    "one editable argument": (
+        lambda: Approval.of("refund", {"amount": 1}, editable="amount"),
+        "editable: expected a list of names: write editable=['amount']",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MADE)
+def test_a_mistake_in_what_is_asked_says_what_to_write(mistake: str) -> None:
+    make, says = MADE[mistake]
+    with pytest.raises(InvalidQuestion, match=re.escape(says)):
+        make()
+
+
+async def test_a_mistake_in_opening_says_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(UnknownAddress, match=re.escape(f"Write open_desk('sqlite:///{tmp_path}/q.db')")):
+        async with open_desk(tmp_path / "q.db"):  # type: ignore[arg-type]  # the mistake
+            pass
+    opened: Any = open_desk("memory:")
+    with pytest.raises(TypeError, match=r"with handraise\.blocking\.open_desk\(…\) as desk:"), opened:
+        pass
+    with pytest.raises(TypeError, match="without await"):
+        await opened
+    with pytest.raises(AttributeError, match=r"then `desk\.ask`"):
+        opened.ask("Which?")
+    with pytest.raises(AttributeError, match="no attribute 'zzz'"):
+        opened.zzz  # noqa: B018 -- the mistake
+
+
+async def test_a_mistake_in_opening_for_threads_says_what_to_write() -> None:
+    opened: Any = handraise.blocking.open_desk("memory:")
+    with pytest.raises(TypeError, match=r"async with handraise\.open_desk"):
+        async with opened:
+            pass
+    with pytest.raises(AttributeError, match=r"then `desk\.ask`"):
+        opened.ask("Which?")
+
+
+class Refund(pydantic.BaseModel):
+    """What a tool takes."""
+
+    order: str
+    amount: float = pydantic.Field(ge=0, le=40)
+    reason: Literal["broken", "late"] = "late"
+    lines: list[dict[str, int]] = []
+
+
+async def test_an_approval_takes_its_bounds_from_the_model_of_its_arguments() -> None:
+    asked = Refund(order="A-17", amount=30, lines=[{"a": 1}])
+    approval = Approval.of("refund", asked, editable=["amount", "reason"])
+    amount, reason = approval.editable
+    assert (amount.form, amount.default) == (Open(type="number", minimum=0, maximum=40), 30)
+    assert (reason.form, reason.default) == (Choice.of("broken", "late"), "late")
+    async with open_desk("memory:") as desk:
+        question = await desk.post("Refund?", form=approval)
+        with pytest.raises(InvalidAnswer, match="amount"):
+            await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 41}}, by="ana")
+        edited = {"decision": "approve", "arguments": {"amount": 5, "reason": "broken"}}
+        await desk.answer(question.id, edited, by="ana")
+        action = await desk.consume(question.id)
+    assert action.into(Refund) == asked.model_copy(update={"amount": 5, "reason": "broken"})
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("90", timedelta(seconds=90)),
+        (" 90s ", timedelta(seconds=90)),
+        ("10m", timedelta(minutes=10)),
+        ("1.5h", timedelta(minutes=90)),
+        ("1h30m", timedelta(minutes=90)),
+        ("3d", timedelta(days=3)),
+        ("1w", timedelta(weeks=1)),
+        (7200, timedelta(hours=2)),
+    ],
+)
+async def test_a_span_may_be_written_as_people_write_it(written: str, meant: timedelta) -> None:
+    async with open_desk("memory:") as desk:
+        assert (await desk.post("Which?", expires_in=written)).timeline == Timeline(expire=meant)
+        line = Timeline(remind=[written], escalate=[Escalation(after=written, to=["boss"])], expire=meant * 2)
+        asked = await desk.post("Which?", timeline=line, undo_for="5s")
+        assert asked.timeline is not None
+        assert (asked.timeline.remind, asked.timeline.escalate[0].after) == ((meant,), meant)
+        assert asked.undo_for == 5
+        assert Approval.of("pay", remember_for=written).remember_for == meant.total_seconds()
+
+
+async def test_a_stand_in_answers_what_it_is_asked_and_says_if_nobody_asks() -> None:
+    async with open_desk("memory:") as desk:
+        person = StandIn(desk, by="ana")
+        await desk.post("Not for ana?", recipients=["bob"])
+        got = await asyncio.gather(desk.ask("One?"), person.answer("a"))
+        assert (got[0], got[1].outcome.by) == ("a", "ana")  # type: ignore[union-attr]  # it was answered
+        declined = await desk.post("Two?")
+        assert (await person.decline("no time")).id == declined.id
+        with pytest.raises(TimeoutError, match=r"Nobody asked 'ana' anything within 0.01 seconds"):
+            await StandIn(desk, patience=0.01).next_question()
+        with pytest.raises(ValueError, match="Say what the person answers"):
+            await person.answer()
