@@ -102,6 +102,7 @@ async def test_who_is_cut_off_in_a_transaction_keeps_nobody_from_answering(
 
 
 @promise("P10")
+@pytest.mark.only_proof_of("a connection whose network went silent is not used again")
 @pytest.mark.parametrize(
     "confined",
     [

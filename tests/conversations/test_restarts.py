@@ -291,7 +291,6 @@ async def test_a_channel_that_fails_at_the_start_leaves_the_question_for_the_nex
 ) -> None:
     question_id = await left_unsent(lives)
     lives.clock.advance(timedelta(seconds=LEASE))
-    monkeypatch.setattr(registry, "LEASE", 0.0)
     async with lives.desk() as desk:
         tried = asyncio.Event()
 
@@ -300,8 +299,10 @@ async def test_a_channel_that_fails_at_the_start_leaves_the_question_for_the_nex
                 tried.set()
                 raise ConnectionError(f"not yet: {conversation}, {text}")
 
-        async with AgentRegistry(desk, agents=[Refunds()], channels=[Down()]):
-            await asyncio.wait_for(tried.wait(), SOON)
+        with monkeypatch.context() as patch:
+            patch.setattr(registry, "LEASE", 0.0)
+            async with AgentRegistry(desk, agents=[Refunds()], channels=[Down()]):
+                await asyncio.wait_for(tried.wait(), SOON)
         assert (await desk.get(question_id)).outcome is None
     lives.clock.advance(timedelta(seconds=LEASE))
     assert (await lives.write("ana", "hello"))[1] == ["Say “refund” to begin.", "Which order?"]
