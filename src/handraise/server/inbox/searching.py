@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +10,12 @@ from urllib.parse import urlencode
 
 from fastapi import Depends, Request
 
-from handraise.model.forms import Approval
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.server.callers import ThePerson
+from handraise.server.inbox.search_text import normalized, search_text
 
 AT_ONCE = 300
 """The places of so many questions are read together."""
@@ -24,6 +23,8 @@ SEARCHED_AT_ONCE = 100
 """So many whole questions are read together, to be searched."""
 READS = 30
 """So often one look reads: what is beyond some 3,000 questions, a person asks for."""
+MOST_TEXT = 10_000_000
+"""One look ends after so many characters too: agents choose how much they write."""
 ON_A_PAGE = 50
 _LONGEST = 200
 _LONGEST_SHOWN = 60
@@ -162,15 +163,23 @@ TheView = Annotated[View, Depends(view_of)]
 
 async def find(read: Read, view: View) -> Found[Question]:
     """Read until a page is full of what fits, to the end, or as far as one look goes."""
-    fits = _fitting(view)
+    words = normalized(view.words).split()
     found: list[Question] = []
-    looked, after = 0, view.after or None
+    looked, searched, after = 0, 0, view.after or None
     for _ in range(READS):
         page = await read(after)
         looked += len(page.questions)
-        found += filter(fits, page.questions)
+        for question in page.questions:
+            if view.to and view.to not in (question.audience or (ANYONE,)):
+                continue
+            if words:
+                text = search_text(question)
+                searched += len(text)
+                if not all(word in text for word in words):
+                    continue
+            found.append(question)
         after = page.after
-        if after is None or len(found) >= ON_A_PAGE:
+        if after is None or len(found) >= ON_A_PAGE or searched >= MOST_TEXT:
             break
     return Found(tuple(found), looked, after)
 
@@ -246,28 +255,3 @@ def _offered(
     wanted = {name for name, _ in counts.most_common(_MOST_CHOICES)}
     made = map(shown, wanted | {chosen} if chosen else wanted)
     return tuple(sorted(made, key=lambda each: (not each.ours, each.shown.casefold(), each.value)))
-
-
-def _fitting(view: View) -> Callable[[Question], bool]:
-    """Whether a question is meant; agent and conversation the desk has seen to."""
-    words, to = _plain(view.words).split(), view.to
-
-    def fits(question: Question) -> bool:
-        if to and to not in (question.audience or (ANYONE,)):
-            return False
-        return not words or _has(question, words)
-
-    return fits
-
-
-def _has(question: Question, words: Sequence[str]) -> bool:
-    tool = question.form.action.tool if isinstance(question.form, Approval) else None
-    by: str | None = getattr(question.outcome, "by", None)
-    parts = (question.prompt, question.asker, question.conversation, tool, by)
-    text = _plain("\n".join(filter(None, parts)))
-    return all(word in text for word in words)
-
-
-def _plain(text: str) -> str:
-    """A text as it is compared: letters that mean the same are the same."""
-    return text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
