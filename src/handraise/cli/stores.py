@@ -28,7 +28,7 @@ from handraise.model.visible import visible_line
 from handraise.opening import open_backend
 from handraise.ports import Backend
 from handraise.server import ServerSettings
-from handraise.server.settings import unknown_settings
+from handraise.server.unknown_settings import unknown_settings
 
 _SAME_CLOCK = 0.5
 _HEARD_WITHIN = 3.0

@@ -146,7 +146,7 @@ class Line:
             headers = {"authorization": f"Bearer {token}"}
             query = {} if place is None else {"after": place or "0"}
             patience = _SILENCE if heard or first_within is None else first_within
-            address = self._address
+            address, rest = self._address, 0.0
             try:
                 async with self._http.sse(
                     address + path,
@@ -171,10 +171,11 @@ class Line:
                 if not heard and first_within is not None and time.monotonic() - begun > first_within:
                     raise StoreUnavailable(f"The server streams nothing: {failure}") from failure
                 _log.debug("an event stream broke off (%s); it goes on where it was", failure)
+                rest = getattr(failure, "retry_after", rest)
             if self._closed:
                 raise DeskClosed
             self._leave(address)
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 -- spreads retries
+            await asyncio.sleep(max(rest, pause * random.uniform(0.5, 1.0)))  # noqa: S311 -- spreads retries
             pause = min(pause * 2, _PAUSE_AT_MOST)
 
     @property

@@ -291,9 +291,10 @@ class TooManyRequests(HandraiseError, ConnectionError):
 
     code = "too_many_requests"
 
-    def __init__(self, retry_after: float) -> None:
+    def __init__(self, retry_after: float, reason: str = "Too many requests") -> None:
         self.retry_after = retry_after
-        super().__init__(f"Too many requests; come back in {retry_after:.0f} seconds.")
+        self.reason = reason
+        super().__init__(f"{reason}; come back in {retry_after:.0f} seconds.")
 
 
 class NotFound(HandraiseError, LookupError):

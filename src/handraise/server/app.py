@@ -36,6 +36,7 @@ from handraise.server.live import Streams
 from handraise.server.observing import ObservedRequests
 from handraise.server.pages import STATIC_FILES, handle_unknown_pages
 from handraise.server.sights import Sights
+from handraise.server.stream_limits import StreamLimits
 
 API: tuple[APIRouter, ...] = (
     questions.router,
@@ -57,6 +58,7 @@ def create_app(house: House) -> FastAPI:
     app.state.sights = sights = Sights(house)
     app.state.streams = Streams(house, sights)
     app.state.rates = Rates(house.settings)
+    app.state.stream_limits = StreamLimits(house.settings)
     app.state.doorkeeper = Doorkeeper(house.directory)
     app.state.last_used = LastUsed(house)
     app.state.readiness = Readiness(house)

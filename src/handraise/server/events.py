@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AbstractContextManager, aclosing, suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.sse import format_sse_event
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from handraise.model.errors import InvalidRequest, Problem, StoreUnavailable
 from handraise.model.events import Event
@@ -19,6 +20,7 @@ from handraise.server.live import Streams, TheStreams
 from handraise.server.questions import desk_of
 from handraise.server.replies import Limit, reply
 from handraise.server.sights import TheSights
+from handraise.server.stream_limits import TheStreamLimits
 from handraise.wire.records import EventPage, EventRecord
 
 router = APIRouter(prefix="/v1", tags=["events"])
@@ -45,6 +47,7 @@ async def follow_events(
     house: TheHouse,
     caller: AnyCaller,
     streams: TheStreams,
+    limits: TheStreamLimits,
     *,
     after: Cursor = None,
     last_event_id: Annotated[str | None, Header(max_length=40)] = None,
@@ -59,13 +62,24 @@ async def follow_events(
         start = await house.store.feed_end(caller.workspace)
     else:
         await _page(house, caller, start, 1)  # a cursor that is none is refused while it still can be
-    return event_stream(_stream(request, caller, streams, start))
+    return EventStream(_stream(request, caller, streams, start), limits.hold(caller))
 
 
-def event_stream(messages: AsyncIterator[bytes]) -> Response:
-    """The response that streams these messages, past proxies that would rather keep them."""
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
+class EventStream(StreamingResponse):
+    """The response that streams these messages, past proxies that would rather keep them.
+
+    It is held by the context for as long as it lasts. What that raises is answered in its place.
+    """
+
+    def __init__(self, messages: AsyncIterator[bytes], held: AbstractContextManager[None]) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(messages, media_type="text/event-stream", headers=headers)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the end, or until nobody listens."""
+        with self._held:
+            await super().__call__(scope, receive, send)
 
 
 @router.get("/feed", response_model=EventPage)

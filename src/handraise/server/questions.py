@@ -43,6 +43,7 @@ from handraise.server.house import House
 from handraise.server.observing.traces import asked_in
 from handraise.server.once import PARAMETER, OnceRoute
 from handraise.server.replies import After, Limit, QuestionId, Wait, reply, seconds
+from handraise.server.stream_limits import limits_of
 from handraise.wire.records import (
     ActionRecord,
     ClaimedRecord,
@@ -427,21 +428,22 @@ async def _settled(
         return settled
     desk = house.desk.at(questions[0].workspace)
     ids = [question.id for question in questions]
-    waiting = asyncio.create_task(desk.wait_any(ids, timeout=patience))
-    stopping = asyncio.create_task(house.stopping.wait())
-    try:
-        await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
+    with limits_of(request).hold(request.state.caller):
+        waiting = asyncio.create_task(desk.wait_any(ids, timeout=patience))
+        stopping = asyncio.create_task(house.stopping.wait())
+        try:
+            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                return []
+            await waiting
+        except StillPending:
             return []
-        await waiting
-    except StillPending:
-        return []
-    finally:
-        waiting.cancel()
-        stopping.cancel()
-        await asyncio.gather(waiting, stopping, return_exceptions=True)
-        # A task that failed keeps this frame: if the frame kept the task, only the collector would free them.
-        del waiting, stopping
+        finally:
+            waiting.cancel()
+            stopping.cancel()
+            await asyncio.gather(waiting, stopping, return_exceptions=True)
+            # A task that failed keeps this frame: if the frame kept the task, only the collector would free them.
+            del waiting, stopping
     if not await still_there(request):
         raise NotSignedIn("This key or session has ended meanwhile.")
     now = await asyncio.gather(*(desk.get(each) for each in ids))

@@ -21,11 +21,13 @@ from handraise.model.identities import Person, Role
 from handraise.model.people import OPERATOR
 from handraise.ports import Durability
 from handraise.server.app import create_app
+from handraise.server.descriptors import raise_open_files
 from handraise.server.house import House, open_house
 from handraise.server.issuing import issue_link
 from handraise.server.mail_addresses import follow_everybody
 from handraise.server.observing.exporting import open_exporting
-from handraise.server.settings import ServerSettings, unknown_settings
+from handraise.server.settings import ServerSettings
+from handraise.server.unknown_settings import unknown_settings
 from handraise.wire.records import LinkRecord
 
 _log = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ async def serve(settings: ServerSettings, listening: Callable[[Listening], None]
     Calls `listening` once connections are taken; its settings have the port that was found where 0 was
     wanted. Raises `OSError` where it cannot listen, and what opening a store raises.
     """
+    raise_open_files()
     with bind(settings.host, settings.port) as door:
         settings = settings.model_copy(update={"port": door.getsockname()[1]})
         async with (

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -35,9 +33,8 @@ from handraise.server.setting_types import (
 
 SHORTEST_SECRET = 32
 """Of the secret that sign-ins by OIDC are signed with, in characters."""
-_PREFIX = "HANDRAISE_"
-_OF_COMMANDS = {"KEY", "MCP_TOKEN", "MCP_STATE_KEY"}
-"""What other commands and desks read."""
+PREFIX = "HANDRAISE_"
+"""What the name of every variable begins with."""
 _LONGEST_MAILBOX = 20
 """Mail servers take 64 characters before the @, and the code of a reply needs most of them."""
 _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -49,7 +46,7 @@ class ServerSettings(BaseSettings):
     """The settings of a server; each field's description is its line in the documentation."""
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True
+        env_prefix=PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True
     )
 
     url: str = pydantic.Field(
@@ -96,6 +93,17 @@ class ServerSettings(BaseSettings):
     )
     sign_in_limit: Rate = pydantic.Field(
         default="30/minute", description="refused credentials that one network address may present"
+    )
+    stream_limit: int = pydantic.Field(
+        default=1_000,
+        ge=0,
+        description="event streams and long polls that one key or session may have open at a process; "
+        "0 for a quarter of what the process may have open, which is the most in any case",
+    )
+    workspace_stream_limit: int = pydantic.Field(
+        default=20_000,
+        ge=0,
+        description="the same for everybody of a workspace together; 0 for three quarters",
     )
     body_limit: int = pydantic.Field(
         default=524_288, ge=1024, description="the largest body of a request, in bytes"
@@ -485,15 +493,3 @@ class ServerSettings(BaseSettings):
     def is_https(self) -> bool:
         """Whether people reach it safely, so that cookies may insist on it."""
         return self.base_url.startswith("https:")
-
-
-def unknown_settings(environment: Iterable[str]) -> list[str]:
-    """A sentence for each variable that looks like a setting and is none."""
-    known = {*map(str.upper, ServerSettings.model_fields), *_OF_COMMANDS}
-    given = sorted(name.removeprefix(_PREFIX) for name in environment if name.startswith(_PREFIX))
-    nearest = {name: get_close_matches(name, known, n=1, cutoff=0.7) for name in given if name not in known}
-    return [
-        f"{_PREFIX}{name} is no setting of this release, and nothing reads it."
-        + "".join(f" Did you mean {_PREFIX}{each}?" for each in close)
-        for name, close in nearest.items()
-    ]

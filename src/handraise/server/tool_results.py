@@ -15,12 +15,13 @@ from handraise.model.events import EventKind
 from handraise.model.json_values import canonical_json
 from handraise.model.questions import Question
 from handraise.server.callers import Caller, TheHouse, ThePerson
-from handraise.server.events import event_stream
+from handraise.server.events import EventStream
 from handraise.server.house import House
 from handraise.server.live import Streams, TheStreams
 from handraise.server.once import OnceRoute
 from handraise.server.questions import ONCE, desk_of, visible
 from handraise.server.replies import Wait, reply, seconds
+from handraise.server.stream_limits import TheStreamLimits
 from handraise.tools import ToolResultSubmission, client_message, submit_tool_result
 from handraise.wire.records import ClientMessages, ToolResultRecord
 
@@ -63,6 +64,7 @@ async def submit(
     conversation: Conversation,
     body: ToolResultSubmission,
     *,
+    limits: TheStreamLimits,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     wait: Wait = "30s",
 ) -> Response:
@@ -75,6 +77,8 @@ async def submit(
     patience = seconds(wait, at_most=house.settings.longest_wait)
     if body.conversation not in (None, conversation):
         raise InvalidRequest([Problem("body.conversation", "is not the conversation of the path")])
+    if _STREAM in accept:
+        limits.check(caller)  # now, while nothing is recorded
     await visible(house, caller, body.tool_call_id.partition("_")[2])
     start = await house.store.feed_end(caller.workspace)
     message = await submit_tool_result(
@@ -85,7 +89,8 @@ async def submit(
     result = ToolResultRecord(message=message)
     if _STREAM not in accept:
         return reply(result)
-    return event_stream(_stream(house, caller, streams, conversation, result, after=start, patience=patience))
+    messages = _stream(house, caller, streams, conversation, result, after=start, patience=patience)
+    return EventStream(messages, limits.count(caller))
 
 
 async def _pending(house: House, caller: Caller, conversation: str) -> AsyncIterator[Question]:

@@ -202,6 +202,8 @@ _ERRORS: dict[str, _Reader] = {
     "quota_exceeded": lambda document, _, workspace, actor: QuotaExceeded(
         actor, workspace, document.quota or 0
     ),
-    "too_many_requests": lambda document, *_: TooManyRequests(document.retry_after or 1.0),
+    "too_many_requests": lambda document, *_: TooManyRequests(
+        document.retry_after or 1.0, document.reason or "Too many requests"
+    ),
     "desk_closed": lambda *_: StoreUnavailable("The server is stopping."),
 }
