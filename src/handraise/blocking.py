@@ -77,7 +77,7 @@ class NotYetOpen(AbstractContextManager[BlockingDesk]):
 def _open(opened: AbstractAsyncContextManager[Desk]) -> Iterator[BlockingDesk]:
     loop = LoopThread()
     try:
-        desk = loop.run(opened.__aenter__())
+        desk = loop.open(opened.__aenter__())
         try:
             yield BlockingDesk(desk, loop)
         finally:

@@ -50,6 +50,10 @@ class LoopThread:
             )
         return self._result(work)
 
+    def open(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run what opens something, also inside a coroutine: it waits for no person."""
+        return self._result(work)
+
     def finish(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run what closes something, also inside a coroutine; a forked child leaves it to its parent."""
         if self._opened_in.forked:

@@ -109,8 +109,8 @@ class Run:
         """What the run kept at its latest pause, or None where it has never paused."""
         found, self._turn = None, 0
         while question := await self._desk.find_by_key(self._name([self._turn + (found is not None), 0])):
-            if question.asker != self._desk.asker or not isinstance(question.state, dict):
-                break  # somebody else took the name: nothing of theirs is loaded
+            if not isinstance(question.state, dict):
+                break  # a question of this asker's that is no pause
             self._turn += found is not None
             found = question.state
         return None if found is None else await self._found(found["saved"])
