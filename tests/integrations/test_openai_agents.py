@@ -272,7 +272,7 @@ async def test_a_state_that_somebody_else_left_under_the_runs_name_is_not_loaded
     with pytest.raises(StillPending):
         await shop.run(elsewhere, timeout=0)
     assert len(shop.model.calls) == 1  # the run began anew, with a model of its own
-    assert [found.asker for found in await asked(elsewhere, 2)] == ["mallory", elsewhere.asker]
+    assert [found.asker for found in await asked(elsewhere, number=2)] == ["mallory", elsewhere.asker]
     assert shop.context.refunds == []
 
 
