@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from handraise import Action, Approval, Choice, Confirm, Field, InvalidQuestion, MultiChoice, Open, Option
 from handraise.model.forms import form_from_json, form_to_json
+from handraise.model.json_values import MAX_INTEGER
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=5)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers(-MAX_INTEGER, MAX_INTEGER)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
@@ -22,8 +27,12 @@ ARGUMENTS = st.dictionaries(TEXT, JSON, min_size=1, max_size=4)
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Equal as JSON, where true is not 1 and 1 is not 1.0."""
+    """Equal as JSON, where true is not 1, and 1 is 1.0."""
     match one, other:
+        case (bool(), _) | (_, bool()):
+            return one is other
+        case int() | float(), int() | float():
+            return one == other
         case dict(), dict():
             return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
         case list(), list():

@@ -24,6 +24,7 @@ from handraise import (
     form_to_schema,
 )
 from handraise.model.checking import check_answer
+from handraise.model.composing import Limits, compose
 from handraise.model.typed import form_from
 
 RED_AND_BLUE = (Option(id="r", label="Red"), Option(id="b", label="Blue"))
@@ -354,3 +355,10 @@ class Either(pydantic.BaseModel):
 def test_a_model_that_no_flat_form_can_show_is_refused(model: type[pydantic.BaseModel]) -> None:
     with pytest.raises(InvalidQuestion):
         form_from(model)
+
+
+def test_the_bounds_of_a_64_bit_integer_can_be_asked() -> None:
+    whole = {"type": "integer", "minimum": -(2**63), "exclusiveMaximum": 2**63}
+    form = form_from_schema({"type": "object", "properties": {"n": whole}})
+    asked = compose("How many?", {"form": form}, new_id="q", workspace="w", asker="agent", limits=Limits())
+    assert asked.form == form

@@ -180,7 +180,11 @@ class TestWhatCannotBeAsked:
                 "choices",
                 "has a text that cannot be kept; send plain characters",
             ),
-            ({"question": "a", "choices": [10**5_000]}, "choices[0]", "is too large a number"),
+            (
+                {"question": "a", "choices": [10**5_000]},
+                "choices[0]",
+                "is a whole number beyond 2^53, which others read as another: write it as text",
+            ),
             (
                 {"questions": '["\\ud800"]'},
                 "questions",

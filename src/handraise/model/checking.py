@@ -25,7 +25,7 @@ from handraise.model.forms import (
     Option,
     SimpleForm,
 )
-from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
+from handraise.model.json_values import MAX_INTEGER, Json, canonical_json, json_problems, text_problem
 
 MAX_TEXT = 100_000
 """No text in an answer is longer than this, whatever the form says."""
@@ -37,7 +37,6 @@ _MOST_BYTES = 6
 """What a character takes in JSON at most, as \\u0001 does."""
 _MAX_REPEATS = 1_024
 _MAX_NUMBER = 100
-_MAX_BITS = 400
 _MAX_EMAIL = 320
 _MAX_PROBLEMS = 50
 _MAX_OTHERS = 20
@@ -271,6 +270,13 @@ def _check_text(form: Open, value: Json, path: str, problems: list[Problem]) -> 
 
 def _check_number(form: Open, value: Json, path: str, problems: list[Problem]) -> int | float | None:
     number = _number(value)
+    if (
+        number is not None
+        and abs(number) > MAX_INTEGER
+        and (isinstance(number, int) or form.type == "integer")
+    ):
+        problems.append(Problem(path, f"a whole number may be at most {MAX_INTEGER}"))
+        return None
     if number is None or (form.type == "integer" and not isinstance(number, int)):
         wanted = "a whole number" if form.type == "integer" else "a number"
         problems.append(Problem(path, f"expected {wanted}, got {_kind(value)}"))
@@ -293,10 +299,10 @@ def _number(value: Json) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, int):
-        return value if value.bit_length() <= _MAX_BITS else None
+        return value
     if not math.isfinite(value):
         return None
-    return int(value) if value.is_integer() and abs(value) < 2**_MAX_BITS else value
+    return int(value) if value.is_integer() and abs(value) <= MAX_INTEGER else value
 
 
 def _check_format(form: Open, text: str, path: str, problems: list[Problem]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from handraise.model.forms import (
     options_of,
     scope_problems,
 )
-from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
+from handraise.model.json_values import MAX_INTEGER, Json, canonical_json, json_problems, text_problem
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Draft, drafted
 from handraise.model.spans import Span, seconds_of
@@ -357,7 +358,8 @@ def _open_problems(form: Open, path: str, limits: Limits) -> Iterator[Problem]:
     if form.min_length < 0 or not max(form.min_length, 1) <= longest or form.min_length > MAX_TEXT:
         yield Problem(f"{path}.max_length", "no text could be that long")
     for name in ("max_length", "minimum", "maximum"):
-        yield from json_problems(getattr(form, name), f"{path}.{name}", depth=0)
+        if any(json_problems(getattr(form, name), name, depth=0)):
+            yield Problem(f"{path}.{name}", f"is beyond {MAX_INTEGER}, like no answer: leave it out")
     if form.minimum is not None and form.maximum is not None and form.minimum > form.maximum:
         yield Problem(f"{path}.maximum", "is below the minimum")
     if form.pattern is not None:
@@ -455,7 +457,8 @@ def _timeline_problems(timeline: Timeline, draft: Draft, limits: Limits) -> Iter
     except InvalidAnswer as error:
         yield from (Problem(f"timeline.default{each.path}", each.message) for each in error.problems)
     else:
-        if canonical_json(canonical) != canonical_json(timeline.default):
+        # As Python has them: a 3.0 in place of a 3 would be no whole number to the asker.
+        if json.dumps(canonical, sort_keys=True) != json.dumps(timeline.default, sort_keys=True):
             yield Problem("timeline.default", f"write it in its canonical form: {canonical!r}")
 
 

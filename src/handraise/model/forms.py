@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import pydantic
 
 from handraise.model.errors import InvalidQuestion, Problem
-from handraise.model.json_values import Json, canonical_json, digest, json_problems
+from handraise.model.json_values import Json, digest, json_problems
 from handraise.model.spans import Span, seconds_of
 
 T = TypeVar("T")
@@ -198,7 +198,7 @@ class Approval(_Part):
         if problems:
             raise InvalidQuestion(problems)
         # Through JSON and back: nobody keeps a hand on what is frozen.
-        action = Action(tool=tool, arguments=json.loads(canonical_json(arguments or {})))
+        action = Action(tool=tool, arguments=json.loads(json.dumps(arguments or {}, sort_keys=True)))
         fields = tuple(
             name if isinstance(name, Field) else _editable(name, action.arguments.get(name, ""), schema)
             for name in editable

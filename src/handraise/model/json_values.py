@@ -3,22 +3,82 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator
+from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 from handraise.model.errors import Problem
 
 Json = Any
 
-_MAX_BITS = 2_048
-"""No whole number is larger, so that Python turns every one into text whatever its limit on digits is."""
+MAX_INTEGER = 2**53 - 1
+"""Up to here every program reads a whole number exactly, whatever its type for numbers is."""
+
+_MOST_DIGITS, _MOST_ZEROS = 21, 6
+"""JavaScript writes a number with an exponent if it would have more digits before its point, or zeros around it."""
 
 
 def canonical_json(value: Json) -> str:
-    """The one text for a value: keys sorted, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """The one text for a value, as RFC 8785 says: programs in other languages can compute the same digests.
+
+    By hand, because it takes no more than this: a dependency would come along to everybody.
+    """
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, dict):
+        names = sorted(value) if all(map(str.isascii, value)) else sorted(value, key=_utf_16)
+        return (
+            "{"
+            + ",".join([f"{encode_basestring(name)}:{canonical_json(value[name])}" for name in names])
+            + "}"
+        )
+    if isinstance(value, list | tuple):
+        return "[" + ",".join([canonical_json(each) for each in value]) + "]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return int.__repr__(value) if abs(value) <= MAX_INTEGER else _number_text(_exact(value))
+    if isinstance(value, float):
+        return _number_text(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _utf_16(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def _exact(value: int) -> float:
+    """A large whole number as JavaScript has it. PostgreSQL gives a large float back as one."""
+    try:
+        if (number := float(value)) == value:
+            return number
+    except OverflowError:
+        pass
+    raise ValueError("a whole number beyond 2^53 is in no canonical JSON: write it as text")
+
+
+def _number_text(value: float) -> str:
+    """A number as JavaScript writes it: the fewest digits that mean it."""
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not a JSON number")
+    if value == 0:
+        return "0"
+    sign, places, exponent = Decimal(float.__repr__(value)).as_tuple()
+    digits = "".join(map(str, places)).rstrip("0")
+    point = len(places) + int(exponent)
+    if len(digits) <= point <= _MOST_DIGITS:
+        text = digits.ljust(point, "0")
+    elif 0 < point <= _MOST_DIGITS:
+        text = f"{digits[:point]}.{digits[point:]}"
+    elif -_MOST_ZEROS < point <= 0:
+        text = f"0.{'0' * -point}{digits}"
+    else:
+        text = f"{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{point - 1:+d}"
+    return f"{'-' * sign}{text}"
 
 
 def digest(value: Json) -> str:
@@ -42,13 +102,16 @@ def text_problem(text: str) -> str | None:
 def json_problems(value: Json, path: str, *, depth: int) -> Iterator[Problem]:
     """Everything that keeps `value` from being stored as JSON no more than `depth` levels deep."""
     match value:
-        case int() if value.bit_length() > _MAX_BITS:
-            yield Problem(path, "is too large a number")
-        case None | bool() | int():
+        case None | bool():
             return
+        case int():
+            if abs(value) > MAX_INTEGER:
+                yield Problem(
+                    path, "is a whole number beyond 2^53, which others read as another: write it as text"
+                )
         case float():
             if not math.isfinite(value):
-                yield Problem(path, f"{value} is not a JSON number")
+                yield Problem(path, f"{value} is not a JSON number: write it as text, or leave it out")
         case str():
             if why := text_problem(value):
                 yield Problem(path, why)

@@ -25,7 +25,7 @@ from handraise.model.forms import (
     Option,
     SimpleForm,
 )
-from handraise.model.json_values import Json
+from handraise.model.json_values import MAX_INTEGER, Json
 
 Schema = dict[str, Any]
 
@@ -201,7 +201,7 @@ def _minimum(schema: Schema, path: str) -> float | int | None:
     for exclusive in _bound(schema, "exclusiveMinimum", path):
         whole = schema["type"] == "integer"
         bounds.append(math.floor(exclusive) + 1 if whole else math.nextafter(exclusive, math.inf))
-    return max(bounds, default=None)
+    return _kept(max(bounds, default=None))
 
 
 def _maximum(schema: Schema, path: str) -> float | int | None:
@@ -209,7 +209,12 @@ def _maximum(schema: Schema, path: str) -> float | int | None:
     for exclusive in _bound(schema, "exclusiveMaximum", path):
         whole = schema["type"] == "integer"
         bounds.append(math.ceil(exclusive) - 1 if whole else math.nextafter(exclusive, -math.inf))
-    return min(bounds, default=None)
+    return _kept(min(bounds, default=None))
+
+
+def _kept(bound: float | None) -> float | int | None:
+    """A bound as JSON can have it: those of 64-bit integers are beyond what an answer can be."""
+    return bound if bound is None or abs(bound) <= MAX_INTEGER else float(bound)
 
 
 def _bound(schema: Schema, name: str, path: str) -> list[float | int]:

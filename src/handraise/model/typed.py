@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -13,7 +14,7 @@ import pydantic
 from handraise.model.checking import decision_of
 from handraise.model.errors import InvalidQuestion, Problem, UnusableAnswer
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
-from handraise.model.json_values import Json, canonical_json
+from handraise.model.json_values import Json
 from handraise.model.schemas import Schema, form_from_schema, simple_form_from_schema
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ def _validated(into: Any, form: AnyForm, members: Mapping[str, Enum] = MappingPr
             if members:
                 return adapter.validate_python(_to_members(value, members))
             # As JSON, a strict type takes a date or a set in the only way an answer can give it.
-            return adapter.validate_json(canonical_json(value))
+            return adapter.validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
             raise UnusableAnswer(
                 [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]

@@ -110,6 +110,7 @@ MISFITS: list[tuple[str, Any, Any, set[str]]] = [
     ("not the pattern", Open(pattern=r"^\d+$"), "12a", {""}),
     ("prose for a number", Open(type="integer"), "many", {""}),
     ("a fraction for a whole number", Open(type="integer"), 2.5, {""}),
+    ("a whole number beyond 2^53", Open(type="integer"), "9007199254740992", {""}),
     ("yes for a number", Open(type="integer"), True, {""}),
     ("a number below the minimum", Open(type="number", minimum=1), 0.5, {""}),
     ("not a date", Open(type="date"), "tomorrow", {""}),

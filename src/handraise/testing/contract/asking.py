@@ -103,6 +103,7 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
     "context that is too large": ("Which?", {"context": "x" * 70_000}),
     "context that is not JSON": ("Which?", {"context": {"when": timedelta(1)}}),
     "a NaN in the state": ("Which?", {"state": float("nan")}),
+    "a whole number that others read as another": ("Which?", {"state": {"id": 2**53}}),
     "anyone as a name": ("Which?", {"recipients": ["*"]}),
     "nobody to answer": ("Which?", {"recipients": ["agent"]}),
     "fewer people than are needed": ("Which?", {"recipients": ["ana"], "need": 2}),
