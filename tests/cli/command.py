@@ -13,7 +13,9 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from resource import RLIMIT_NOFILE, setrlimit
 from typing import Any
 from unittest import mock
 
@@ -104,8 +106,13 @@ class Serving:
 
 
 @contextlib.contextmanager
-def serving(url: str, folder: Path, *line: str, **settings: str) -> Iterator[Serving]:
-    """`handraise serve` at a free port; killed at the end unless it has stopped by itself."""
+def serving(
+    url: str, folder: Path, *line: str, files: int | None = None, **settings: str
+) -> Iterator[Serving]:
+    """`handraise serve` at a free port; killed at the end unless it has stopped by itself.
+
+    With `files`, it may have so many open and no more.
+    """
     log_file = folder / f"log-{time.monotonic_ns()}"
     with log_file.open("w") as log:
         process = subprocess.Popen(
@@ -114,6 +121,7 @@ def serving(url: str, folder: Path, *line: str, **settings: str) -> Iterator[Ser
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            preexec_fn=None if files is None else partial(setrlimit, RLIMIT_NOFILE, (files, files)),  # noqa: PLW1509 -- it is alone
         )
     try:
         assert process.stdout is not None

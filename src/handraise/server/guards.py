@@ -39,7 +39,7 @@ _HEADERS = {
 }
 _FOR_HTTPS = {"strict-transport-security": "max-age=31536000"}
 _MOST_PARTS = 20_000
-_BODY_WITHIN = 30.0
+_BODY_WITHIN = 60.0
 _FORGET_EVERY = 10.0
 _IPV6_NETWORK = 64
 """The bits of an IPv6 address that one customer cannot choose."""
@@ -80,16 +80,17 @@ class Guards:
         """The same body up to the limit. One that says that it is larger is not read at all."""
         declared = Headers(scope=scope).get("content-length", "")
         too_large = declared.isdecimal() and int(declared) > self._body_limit
-        got, parts, whole = 0, 0, False
+        got, parts, whole, until = 0, 0, False, 0.0
 
         async def counted() -> Message:
-            nonlocal got, parts, whole
+            nonlocal got, parts, whole, until
+            until = until or asyncio.get_running_loop().time() + _BODY_WITHIN
             if too_large:
                 message: Message = {}
             elif whole:
                 return await receive()
             else:
-                message = await _within(receive)
+                message = await _before(until, receive)
             body = message.get("body", b"")
             whole = not message.get("more_body", False)
             got += len(body)
@@ -105,10 +106,10 @@ class Guards:
         return counted
 
 
-async def _within(receive: Receive) -> Message:
-    """The next part of a body, from a sender who does not keep us waiting."""
+async def _before(until: float, receive: Receive) -> Message:
+    """The next part of a body. All of it has its time, so that nobody keeps us waiting with one byte after the other."""
     try:
-        async with asyncio.timeout(_BODY_WITHIN):
+        async with asyncio.timeout_at(until):
             return await receive()
     except TimeoutError:
         raise HTTPException(408, "The body did not come in time.") from None
@@ -131,7 +132,7 @@ class Rates:
 
         Only what is no good is refused so: neighbours behind the same address do not suffer.
         """
-        self._count(self._refusals, "address", _network(host))
+        self._count(self._refusals, "address", network_of(host))
 
     def _count(self, limit: limits.RateLimitItem, *who: str) -> None:
         if (wait := self._windows.count(limit, who)) is not None:
@@ -158,12 +159,18 @@ class _Windows:
         return ends_at - now if times >= limit.amount else None
 
 
-def _network(host: str) -> str:
+def network_of(host: str) -> str:
     """An address as it is counted; whoever has one of IPv6 has a whole network of them."""
     try:
-        address = ipaddress.ip_address(host)
+        address = plain_address(host)
     except ValueError:
         return host
     if address.version == 4:  # noqa: PLR2004 -- the version of the protocol
-        return host
+        return str(address)
     return str(ipaddress.ip_network((address.packed, _IPV6_NETWORK), strict=False))
+
+
+def plain_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address that a text stands for; one of IPv4 also where the socket is for both. Raises `ValueError`."""
+    address = ipaddress.ip_address(host)
+    return getattr(address, "ipv4_mapped", None) or address

@@ -13,6 +13,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -21,6 +22,7 @@ from handraise.model.identities import Person, Role
 from handraise.model.people import OPERATOR
 from handraise.ports import Durability
 from handraise.server.app import create_app
+from handraise.server.connections import Connection, ConnectionLimits
 from handraise.server.descriptors import raise_open_files
 from handraise.server.house import House, open_house
 from handraise.server.issuing import issue_link
@@ -116,7 +118,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 create_app(house),
                 ws="none",
-                http="h11",  # it bounds what it keeps of an unfinished head, which httptools does not
+                http=partial(Connection, ConnectionLimits(house.settings, house.metrics.connection_cut)),  # type: ignore[arg-type]
                 log_config=None,
                 access_log=False,
                 server_header=False,

@@ -15,6 +15,7 @@ import pydantic
 from handraise.channels.teams.places import is_service
 
 _TELEGRAM_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
+_PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _ORIGIN = re.compile(r"https?://[a-z0-9-]+(\.[a-z0-9-]+)*(:[0-9]{1,5})?")
 
 
@@ -47,6 +48,12 @@ def _proxies(text: str) -> str:
                 raise ValueError(
                     "expected addresses and networks with commas between, such as 10.0.0.7,10.1.0.0/16, or * for all"
                 ) from None
+    return text
+
+
+def _public_key(text: str) -> str:
+    if not _PUBLIC_KEY.fullmatch(text):
+        raise ValueError("expected 64 characters of 0-9 and a-f, as Discord shows them")
     return text
 
 
@@ -87,6 +94,12 @@ Proxies = Annotated[str, pydantic.AfterValidator(_proxies)]
 Rate = Annotated[str, pydantic.AfterValidator(_rate)]
 TeamsService = Annotated[str, pydantic.AfterValidator(_service)]
 MicrosoftAddress = Annotated[str, pydantic.AfterValidator(_microsoft_address)]
+DiscordPublicKey = Annotated[str, pydantic.AfterValidator(_public_key)]
+TelegramSecret = Annotated[
+    pydantic.SecretStr,
+    # Telegram takes no other letters.
+    _token(re.compile(r"[A-Za-z0-9_-]{16,256}").fullmatch, "16 to 256 letters, digits, _ and -"),
+]
 TelegramToken = Annotated[
     pydantic.SecretStr,
     _token(_TELEGRAM_TOKEN.fullmatch, "what BotFather gave you: digits, a colon, and a secret"),

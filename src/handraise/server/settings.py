@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +18,7 @@ from handraise.channels.webhook import secret_bytes
 from handraise.opening import default_address
 from handraise.server.setting_types import (
     Address,
+    DiscordPublicKey,
     Issuer,
     MicrosoftAddress,
     Origin,
@@ -28,6 +28,7 @@ from handraise.server.setting_types import (
     SlackAppToken,
     SlackBotToken,
     TeamsService,
+    TelegramSecret,
     TelegramToken,
 )
 
@@ -37,9 +38,6 @@ PREFIX = "HANDRAISE_"
 """What the name of every variable begins with."""
 _LONGEST_MAILBOX = 20
 """Mail servers take 64 characters before the @, and the code of a reply needs most of them."""
-_PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
-"""Telegram takes no other letters."""
 
 
 class ServerSettings(BaseSettings):
@@ -104,6 +102,15 @@ class ServerSettings(BaseSettings):
         default=20_000,
         ge=0,
         description="the same for everybody of a workspace together; 0 for three quarters",
+    )
+    connection_limit: int = pydantic.Field(
+        default=10_000,
+        ge=0,
+        description="connections that one network address may have open at a process, trusted proxies aside; "
+        "0 for half of what the process may have open, which is the most in any case",
+    )
+    head_seconds: Seconds = pydantic.Field(
+        default=20.0, description="how long the head of a request may take to come"
     )
     body_limit: int = pydantic.Field(
         default=524_288, ge=1024, description="the largest body of a request, in bytes"
@@ -208,7 +215,7 @@ class ServerSettings(BaseSettings):
     telegram_bot_token: TelegramToken | None = pydantic.Field(
         default=None, description="the token of our bot at Telegram (`123456:ABC…`): turns Telegram on"
     )
-    telegram_webhook_secret: pydantic.SecretStr | None = pydantic.Field(
+    telegram_webhook_secret: TelegramSecret | None = pydantic.Field(
         default=None,
         description="what Telegram sends with each request, to hear from it over HTTP; without it, we ask Telegram",
     )
@@ -219,7 +226,7 @@ class ServerSettings(BaseSettings):
     discord_bot_token: pydantic.SecretStr | None = pydantic.Field(
         default=None, description="the token of our bot at Discord: turns Discord on"
     )
-    discord_public_key: str | None = pydantic.Field(
+    discord_public_key: DiscordPublicKey | None = pydantic.Field(
         default=None,
         validate_default=True,
         description="the public key of our application at Discord, to know what it has signed",
@@ -386,8 +393,6 @@ class ServerSettings(BaseSettings):
     def _is_a_public_key(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
         if text is None and others.data.get("discord_bot_token"):
             raise ValueError("give it, to hear what people answer")
-        if text is not None and not _PUBLIC_KEY.fullmatch(text):
-            raise ValueError("expected 64 characters of 0-9 and a-f, as Discord shows them")
         return text
 
     @pydantic.field_validator("teams_app_id", "teams_tenant")
@@ -415,8 +420,6 @@ class ServerSettings(BaseSettings):
     ) -> pydantic.SecretStr | None:
         if secret is None:
             return None
-        if not _WEBHOOK_SECRET.fullmatch(secret.get_secret_value()):
-            raise ValueError("expected 16 to 256 letters, digits, _ and -")
         if not str(info.data.get("public_url")).startswith("https://"):
             raise ValueError("Telegram calls only https addresses; set HANDRAISE_PUBLIC_URL to yours")
         return secret

@@ -102,6 +102,12 @@ class Metrics:
             "requests_replayed", "Requests answered again from their idempotency key, not done again"
         )
         self._limited = self._count("requests_limited", "Requests refused because a caller made too many")
+        self._cut = self._count(
+            "connections_cut",
+            "Connections ended because no head of a request came (`slow`), or to make room for others: `address` if they "
+            "were too many of one network address, `process` if they were too many at all",
+            ["why"],
+        )
         self._store_errors = self._count(
             "store_errors", "Calls that the store could not do, by call", ["call"]
         )
@@ -186,6 +192,10 @@ class Metrics:
     def replayed(self) -> None:
         """A request was answered from its idempotency key."""
         self._replayed.add(1)
+
+    def connection_cut(self, why: str) -> None:
+        """A connection was ended although nothing was wrong with what it said."""
+        self._cut.add(1, why=why)
 
     def store_failed(self, call: str) -> None:
         """The store could not do a call."""

@@ -1,0 +1,202 @@
+"""Whoever opens connections and asks for nothing keeps nobody else from connecting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import resource
+import socket
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from handraise.server import House, ServerSettings
+from handraise.server.connections import Connection, ConnectionLimits
+from handraise.server.guards import network_of
+from tests.cli.command import serving
+
+WITHIN = 30.0
+HALF_A_HEAD = b"GET /healthz HTTP/1.1\r\nX-A: "
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
+OFFICE, HOME = "127.0.0.1", "127.0.0.2"
+Open = Callable[..., "Any"]
+
+
+@pytest.fixture
+def store() -> str:
+    """What is bounded here does not depend on the store."""
+    return "memory:"
+
+
+class Line:
+    """A connection to the server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def status(self, head: bytes = HEAD) -> int | None:
+        """The status that the rest of a head gets; None where the server hung up."""
+        try:
+            self._writer.write(head)
+            await self._writer.drain()
+            async with asyncio.timeout(WITHIN):
+                answer = await self._reader.readuntil(b"\r\n\r\n")
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return None
+        length = re.search(rb"content-length: (\d+)", answer)
+        await self._reader.readexactly(int(length[1]) if length else 0)
+        return int(answer.split()[1])
+
+    async def is_cut(self) -> bool:
+        """Whether the server hangs up before it says anything."""
+        async with asyncio.timeout(WITHIN):
+            try:
+                return await self._reader.read(1) == b""
+            except ConnectionError:
+                return True
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@pytest.fixture
+async def connect(app: FastAPI, house: House) -> AsyncIterator[Open]:
+    """Connects to a real server from any address of this machine, and says something."""
+    http = partial(Connection, ConnectionLimits(house.settings, house.metrics.connection_cut))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, http=http))  # type: ignore[arg-type]
+    lines: list[Line] = []
+    with socket.create_server((OFFICE, 0)) as door:
+        address = door.getsockname()
+
+        async def connect(said: bytes = b"", *, host: str = OFFICE) -> Line:
+            reader, writer = await asyncio.open_connection(*address, local_addr=(host, 0))
+            writer.write(said)
+            lines.append(Line(reader, writer))
+            return lines[-1]
+
+        serving = asyncio.create_task(server.serve([door]))
+        try:
+            async with asyncio.timeout(WITHIN):
+                while not server.started:
+                    await asyncio.sleep(0.01)
+            yield connect
+        finally:
+            for line in lines:
+                line.close()
+            server.should_exit = server.force_exit = True
+            await serving
+
+
+@pytest.mark.parametrize("settings", [{"head_seconds": 0.2}])
+class TestHeads:
+    @pytest.mark.parametrize("said", [b"", HALF_A_HEAD], ids=["nothing", "half a head"])
+    async def test_that_do_not_come_in_time_end_the_connection(
+        self, connect: Open, house: House, said: bytes
+    ) -> None:
+        line = await connect(said)
+        assert await line.is_cut()
+        assert b'handraise_connections_cut_total{why="slow"} 1.0' in house.metrics.render()
+
+    async def test_after_the_first_one_have_the_same_time(self, connect: Open) -> None:
+        line = await connect()
+        assert await line.status() == 200
+        assert await line.status(HALF_A_HEAD) is None
+
+    async def test_that_come_in_time_keep_the_connection(self, connect: Open) -> None:
+        line = await connect(HEAD[:10])
+        assert await line.status(HEAD[10:]) == 200
+        await asyncio.sleep(0.5)  # longer than a head may take: between requests nobody has begun one
+        assert await line.status() == 200
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handraise.server.connections.most_connections", lambda: 8)
+
+
+@pytest.mark.usefixtures("few")
+class TestNumbers:
+    async def test_one_address_takes_half_at_most_and_its_oldest_gives_way(self, connect: Open) -> None:
+        lines = [await connect(HALF_A_HEAD) for _ in range(6)]
+        assert await lines[0].is_cut()
+        assert await lines[1].is_cut()
+        assert await lines[2].status(b"b\r\nHost: here\r\n\r\n") == 200
+        for host in (OFFICE, HOME):
+            assert await (await connect(host=host)).status() == 200
+
+    @pytest.mark.parametrize("settings", [{"connection_limit": 2}])
+    async def test_of_one_address_are_a_setting(self, connect: Open, house: House) -> None:
+        first = await connect()
+        await connect()
+        await connect()
+        assert await first.is_cut()
+        assert b'handraise_connections_cut_total{why="address"} 1.0' in house.metrics.render()
+
+    async def test_who_is_served_stays_and_a_newcomer_is_sent_away(self, connect: Open, app: FastAPI) -> None:
+        going, gone = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> None:
+            going.set()
+            await gone.wait()
+
+        app.add_api_route("/slow", slow)
+        busy = [await connect(b"GET /slow HTTP/1.1\r\nHost: here\r\n\r\n") for _ in range(4)]
+        async with asyncio.timeout(WITHIN):
+            await going.wait()
+        assert await (await connect()).is_cut()
+        assert await (await connect(host=HOME)).status() == 200
+        gone.set()
+        assert [await each.status(b"") for each in busy] == [200] * 4
+
+    @pytest.mark.parametrize("settings", [{"trusted_proxies": f"{OFFICE},::1"}])
+    async def test_of_a_trusted_proxy_are_bounded_by_the_process_alone(
+        self, connect: Open, house: House
+    ) -> None:
+        lines = [await connect() for _ in range(9)]
+        assert await lines[0].is_cut()
+        assert await lines[1].status() == 200
+        assert b'handraise_connections_cut_total{why="process"} 1.0' in house.metrics.render()
+
+
+def test_a_proxy_is_trusted_by_its_own_address_and_no_neighbour_is() -> None:
+    settings = ServerSettings(trusted_proxies="10.0.0.7, 10.1.0.0/16, 2001:db8::7")
+    limits = ConnectionLimits(settings, lambda _: None)
+    trusted = {"10.0.0.7", "::ffff:10.0.0.7", "10.1.2.3", "2001:db8::7"}
+    others = {"10.0.0.8", "2001:db8::8", "::ffff:10.0.0.8", "", "unix:"}
+    assert {host for host in trusted | others if limits.trusts(host)} == trusted
+    assert ConnectionLimits(ServerSettings(trusted_proxies="*"), lambda _: None).trusts("192.0.2.1")
+
+
+def test_addresses_of_ipv4_are_told_apart_where_the_socket_is_for_both() -> None:
+    assert network_of("::ffff:192.0.2.1") == network_of("192.0.2.1") == "192.0.2.1"
+    assert network_of("2001:db8::1") == network_of("2001:db8::2") != network_of("2001:db8:1::1")
+
+
+@pytest.mark.slow("starts a server with few files; the tests above have the same bounds in one process")
+def test_a_server_with_few_files_answers_while_hundreds_ask_for_nothing(tmp_path: Path) -> None:
+    with (
+        serving(f"sqlite:///{tmp_path / 'q.db'}", tmp_path, files=256, head_seconds="600") as server,
+        contextlib.ExitStack() as lines,
+    ):
+        place = urlsplit(server.address)
+        for _ in range(300):
+            line = lines.enter_context(socket.create_connection((place.hostname, place.port), timeout=WITHIN))
+            line.sendall(HALF_A_HEAD)
+        for path in ("/healthz", "/readyz"):
+            assert httpx2.get(server.address + path, timeout=WITHIN).status_code == 200
+        # If it can open nothing more, nobody gets in. Afterwards everybody does.
+        pid = server.process.pid
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (1, 256))
+        with pytest.raises(httpx2.HTTPError):
+            httpx2.get(f"{server.address}/healthz", timeout=2)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (256, 256))
+        assert httpx2.get(f"{server.address}/healthz", timeout=WITHIN).status_code == 200
