@@ -62,7 +62,8 @@ def many_files() -> None:
 @pytest.fixture
 def server(postgres: str, tmp_path: Path, many_files: None) -> Iterator[Serving]:
     del many_files
-    with serving(postgres, tmp_path, heartbeat=str(HEARTBEAT)) as server:
+    # All clients are at one address here, as behind a proxy.
+    with serving(postgres, tmp_path, heartbeat=str(HEARTBEAT), trusted_proxies="127.0.0.1") as server:
         yield server
 
 
