@@ -235,9 +235,7 @@ class AguiAgent:
         return {"approved": True} | ({"editedArgs": action.arguments} if decision.edited else {})
 
     async def _stored(self, thread: str, run: str, place: int) -> Question | None:
-        question = await self._desk.find_by_key(self._key(thread, run, place))
-        # Somebody else's name for something else, by chance or on purpose, is not ours to go on from.
-        return question if question is not None and question.asker == self._desk.asker else None
+        return await self._desk.find_by_key(self._key(thread, run, place))
 
     def _key(self, thread: str, run: str, place: int) -> str:
         return "agui:" + digest([self.url, self._desk.asker, thread, run, place])
