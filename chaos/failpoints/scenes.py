@@ -42,7 +42,7 @@ from handraise.wire.credentials import TokenKind, digest_of, make_token
 
 TRIES = 3
 PEOPLE = ("ana", "bob")
-SOON = timedelta(milliseconds=20)
+SOON = timedelta(milliseconds=200)
 _ACTION = Approval.of("deploy", {"to": "production"}, scopes=["once", "always"])
 
 
@@ -184,17 +184,19 @@ async def _vote(stage: Stage, client: Client) -> None:
 
 
 async def _sweep_before(stage: Stage, client: Client) -> None:
+    async with stage.desk("forgetful") as other:
+        await stage.ask(other, "forgotten")
     soon = Timeline(remind=(SOON / 4,), escalate=(Escalation(after=SOON / 2, to=("cleo",)),), expire=SOON)
     await stage.ask(client, "expires", recipients=PEOPLE, timeline=soon)
     await stage.ask(client, "defaults", timeline=Timeline(expire=SOON, default="later"))
-    async with stage.desk("forgetful") as other:
-        await stage.ask(other, "forgotten")
     await asyncio.sleep(1.5 * SOON.total_seconds())
 
 
 async def _sweep(stage: Stage, client: Client) -> None:
     assert stage.engine is not None
-    await client.expire(stage.engine.sweep)
+    for _ in ("remind, and take the default", "escalate", "expire"):  # each starts the clock of the next one
+        await client.expire(stage.engine.sweep)
+        await asyncio.sleep(SOON.total_seconds())
     forgetful = client.desk.at(asker="forgetful")
 
     async def recover() -> int:
