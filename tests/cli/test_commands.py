@@ -195,6 +195,38 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
     assert run("groups", "set", "release").stdout == "group:release is gone.\n"
 
 
+def test_sessions_of_somebody_are_listed_and_ended(file: str) -> None:
+    def run(*line: str) -> Done:
+        return handraise("people", *line, url=file)
+
+    async def sign_in() -> None:
+        async with open_backend(file) as backend:
+            for name, maker in (("s-1", None), ("s-2", "boss")):
+                await backend.directory.open_session(
+                    "default",
+                    name,
+                    digest=name,
+                    person="bob",
+                    how="oidc",
+                    lasts=timedelta(days=1),
+                    vouched_by=maker,
+                )
+
+    assert run("add", "bob").returncode == 0
+    assert run("sessions", "bob").stdout == "bob is not signed in anywhere.\n"
+    asyncio.run(sign_in())
+    rows = [line.split()[:3] for line in run("sessions", "bob").stdout.splitlines()]
+    assert rows[0] == ["SESSION", "HOW", "LINK"]
+    assert ["s-2", "oidc", "boss"] in rows
+    unknown = run("sign-out", "bob", "--session", "s-9")
+    assert (unknown.returncode, unknown.stderr[:29]) == (1, "'bob' has no such session. To")
+    assert run("sign-out", "bob", "--session", "s-1").stdout == "Ended 1 session of bob.\n"
+    assert run("sign-out", "bob").stdout == "Ended 1 session of bob.\n"
+    assert run("sign-out", "bob").stdout == "Ended 0 sessions of bob.\n"
+    for line in (("sessions", "eve"), ("sign-out", "eve")):
+        assert run(*line).stderr.startswith("There is nobody called 'eve' here.")
+
+
 def test_somebody_is_taken_out_and_what_they_answered_stays(file: str) -> None:
     for line in (("ada", "--admin"), ("bob",)):
         assert handraise("people", "add", *line, url=file).returncode == 0

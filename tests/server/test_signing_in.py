@@ -230,11 +230,51 @@ class TestSessionsForPrograms:
     async def test_a_link_is_no_session(self, client: httpx2.AsyncClient, token: str) -> None:
         assert (await client.get("/v1/me", headers=bearer(token))).status_code == 401
 
+    async def test_ones_own_are_listed_and_ended(
+        self, client: httpx2.AsyncClient, issuer: Issuer, house: House, workspace: str
+    ) -> None:
+        headers = bearer(await issuer.person(workspace, "ann", role=Role.MEMBER))
+        await issuer.person(workspace, "boss")
+        lasts = {"how": "sign-in", "lasts": timedelta(days=1)}
+        for name, person in (("phone", "ann"), ("theirs", "boss")):
+            await house.directory.open_session(workspace, name, digest=name, person=person, **lasts)
+        listed = (await client.get("/v1/sessions", headers=headers)).json()["sessions"]
+        assert {(each["id"] == "phone", each["current"]) for each in listed} == {(True, False), (False, True)}
+        assert {each["person"] for each in listed} == {"ann"}
+        assert "digest" not in str(listed)
+        assert "token" not in str(listed)
+        for path, status in (("/v1/sessions?person=boss", 403), ("/v1/sessions?person=ann", 200)):
+            assert (await client.get(path, headers=headers)).status_code == status
+        for name, status in (("theirs", 404), ("nowhere", 404), ("%00", 404), ("phone", 204), ("phone", 404)):
+            ended = await client.delete(f"/v1/sessions/{name}", headers=headers)
+            assert ended.status_code == status, name
+        left = (await client.get("/v1/sessions", headers=headers)).json()["sessions"]
+        assert [each["current"] for each in left] == [True]
+
+    async def test_anybodys_are_for_administrators_of_the_same_workspace(
+        self, client: httpx2.AsyncClient, issuer: Issuer, workspace: str
+    ) -> None:
+        token = await issuer.person(workspace, "ann", role=Role.MEMBER)
+        boss = bearer(await issuer.person(workspace, "boss"))
+        stranger = bearer(await issuer.person(f"{workspace}-2", "boss"))
+        of_ann = "/v1/sessions?person=ann"
+        [session] = (await client.get(of_ann, headers=boss)).json()["sessions"]
+        path = f"/v1/sessions/{session['id']}"
+        assert (await client.get(of_ann, headers=stranger)).json()["sessions"] == []
+        assert (await client.delete(path, headers=stranger)).status_code == 404
+        assert (await client.get("/v1/me", headers=bearer(token))).status_code == 200
+        assert (await client.delete(path, headers=boss)).status_code == 204
+        assert (await client.get("/v1/me", headers=bearer(token))).status_code == 401
+        events = (await client.get("/v1/workspace/events?limit=500", headers=boss)).json()["events"]
+        assert (events[-1]["kind"], events[-1]["by"]) == ("session.ended", "boss")
+
     async def test_an_agent_has_no_session_to_end(
         self, client: httpx2.AsyncClient, issuer: Issuer, workspace: str
     ) -> None:
         agent = bearer(await issuer.agent(workspace, "bot"))
         assert (await client.delete("/v1/sessions/current", headers=agent)).status_code == 403
+        assert (await client.get("/v1/sessions", headers=agent)).status_code == 403
+        assert (await client.delete("/v1/sessions/any", headers=agent)).status_code == 403
         assert (await client.get("/", headers=agent)).status_code == 403
 
 

@@ -151,7 +151,16 @@ async def furnish(house: House, workspace: str) -> Place:
         "recipient": "ana",
         "channel": "webhook",
         "address_id": f"pager of {workspace}",
+        "session_id": f"phone of {workspace}",
     }
+    await house.directory.open_session(
+        workspace,
+        ids["session_id"],
+        digest=ids["session_id"],
+        person="ana",
+        how="sign-in",
+        lasts=timedelta(days=1),
+    )
     await house.outbox.put_address(
         Address(workspace=workspace, recipient="ana", channel="webhook", id=ids["address_id"], to=None)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated
@@ -16,13 +16,14 @@ from handraise.cli.endings import CannotDo
 from handraise.cli.houses import in_house, operator, settings_with
 from handraise.cli.showing import show_table, when
 from handraise.model.errors import NotEntitled
-from handraise.model.identities import Person, Role
+from handraise.model.identities import Person, Role, Session
 from handraise.model.json_values import text_problem
 from handraise.model.people import Responder, responder_of
 from handraise.model.visible import visible_line
 from handraise.server import House
 from handraise.server.issuing import issue_link, issue_question_link
 from handraise.server.mail_addresses import follow_email
+from handraise.server.signing_in import sessions_of
 from handraise.wire.records import LinkRecord, QuestionLinkRecord
 from handraise.wire.requests import CreateQuestionLink, PutGroup, PutPerson
 
@@ -188,21 +189,68 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
 
     async def work(house: House) -> None:
         where = house.settings.workspace
-        person = None if text_problem(name) else await house.directory.find_person(where, name)
-        if person is None:
-            raise CannotDo(f"There is nobody called {name!r} here. To see who is: handraise people list")
+        person = await _find(house, name)
         others = [each async for each in _everybody(house) if each.id != name and each.role is Role.ADMIN]
         if person.role is Role.ADMIN and not others:
             raise CannotDo(
                 f"{name!r} is the only administrator. Add another first: handraise people add NAME --admin"
             )
-        await house.directory.remove_person(where, name)
+        await house.directory.remove_person(where, name, by=operator())
         for address in await house.outbox.addresses(where, [name]):
             # Somebody else may have this name later.
-            await house.outbox.remove_address(where, name, address.channel, address.id)
+            await house.outbox.remove_address(where, name, address.channel, address.id, by=operator())
 
     in_house(work, workspace=workspace)
     typer.echo(f"{visible_line(name)} is taken out. What they answered stays.")
+
+
+@app.command()
+def sessions(name: Name, *, workspace: Workspace = None) -> None:
+    """List where somebody is signed in."""
+
+    async def work(house: House) -> Sequence[Session]:
+        await _find(house, name)
+        return await sessions_of(house, house.settings.workspace, name)
+
+    found = in_house(work, workspace=workspace)
+    if not found:
+        typer.echo(f"{visible_line(name)} is not signed in anywhere.")
+        return
+    show_table(
+        ["SESSION", "HOW", "LINK MADE BY", "SINCE", "UNTIL"],
+        [
+            [each.id, each.how, each.vouched_by or "", when(each.created_at), when(each.expires_at)]
+            for each in found
+        ],
+    )
+
+
+@app.command("sign-out")
+def sign_out(
+    name: Name,
+    *,
+    session: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Only this one, as `handraise people sessions` shows it."),
+    ] = None,
+    workspace: Workspace = None,
+) -> None:
+    """End the sessions of somebody, who can sign in again with a new link."""
+
+    async def work(house: House) -> int:
+        where, number = house.settings.workspace, 0
+        await _find(house, name)
+        while found := [
+            each.id for each in await sessions_of(house, where, name) if session in (None, each.id)
+        ]:
+            for each in found:
+                number += await house.directory.end_session(where, each, by=operator())
+        return number
+
+    number = in_house(work, workspace=workspace)
+    if session is not None and not number:
+        raise CannotDo(f"{name!r} has no such session. To see theirs: handraise people sessions NAME")
+    typer.echo(f"Ended {number} {'session' if number == 1 else 'sessions'} of {visible_line(name)}.")
 
 
 @groups.command("set")
@@ -239,6 +287,14 @@ async def _everybody(house: House) -> AsyncIterator[Person]:
         for person in page:
             yield person
         after = page[-1].id
+
+
+async def _find(house: House, name: str) -> Person:
+    where = house.settings.workspace
+    person = None if text_problem(name) else await house.directory.find_person(where, name)
+    if person is None:
+        raise CannotDo(f"There is nobody called {name!r} here. To see who is: handraise people list")
+    return person
 
 
 def _check_name(name: str) -> None:

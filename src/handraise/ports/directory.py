@@ -132,6 +132,10 @@ class Directory(Protocol):
         """The session with this digest and its person as they are now, where it has not ended."""
         ...
 
+    async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
+        """The sessions of a person that have not ended, the newest first."""
+        ...
+
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; False where there is none."""
         ...

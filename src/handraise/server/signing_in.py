@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Path, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from handraise.model.errors import NotSignedIn
-from handraise.server.callers import TheHouse, ThePerson, check_same_origin, cookie_name, refuse
+from handraise.model.errors import NotEntitled, NotFound, NotSignedIn
+from handraise.model.identities import Session
+from handraise.model.json_values import text_problem
+from handraise.server.callers import (
+    PersonCaller,
+    TheHouse,
+    ThePerson,
+    check_same_origin,
+    cookie_name,
+    refuse,
+)
 from handraise.server.house import House
 from handraise.server.issuing import issue_session
 from handraise.server.pages import PageRoute, message, page, secret_page
 from handraise.server.replies import reply
 from handraise.server.returning import HOME, forget_place, place_of
 from handraise.wire.credentials import Token, TokenKind, read_token
-from handraise.wire.records import SessionRecord
+from handraise.wire.records import OpenSessionRecord, SessionList, SessionRecord
 from handraise.wire.requests import OpenSession
 
 # Not once.OnceRoute: it keeps responses to give them again, and a secret must not be kept.
 router = APIRouter(prefix="/v1", tags=["sessions"])
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
+MOST_SESSIONS = 200
+"""How many sessions of one person are listed."""
+
 _DAY = 86_400
+SessionId = Annotated[str, Path(max_length=200, description="the session's id, which is not its token")]
 _GONE = "It was used already, its time is over, or it was cut short on the way. Ask for a new one."
 
 
@@ -42,6 +56,47 @@ async def end_session(house: TheHouse, caller: ThePerson) -> Response:
     """Sign out: the caller's session ends now."""
     await house.directory.end_session(caller.workspace, caller.session.id, by=caller.person.id)
     return _without_cookie(house, Response(status_code=204))
+
+
+@router.get("/sessions", response_model=SessionList)
+async def list_sessions(
+    house: TheHouse,
+    caller: ThePerson,
+    *,
+    person: Annotated[str | None, Query(max_length=200, description="whose, for administrators")] = None,
+) -> Response:
+    """Where one is signed in; for administrators, where anybody is."""
+    if person not in (None, caller.person.id) and not caller.is_admin:
+        raise NotEntitled(caller.person.id, "these are the sessions of somebody else")
+    found = await sessions_of(house, caller.workspace, person or caller.person.id)
+    return reply(SessionList(sessions=tuple(_open(each, caller) for each in found)))
+
+
+@router.delete("/sessions/{session_id}", status_code=204)
+async def end_other_session(house: TheHouse, caller: ThePerson, session_id: SessionId) -> Response:
+    """End a session now: one of the caller's own, or anybody's for administrators."""
+    await end_one(house, caller, session_id)
+    return Response(status_code=204)
+
+
+async def sessions_of(house: House, workspace: str, person: str) -> Sequence[Session]:
+    """The newest sessions of somebody."""
+    return (
+        await house.directory.sessions(workspace, person, limit=MOST_SESSIONS)
+        if not text_problem(person)
+        else ()
+    )
+
+
+async def end_one(house: House, caller: PersonCaller, session_id: str) -> None:
+    """End a session that is this caller's to end; raises `NotFound`."""
+    own = caller.is_admin or any(
+        each.id == session_id for each in await sessions_of(house, caller.workspace, caller.person.id)
+    )
+    if text_problem(session_id) or not (
+        own and await house.directory.end_session(caller.workspace, session_id, by=caller.person.id)
+    ):
+        raise NotFound("There is no such session here.")
 
 
 @pages.get("/sign-in")
@@ -96,6 +151,18 @@ async def welcome(request: Request, house: House, session: SessionRecord, *, to:
         samesite="lax",
     )
     return response
+
+
+def _open(session: Session, caller: PersonCaller) -> OpenSessionRecord:
+    return OpenSessionRecord(
+        id=session.id,
+        person=session.person,
+        how=session.how,
+        created_at=session.created_at,
+        expires_at=session.expires_at,
+        vouched_by=session.vouched_by,
+        current=session.id == caller.session.id,
+    )
 
 
 def provider_name(house: House) -> str | None:

@@ -435,6 +435,24 @@ class SessionRecord(Record):
     expires_at: datetime
 
 
+class OpenSessionRecord(Record):
+    """A session that has not ended. `vouched_by` made the link that it began with; `current` is the caller's own."""
+
+    id: str
+    person: str
+    how: str
+    created_at: datetime
+    expires_at: datetime
+    vouched_by: str | None = None
+    current: bool = False
+
+
+class SessionList(Record):
+    """The sessions of one person, the newest first."""
+
+    sessions: tuple[OpenSessionRecord, ...]
+
+
 class ToolResultRecord(Record):
     """The message that a client's result makes for the model, where it makes one already."""
 

@@ -220,6 +220,16 @@ class MemoryDirectory:
             return None
         return session, self._people[Ref(workspace, session.person)]
 
+    async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
+        """The sessions of a person; see the port."""
+        now = self._now()
+        found = (
+            each
+            for each in self._sessions.values()
+            if (each.workspace, each.person) == (workspace, person) and each.expires_at > now
+        )
+        return sorted(found, key=lambda each: (each.created_at, each.id), reverse=True)[:limit]
+
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; see the port."""
         place = (workspace, session_id)

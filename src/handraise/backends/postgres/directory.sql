@@ -133,6 +133,14 @@ from handraise.sessions as s
 join handraise.people as p on p.workspace = s.workspace and p.id = s.person
 where s.workspace = :workspace and s.digest = :digest and s.expires_at > coalesce(:now::timestamptz, now());
 
+-- name: sessions
+-- The sessions of somebody that have not ended, the newest first.
+select workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by
+from handraise.sessions
+where workspace = :workspace and person = :person and expires_at > coalesce(:now::timestamptz, now())
+order by created_at desc, id desc
+limit :limit;
+
 -- name: end_session
 -- End one session.
 delete from handraise.sessions

@@ -154,6 +154,12 @@ class ShardedDirectory:
             workspace, lambda ports: ports.directory.find_session(workspace, digest)
         )
 
+    async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
+        """See the port."""
+        return await self._routes.read(
+            workspace, lambda ports: ports.directory.sessions(workspace, person, limit=limit)
+        )
+
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """See the port."""
         return await self._routes.write(

@@ -208,6 +208,11 @@ class SqliteDirectory:
         rows = await self._read("find_session", workspace=workspace, digest=digest)
         return (stored_session(rows[0], instant), stored_person(rows[0], instant)) if rows else None
 
+    async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
+        """The sessions of a person; see the port."""
+        rows = await self._read("sessions", workspace=workspace, person=person, limit=limit)
+        return [stored_session(row, instant) for row in rows]
+
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; see the port."""
 

@@ -113,6 +113,14 @@ from sessions as s
 join people_with_groups as p on p.workspace = s.workspace and p.id = s.person
 where s.workspace = :workspace and s.digest = :digest and s.expires_at > :now;
 
+-- name: sessions
+-- The sessions of somebody that have not ended, the newest first.
+select workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by
+from sessions
+where workspace = :workspace and person = :person and expires_at > :now
+order by created_at desc, id desc
+limit :limit;
+
 -- name: end_session
 -- End one session.
 delete from sessions

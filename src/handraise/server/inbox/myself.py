@@ -1,4 +1,4 @@
-"""The page about yourself: as whom you are signed in, how you are told of questions, and what you approved ahead."""
+"""The page about yourself: as whom and where you are signed in, how you are told, and what you approved ahead."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
 from handraise.model.grants import Grant
-from handraise.model.identities import Role
+from handraise.model.identities import Role, Session
 from handraise.model.visible import visible_line
 from handraise.server.administration import GrantId, revoke_grant
 from handraise.server.callers import PersonCaller, TheHouse, ThePerson
 from handraise.server.house import House
-from handraise.server.inbox.wording import When, moment, name_of, when
+from handraise.server.inbox.wording import When, moment, name_of, since, when
 from handraise.server.pages import PageRoute, live_page
 from handraise.server.questions import desk_of
+from handraise.server.signing_in import SessionId, end_one, sessions_of
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -43,6 +44,17 @@ class Held:
     ends: When
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Another session of the same person. Everything in it may be shown as it is."""
+
+    id: str
+    way: str
+    maker: str | None
+    began: When
+    ends: When
+
+
 @pages.get("/me")
 async def show_myself(house: TheHouse, caller: ThePerson) -> Response:
     """Who one is, and the switches for being told, which belong to this browser."""
@@ -57,7 +69,23 @@ async def show_myself(house: TheHouse, caller: ThePerson) -> Response:
         until=moment(session.expires_at),
         is_https=house.settings.is_https,
         grants=await _grants(house, caller),
+        sessions=[_elsewhere(each, datetime.now(UTC)) for each in await _others(house, caller)],
     )
+
+
+@pages.post("/me/sessions/end-others")
+async def end_others_here(house: TheHouse, caller: ThePerson) -> Response:
+    """End all sessions of one's own except this one."""
+    for each in await _others(house, caller):
+        await house.directory.end_session(caller.workspace, each.id, by=caller.person.id)
+    return RedirectResponse("/me#sessions", 303)
+
+
+@pages.post("/me/sessions/{session_id}/end")
+async def end_here(house: TheHouse, caller: ThePerson, session_id: SessionId) -> Response:
+    """End another session of one's own."""
+    await end_one(house, caller, session_id)
+    return RedirectResponse("/me#sessions", 303)
 
 
 @pages.post("/me/grants/{grant_id}/revoke")
@@ -84,6 +112,22 @@ async def _grants(house: House, caller: PersonCaller) -> list[Held]:
             break
         after = grants[-1].id
     return found
+
+
+async def _others(house: House, caller: PersonCaller) -> list[Session]:
+    found = await sessions_of(house, caller.workspace, caller.person.id)
+    return [each for each in found if each.id != caller.session.id]
+
+
+def _elsewhere(session: Session, now: datetime) -> Elsewhere:
+    maker = session.vouched_by
+    return Elsewhere(
+        id=quote(session.id, safe=""),
+        way=_WAYS.get(session.how, ""),
+        maker=None if maker is None else visible_line(maker),
+        began=since(session.created_at, now),
+        ends=when(session.expires_at, now),
+    )
 
 
 def _held(grant: Grant, me: str, now: datetime) -> Held:

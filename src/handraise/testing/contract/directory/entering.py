@@ -73,6 +73,27 @@ class EnteringContract(DirectoryFixtures):
         assert await directory.end_session(workspace, "s-9") is False
         assert await directory.find_session(workspace, digest_of("session of bob"))
 
+    async def test_the_sessions_of_a_person_are_listed_the_newest_first_until_they_end(
+        self, directory: Directory, clock: ManualClock, workspace: str, elsewhere: str, ana: Person
+    ) -> None:
+        for place, person in ((workspace, "bob"), (elsewhere, "ana")):
+            await some_session(directory, await some_person(directory, place, person))
+        opened = []
+        for name, lasts in (("s-1", DAY), ("s-2", HOUR), ("s-3", DAY)):
+            clock.advance(INSTANT)
+            opened.append(
+                await directory.open_session(
+                    workspace, name, digest=digest_of(name), person=ana.id, how="sign-in", lasts=lasts
+                )
+            )
+        first, second, third = opened
+        assert list(await directory.sessions(workspace, "ana", limit=9)) == [third, second, first]
+        assert list(await directory.sessions(workspace, "ana", limit=2)) == [third, second]
+        clock.advance(HOUR)
+        assert await directory.end_session(workspace, "s-1")
+        assert list(await directory.sessions(workspace, "ana", limit=9)) == [third]
+        assert list(await directory.sessions(workspace, "nobody", limit=9)) == []
+
     async def test_a_session_shows_its_person_as_they_are_now(
         self, directory: Directory, workspace: str, ana: Person
     ) -> None:
