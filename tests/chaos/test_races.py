@@ -58,18 +58,9 @@ async def test_of_fifty_processes_one_wins_each_question_and_the_losers_learn_wh
 async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_each(address: str) -> None:
     async with open_desk(address, workspace="race") as desk, AsyncExitStack() as stack:
         racers = await started(stack, address)
-        for lead in (2, 10, 50):  # seconds; on a busy machine all of them may be over before the race begins
-            spread = random.Random(7)
-            questions = await asyncio.gather(
-                *(
-                    desk.post(f"Before it is over, {n}?", expires_in=lead + spread.random() * LASTS)
-                    for n in range(QUESTIONS)
-                )
-            )
-            ends = sorted((each.expires_at.timestamp(), each.id) for each in questions if each.expires_at)
-            if time.time() < ends[0][0] - lead / 2:
-                break
-        rush = {"role": "rush", "share": SHARE, "ends": [(name, at) for at, name in ends]}
+        questions = await about_to_expire(desk)
+        ends = [(each.id, expiry_of(each)) for each in questions]
+        rush = {"role": "rush", "share": SHARE, "ends": ends}
         told = await race(racers, [rush] * (PROCESSES - SWEEPERS) + [{**rush, "role": "sweep"}] * SWEEPERS)
         await desk.sweep()
         settled = await outcomes(desk, questions)
@@ -85,6 +76,26 @@ async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_e
     assert set(endings) == {"answered", "withdrawn", "expired"}, endings
     assert sum(endings.values()) == QUESTIONS
     report(", ".join(f"{count} {ending}" for ending, count in endings.most_common()))
+
+
+async def about_to_expire(desk: Desk) -> list[Question]:
+    """Questions that expire one after the other, soon; later on a machine so busy that they would be over before the race."""
+    lead = 2.0
+    while True:
+        spread = random.Random(7)
+        posts = (
+            desk.post(f"Before it is over, {n}?", expires_in=lead + spread.random() * LASTS)
+            for n in range(QUESTIONS)
+        )
+        questions = sorted(await asyncio.gather(*posts), key=expiry_of)
+        if time.time() < expiry_of(questions[0]) - lead / 2:
+            return questions
+        lead *= 5
+
+
+def expiry_of(question: Question) -> float:
+    assert question.expires_at is not None
+    return question.expires_at.timestamp()
 
 
 async def started(stack: AsyncExitStack, address: str) -> list[asyncio.subprocess.Process]:

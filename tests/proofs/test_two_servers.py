@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def credentials(postgres: str) -> Iterator[Credentials]:
 @pytest.fixture
 def servers(postgres: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[list[Serving]]:
     """Two servers; a parameter says how seldom they poll."""
-    settings = {"poll_interval": getattr(request, "param", "1"), "heartbeat": "1"}
+    settings: dict[str, Any] = {"poll_interval": getattr(request, "param", "1"), "heartbeat": "1"}
     with ExitStack() as stack:
         yield [stack.enter_context(serving(postgres, tmp_path, **settings)) for _ in range(2)]
 
