@@ -235,9 +235,11 @@ class TestSessionsForPrograms:
     ) -> None:
         headers = bearer(await issuer.person(workspace, "ann", role=Role.MEMBER))
         await issuer.person(workspace, "boss")
-        lasts = {"how": "sign-in", "lasts": timedelta(days=1)}
+        lasts = timedelta(days=1)
         for name, person in (("phone", "ann"), ("theirs", "boss")):
-            await house.directory.open_session(workspace, name, digest=name, person=person, **lasts)
+            await house.directory.open_session(
+                workspace, name, digest=name, person=person, how="sign-in", lasts=lasts
+            )
         listed = (await client.get("/v1/sessions", headers=headers)).json()["sessions"]
         assert {(each["id"] == "phone", each["current"]) for each in listed} == {(True, False), (False, True)}
         assert {each["person"] for each in listed} == {"ann"}
