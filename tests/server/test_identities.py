@@ -303,6 +303,25 @@ class TestGroups:
         await client.put("/v1/groups/ops", json={"people": []}, headers=admin)
         assert (await client.get("/v1/groups", headers=admin)).json() == {"groups": []}
 
+    async def test_of_two_who_change_one_the_second_is_told_and_overwrites_nothing(
+        self, client: httpx2.AsyncClient, admin: Headers
+    ) -> None:
+        path = "/v1/groups/ops"
+        assert (await client.get(path, headers=admin)).status_code == 404
+        none = await client.put(path, json={"people": ["ann"]}, headers=admin | {"if-match": "*"})
+        assert none.status_code == 412
+        put = await client.put(path, json={"people": ["ann"]}, headers=admin)
+        read = await client.get(path, headers=admin)
+        assert read.json() == {"name": "ops", "people": ["ann"]}
+        assert read.headers["etag"] == put.headers["etag"]
+        tag = {"if-match": read.headers["etag"]}
+        statuses = [
+            (await client.put(path, json={"people": people}, headers=admin | tag)).status_code
+            for people in (["ann", "bob"], [])
+        ]
+        assert statuses == [200, 412]
+        assert (await client.get(path, headers=admin)).json()["people"] == ["ann", "bob"]
+
 
 class TestGrants:
     @pytest.fixture

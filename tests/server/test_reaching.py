@@ -143,6 +143,26 @@ class TestRouting:
         "on_call": {"ops": ["ann", "bob"]},
     }
 
+    @on_every_store
+    async def test_of_two_who_change_it_the_second_is_told_and_overwrites_nothing(
+        self, client: httpx2.AsyncClient, admin: Headers
+    ) -> None:
+        await client.put("/v1/routing", json={}, headers=admin)
+        read = await client.get("/v1/routing", headers=admin)
+        tag = {"if-match": read.headers["etag"]}
+        first = await client.put("/v1/routing", json=self.POLICY, headers=admin | tag)
+        assert first.status_code == 200
+        second = await client.put("/v1/routing", json={"anybody": {"per_hour": 1}}, headers=admin | tag)
+        assert (second.status_code, second.json()["code"]) == (412, "precondition_failed")
+        assert "Read it again" in second.json()["detail"]
+        now = await client.get("/v1/routing", headers=admin)
+        assert now.json() == first.json()
+        assert now.headers["etag"] == first.headers["etag"] != read.headers["etag"]
+        tags = {"if-match": f'"other", {now.headers["etag"]}'}
+        assert (await client.put("/v1/routing", json={}, headers=admin | tags)).status_code == 200
+        for whatever in ({}, {"if-match": "*"}):
+            assert (await client.put("/v1/routing", json={}, headers=admin | whatever)).status_code == 200
+
     async def test_it_is_what_was_put_with_everything_that_was_left_out(
         self, client: httpx2.AsyncClient, admin: Headers
     ) -> None:

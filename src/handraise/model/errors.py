@@ -19,6 +19,7 @@ HandraiseError
 ├── NotSignedIn       (PermissionError)  the server does not know this key or session
 ├── InvalidRequest    (ValueError)       the server cannot read the request
 ├── RequestConflict                      a request with the same idempotency key is under way
+├── PreconditionFailed                   what a request was to replace has changed since it was read
 ├── TooManyRequests   (ConnectionError)  more than the server takes from one caller; come back later
 ├── NotFound          (LookupError)      no such key, person, group or page
 ├── DeskClosed        (RuntimeError)     the desk was closed while or before this ran
@@ -284,6 +285,12 @@ class RequestConflict(HandraiseError):
     """A request with the same idempotency key is under way; make it again shortly."""
 
     code = "request_conflict"
+
+
+class PreconditionFailed(HandraiseError):
+    """What a request was to replace has changed since it was read; nothing was replaced."""
+
+    code = "precondition_failed"
 
 
 class TooManyRequests(HandraiseError, ConnectionError):

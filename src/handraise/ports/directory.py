@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Protocol
@@ -106,9 +106,19 @@ class Directory(Protocol):
         ...
 
     async def put_group(
-        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        people: Collection[str],
+        *,
+        by: str | None = None,
+        check: Callable[[Sequence[str]], None] | None = None,
     ) -> Sequence[str]:
-        """Make these the people of a group, nobody else; give back those that exist. With none, it is gone."""
+        """Make these the people of a group, nobody else; give back those that exist. With none, it is gone.
+
+        `check` is called with those who are in it, in order, in the same transaction. What it raises is raised, and
+        nothing changes.
+        """
         ...
 
     async def open_session(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -82,8 +82,19 @@ class Outbox(Protocol):
         """How the workspace reaches its people, as it was put; None where it never was."""
         ...
 
-    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
-        """Replace how the workspace reaches its people."""
+    async def put_policy(
+        self,
+        workspace: str,
+        policy: Json,
+        *,
+        by: str | None = None,
+        check: Callable[[Json], None] | None = None,
+    ) -> None:
+        """Replace how the workspace reaches its people.
+
+        `check` is called with what is there, None if nothing is, in the same transaction. What it raises is raised, and
+        nothing changes.
+        """
         ...
 
     async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:

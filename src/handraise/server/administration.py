@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from handraise.model.identities import Person, Role
 from handraise.model.json_values import text_problem
 from handraise.model.people import Responder, responder_of
 from handraise.server.callers import AgentCaller, AnyCaller, PersonCaller, TheAdmin, TheHouse, ThePerson
+from handraise.server.etags import IfMatch, check_match, etag_of
 from handraise.server.house import House
 from handraise.server.issuing import issue_key, issue_link
 from handraise.server.mail_addresses import follow_email
@@ -192,9 +194,23 @@ async def list_groups(house: TheHouse, admin: TheAdmin) -> Response:
     return reply(GroupList(groups=tuple(records)))
 
 
+@router.get("/groups/{name}", response_model=GroupRecord)
+async def get_group(house: TheHouse, admin: TheAdmin, name: GroupName) -> Response:
+    """A group and its people."""
+    people = (await house.directory.groups(admin.workspace)).get(name)
+    if people is None:
+        raise NotFound("There is no such group here.")
+    return _tagged(name, people)
+
+
 @router.put("/groups/{name}", response_model=GroupRecord)
-async def put_group(house: TheHouse, admin: TheAdmin, name: GroupName, body: PutGroup) -> Response:
-    """Make these the people of a group, nobody else. A name that nobody has is refused, and changes nothing."""
+async def put_group(
+    house: TheHouse, admin: TheAdmin, name: GroupName, body: PutGroup, *, if_match: IfMatch = None
+) -> Response:
+    """Make these the people of a group, nobody else. A name that nobody has is refused, and changes nothing.
+
+    With `If-Match`, only those who were read are replaced.
+    """
     _check_texts({"path.name": name, **{f"body.people.{n}": each for n, each in enumerate(body.people)}})
     unknown = [
         Problem(f"body.people.{n}", f"there is nobody called {each!r} here")
@@ -203,8 +219,23 @@ async def put_group(house: TheHouse, admin: TheAdmin, name: GroupName, body: Put
     ]
     if unknown:
         raise InvalidRequest(unknown)
-    people = await house.directory.put_group(admin.workspace, name, body.people, by=admin.person.id)
-    return reply(GroupRecord(name=name, people=tuple(people)))
+    people = await house.directory.put_group(
+        admin.workspace,
+        name,
+        body.people,
+        by=admin.person.id,
+        check=lambda before: check_match(if_match, _group_text(name, before) if before else None),
+    )
+    return _tagged(name, people)
+
+
+def _group_text(name: str, people: Sequence[str]) -> str:
+    return GroupRecord(name=name, people=tuple(people)).model_dump_json()
+
+
+def _tagged(name: str, people: Sequence[str]) -> Response:
+    text = _group_text(name, people)
+    return Response(text, media_type="application/json", headers={"etag": etag_of(text)})
 
 
 @router.get("/workspace/events", response_model=WorkspaceEventPage)

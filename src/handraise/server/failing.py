@@ -28,6 +28,7 @@ DOCUMENTED: dict[int | str, dict[str, Any]] = {
         404: "no such thing here",
         409: "somebody was first, or a request with the same idempotency key is under way",
         408: "the body did not come in time",
+        412: "what was to be replaced has changed since it was read",
         413: "the body is too large",
         422: "the request cannot be read, or what it asks for is not possible",
         429: "too many requests",

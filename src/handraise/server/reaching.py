@@ -12,9 +12,10 @@ from starlette.responses import Response
 
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.errors import InvalidRequest, NotFound, Problem
-from handraise.model.json_values import json_problems, text_problem
+from handraise.model.json_values import Json, json_problems, text_problem
 from handraise.model.routing import Policy
 from handraise.server.callers import AnyCaller, PersonCaller, TheAdmin, TheHouse
+from handraise.server.etags import IfMatch, check_match, etag_of
 from handraise.server.once import OnceRoute
 from handraise.server.questions import visible
 from handraise.server.replies import QuestionId, reply
@@ -92,21 +93,37 @@ async def remove_address(
 @router.get("/routing", response_model=Policy)
 async def get_routing(house: TheHouse, admin: TheAdmin) -> Response:
     """How the workspace reaches its people."""
-    try:
-        policy = Policy.model_validate(await house.outbox.policy(admin.workspace) or {})
-    except pydantic.ValidationError:
-        policy = Policy()
-    return Response(policy.model_dump_json(), media_type="application/json")
+    return _tagged(_policy_text(await house.outbox.policy(admin.workspace)))
 
 
 @router.put("/routing", response_model=Policy)
-async def put_routing(house: TheHouse, admin: TheAdmin, body: Policy) -> Response:
-    """Replace how the workspace reaches its people."""
+async def put_routing(
+    house: TheHouse, admin: TheAdmin, body: Policy, *, if_match: IfMatch = None
+) -> Response:
+    """Replace how the workspace reaches its people; with `If-Match`, only what was read."""
     stored = body.model_dump(mode="json", exclude_defaults=True)
     if problems := list(json_problems(stored, "body", depth=_DEEPEST)):
         raise InvalidRequest(problems)
-    await house.outbox.put_policy(admin.workspace, stored, by=admin.person.id)
-    return Response(body.model_dump_json(), media_type="application/json")
+    await house.outbox.put_policy(
+        admin.workspace,
+        stored,
+        by=admin.person.id,
+        check=lambda before: check_match(if_match, _policy_text(before)),
+    )
+    return _tagged(body.model_dump_json())
+
+
+def _policy_text(stored: Json) -> str:
+    """A policy as it is given out, whatever of it is stored."""
+    try:
+        policy = Policy.model_validate(stored or {})
+    except pydantic.ValidationError:
+        policy = Policy()
+    return policy.model_dump_json()
+
+
+def _tagged(text: str) -> Response:
+    return Response(text, media_type="application/json", headers={"etag": etag_of(text)})
 
 
 @router.get("/questions/{question_id}/deliveries", response_model=DeliveryList)

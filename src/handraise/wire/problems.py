@@ -24,6 +24,7 @@ from handraise.model.errors import (
     NotEntitled,
     NotFound,
     NotSignedIn,
+    PreconditionFailed,
     Problem,
     QuestionNotFound,
     QuotaExceeded,
@@ -52,6 +53,7 @@ STATUSES: dict[type[HandraiseError], int] = {
     QuestionNotFound: 404,
     GrantNotFound: 404,
     NotFound: 404,
+    PreconditionFailed: 412,
     TooManyRequests: 429,
     QuotaExceeded: 429,
     DeskClosed: 503,
@@ -153,6 +155,7 @@ _TITLES = {
     "question_not_found": "No such question",
     "grant_not_found": "No such grant",
     "not_found": "Not found",
+    "precondition_failed": "It has changed meanwhile",
     "quota_exceeded": "Too many pending questions",
     "too_many_requests": "Too many requests",
     "desk_closed": "The server is stopping",
@@ -198,6 +201,7 @@ _ERRORS: dict[str, _Reader] = {
     "question_not_found": lambda _, subject, workspace, __: QuestionNotFound(subject, workspace),
     "grant_not_found": lambda _, subject, workspace, __: GrantNotFound(subject, workspace),
     "not_found": lambda document, *_: NotFound(document.detail),
+    "precondition_failed": lambda document, *_: PreconditionFailed(document.detail),
     "request_conflict": lambda document, *_: RequestConflict(document.detail),
     "quota_exceeded": lambda document, _, workspace, actor: QuotaExceeded(
         actor, workspace, document.quota or 0

@@ -169,10 +169,18 @@ class MemoryDirectory:
         return {name: sorted(person.id for person in people if name in person.groups) for name in names}
 
     async def put_group(
-        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        people: Collection[str],
+        *,
+        by: str | None = None,
+        check: Callable[[Sequence[str]], None] | None = None,
     ) -> Sequence[str]:
         """Replace the people of a group; see the port."""
         before, inside = (await self.groups(workspace)).get(group, ()), []
+        if check is not None:
+            check(before)
         for ref, person in self._people.items():
             if ref.workspace != workspace:
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -69,8 +69,17 @@ class MemoryOutbox:
         """How the workspace reaches its people; see the port."""
         return self._policies.get(workspace)
 
-    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
+    async def put_policy(
+        self,
+        workspace: str,
+        policy: Json,
+        *,
+        by: str | None = None,
+        check: Callable[[Json], None] | None = None,
+    ) -> None:
         """Replace it; see the port."""
+        if check is not None:
+            check(self._policies.get(workspace))
         self._store.note(workspace, routing_put(self._policies.get(workspace), policy, by=by))
         self._policies[workspace] = policy
 

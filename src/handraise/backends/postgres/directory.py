@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -162,7 +162,13 @@ class PostgresDirectory:
         return stored_groups(await self._fetch(workspace, "groups"))
 
     async def put_group(
-        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        people: Collection[str],
+        *,
+        by: str | None = None,
+        check: Callable[[Sequence[str]], None] | None = None,
     ) -> Sequence[str]:
         """Replace the people of a group; see the port."""
 
@@ -172,9 +178,11 @@ class PostgresDirectory:
             await run(STATEMENTS["lock_group"], **place)
             before = await run(STATEMENTS["empty_group"], **place)
             inside = await run(STATEMENTS["fill_group"], people=list(people), **place)
-            was, now = ([row["person"] for row in rows] for rows in (before, inside))
+            was, now = (sorted(row["person"] for row in rows) for rows in (before, inside))
+            if check is not None:
+                check(was)
             await note(run, workspace, group_put(group, was, now, by=by))
-            return sorted(now)
+            return now
 
         return await self._database.work_in(workspace, work)
 

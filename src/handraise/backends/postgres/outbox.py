@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -79,14 +79,23 @@ class PostgresOutbox:
         rows = await self._fetch(workspace, "policy")
         return json.loads(rows[0]["policy"]) if rows else None
 
-    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
+    async def put_policy(
+        self,
+        workspace: str,
+        policy: Json,
+        *,
+        by: str | None = None,
+        check: Callable[[Json], None] | None = None,
+    ) -> None:
         """Replace it; see the port."""
 
         async def work(run: Run) -> None:
             await run(STATEMENTS["lock_policy"], workspace=workspace)
             rows = await run(STATEMENTS["policy"], workspace=workspace)
-            await run(STATEMENTS["put_policy"], workspace=workspace, policy=json.dumps(policy))
             before = json.loads(rows[0]["policy"]) if rows else None
+            if check is not None:
+                check(before)
+            await run(STATEMENTS["put_policy"], workspace=workspace, policy=json.dumps(policy))
             await note(run, workspace, routing_put(before, policy, by=by))
 
         await self._database.work_in(workspace, work)

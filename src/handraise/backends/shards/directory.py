@@ -5,7 +5,7 @@ Every key, session and link says which workspace it is of, so nobody is looked f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
 from handraise.backends.shards.routes import Routes
@@ -113,12 +113,18 @@ class ShardedDirectory:
         return await self._routes.read(workspace, lambda ports: ports.directory.groups(workspace))
 
     async def put_group(
-        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        people: Collection[str],
+        *,
+        by: str | None = None,
+        check: Callable[[Sequence[str]], None] | None = None,
     ) -> Sequence[str]:
         """See the port."""
         return await self._routes.write(
             workspace,
-            lambda ports: ports.directory.put_group(workspace, group, people, by=by),
+            lambda ports: ports.directory.put_group(workspace, group, people, by=by, check=check),
             idle=lambda _: True,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from handraise.backends.shards.routes import Routes
@@ -57,9 +57,18 @@ class ShardedOutbox:
         """See the port."""
         return await self._routes.read(workspace, lambda ports: ports.outbox.policy(workspace))
 
-    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
+    async def put_policy(
+        self,
+        workspace: str,
+        policy: Json,
+        *,
+        by: str | None = None,
+        check: Callable[[Json], None] | None = None,
+    ) -> None:
         """See the port."""
-        await self._routes.write(workspace, lambda ports: ports.outbox.put_policy(workspace, policy, by=by))
+        await self._routes.write(
+            workspace, lambda ports: ports.outbox.put_policy(workspace, policy, by=by, check=check)
+        )
 
     async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
         """See the port; of every shard that answers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -165,7 +165,13 @@ class SqliteDirectory:
         return stored_groups(await self._read("groups", workspace=workspace))
 
     async def put_group(
-        self, workspace: str, group: str, people: Collection[str], *, by: str | None = None
+        self,
+        workspace: str,
+        group: str,
+        people: Collection[str],
+        *,
+        by: str | None = None,
+        check: Callable[[Sequence[str]], None] | None = None,
     ) -> Sequence[str]:
         """Replace the people of a group; see the port."""
 
@@ -173,9 +179,11 @@ class SqliteDirectory:
             place = {"workspace": workspace, "group_name": group}
             before = run(connection, "empty_group", **place)
             inside = run(connection, "fill_group", people=json.dumps(list(people)), **place)
-            was, now = ([row["person"] for row in rows] for rows in (before, inside))
+            was, now = (sorted(row["person"] for row in rows) for rows in (before, inside))
+            if check is not None:
+                check(was)
             note(connection, workspace, group_put(group, was, now, by=by), now_by(self._clock))
-            return sorted(now)
+            return now
 
         return await self._connections.write(work)
 

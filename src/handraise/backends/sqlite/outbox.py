@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -81,13 +81,22 @@ class SqliteOutbox:
         rows = await self._read("policy", workspace=workspace)
         return json.loads(rows[0]["policy"]) if rows else None
 
-    async def put_policy(self, workspace: str, policy: Json, *, by: str | None = None) -> None:
+    async def put_policy(
+        self,
+        workspace: str,
+        policy: Json,
+        *,
+        by: str | None = None,
+        check: Callable[[Json], None] | None = None,
+    ) -> None:
         """Replace it; see the port."""
 
         def work(connection: sqlite3.Connection) -> None:
             rows = run(connection, "policy", workspace=workspace)
-            run(connection, "put_policy", workspace=workspace, policy=json.dumps(policy))
             before = json.loads(rows[0]["policy"]) if rows else None
+            if check is not None:
+                check(before)
+            run(connection, "put_policy", workspace=workspace, policy=json.dumps(policy))
             note(connection, workspace, routing_put(before, policy, by=by), now_by(self._clock))
 
         await self._connections.write(work)

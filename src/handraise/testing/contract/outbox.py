@@ -69,6 +69,24 @@ class OutboxContract(ContractFixtures):
         await _asked(ports, f"{workspace}-2")
         assert await ports.outbox.lines(f"{workspace}-2", limit=10) == []
 
+    async def test_a_policy_stays_where_a_check_of_what_is_there_refuses(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        seen: list[Json] = []
+
+        def check(before: Json) -> None:
+            seen.append(before)
+            if before is not None:
+                raise LookupError("changed")
+
+        await ports.outbox.put_policy(workspace, {"first": 1}, check=check)
+        with pytest.raises(LookupError):
+            await ports.outbox.put_policy(workspace, {"second": 2}, check=check)
+        assert await ports.outbox.policy(workspace) == {"first": 1}
+        assert seen == [None, {"first": 1}]
+        events = await ports.store.workspace_events(workspace, after=None, limit=9)
+        assert len(events) == 1
+
     async def test_a_policy_is_what_was_put_last(self, ports: Backend, workspace: str) -> None:
         assert await ports.outbox.policy(workspace) is None
         policies: list[Json] = [{"rules": []}, {"anybody": {"per_hour": 3}}]

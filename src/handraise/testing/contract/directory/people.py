@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -167,6 +168,23 @@ class PeopleContract(DirectoryFixtures):
         ana = await directory.find_person(workspace, "ana")
         assert ana is not None
         assert ana.groups == {"leads"}
+
+    async def test_a_group_stays_where_a_check_of_who_is_in_it_refuses(
+        self, directory: Directory, workspace: str, ana: Person
+    ) -> None:
+        bob = await some_person(directory, workspace, "bob")
+        seen: list[list[str]] = []
+
+        def check(before: Sequence[str]) -> None:
+            seen.append(list(before))
+            if before:
+                raise LookupError("changed")
+
+        await directory.put_group(workspace, "ops", [bob.id, ana.id], check=check)
+        with pytest.raises(LookupError):
+            await directory.put_group(workspace, "ops", [], check=check)
+        assert await directory.groups(workspace) == {"ops": ["ana", "bob"]}
+        assert seen == [[], ["ana", "bob"]]
 
     async def test_only_people_who_exist_are_in_a_group(
         self, directory: Directory, workspace: str, ana: Person
