@@ -34,12 +34,26 @@ from tests.samples import hostile
 from tests.server.inbox.hostile import MARK, NAMES, TEXTS
 
 SENDER = Address("Handraise", addr_spec="desk@example.org")
-TAGS = {"html", "head", "meta", "title", "style", "body", "table", "tr", "td", "h1", "h2"} | {
-    "p",
-    "br",
-    "strong",
-    "span",
-    "a",
+TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "table", "tr", "td", "h1", "h2", "p", "span", "a"),
+    *("br", "wbr"),
+    # What an agent's Markdown can become.
+    *(
+        "div",
+        "thead",
+        "tbody",
+        "th",
+        "strong",
+        "em",
+        "s",
+        "code",
+        "pre",
+        "ul",
+        "ol",
+        "li",
+        "blockquote",
+        "hr",
+    ),
 }
 HEADERS = {
     *("Message-ID", "In-Reply-To", "References", "From", "To", "Reply-To", "Subject", "Date", "MIME-Version"),

@@ -37,6 +37,7 @@ from handraise.testing.contract.channel import (
 )
 from tests.certificates import certificate, presenting
 from tests.channels.mail_servers import PASSWORD, USER, WITHIN, PostOffice, Seen, post_office
+from tests.channels.test_email_hostile import TAGS
 
 NOBODY = Replies(None, None, None)  # type: ignore[arg-type]  # for tests in which nothing comes in
 ANN = "ann@example.org"
@@ -172,26 +173,6 @@ async def test_a_server_without_tls_is_not_used_where_it_was_asked_for(office: P
     assert office.mails == []
 
 
-_PLAIN = {
-    "html",
-    "head",
-    "meta",
-    "title",
-    "style",
-    "body",
-    "table",
-    "tr",
-    "td",
-    "h1",
-    "h2",
-    "p",
-    "br",
-    "strong",
-    "span",
-    "a",
-}
-
-
 @pytest.mark.parametrize("kind", [*HOSTILE_FORMS, "open"])
 async def test_nothing_that_anybody_wrote_becomes_markup_or_a_header(
     channel: Email, office: PostOffice, kind: str
@@ -205,7 +186,7 @@ async def test_nothing_that_anybody_wrote_becomes_markup_or_a_header(
     for mail in office.mails:
         seen = Seen()
         seen.feed(mail.html)
-        assert seen.tags <= _PLAIN
+        assert seen.tags <= TAGS
         assert {link.partition("?")[0].rpartition("/")[0] for link in seen.links} <= {
             "https://desk.example/questions"
         }
@@ -239,7 +220,7 @@ async def test_a_subject_is_ours_and_one_short_line(channel: Email, office: Post
     await channel.send(message(channel, hostile))
     subject = office.mails[0].message["subject"]
     assert subject.startswith(
-        "High risk: deploy-bot asks for your approval: Re: invoice Bcc: x@evil.example Hello xxx"
+        "High risk: deploy-bot asks for your approval: Re: invoice Bcc: x@evil.example · Hello xxx"
     )
     assert len(subject) < 120
 

@@ -29,6 +29,7 @@ from handraise.cli.wording import (
     outcome_words,
     shown,
     shown_lines,
+    shown_markdown,
 )
 from handraise.model.agreement import can_still_agree, cast_votes
 from handraise.model.events import Event
@@ -36,6 +37,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.reading_order import reading_order
+from handraise.presentation import wrapping
 
 Line: TypeAlias = list[tuple[str, str]]
 
@@ -50,6 +52,8 @@ STYLE = Style.from_dict(
         "good": "ansigreen",
         "bad": "ansired",
         "cursor": "bold ansicyan",
+        "emphasis": "italic",
+        "code": "ansimagenta",
     }
 )
 
@@ -67,7 +71,8 @@ _RISKS: dict[Risk, str] = {
 def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[Line]:
     """The whole question: who asks, what, about what, how it stands, and the votes that its history has."""
     lines = [_heading(question), []]
-    lines += _barred(_plain(shown_lines(question.prompt)), width)
+    prompt = shown_markdown(question.prompt, width - len(_BAR))
+    lines += [[("class:bar", _BAR), *line] for line in prompt]
     if question.context is not None:
         lines += [[("class:bar", _BAR.rstrip())], *_barred(value_lines(question.context), width)]
     if names := _names(question):
@@ -151,28 +156,7 @@ def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int
 
 def wrapped(line: Line, width: int, *, indent: int = 0) -> list[Line]:
     """A line as several that fit, the later ones indented; broken at blanks where there are some."""
-    width = max(width, indent + 10)
-    lines: list[Line] = [[]]
-    room = width
-    for style, word in _words(line):
-        size = get_cwidth(word)
-        if size > room and word.strip() and room < width - (indent if len(lines) > 1 else 0):
-            lines.append([("", " " * indent)] if indent else [])
-            room = width - indent
-        if size <= room:
-            lines[-1].append((style, word))
-            room -= size
-        elif not word.strip():
-            lines.append([("", " " * indent)] if indent else [])
-            room = width - indent
-        else:
-            for each in word:
-                if get_cwidth(each) > room:
-                    lines.append([("", " " * indent)] if indent else [])
-                    room = width - indent
-                lines[-1].append((style, each))
-                room -= get_cwidth(each)
-    return lines
+    return wrapping.wrapped(line, width, indent=indent, measure=get_cwidth)
 
 
 def put(lines: Iterable[Line], *, output: Output | None = None) -> None:
@@ -285,17 +269,3 @@ def _indent(line: Line) -> int:
     """Where the later lines of a long one begin: below its text, not below its name."""
     first = "".join(text for style, text in line[:-1])
     return min(get_cwidth(first), _LONGEST_NAME + 2)
-
-
-def _plain(texts: Iterable[str]) -> list[Line]:
-    return [[("", text)] for text in texts]
-
-
-def _words(line: Line) -> Iterator[tuple[str, str]]:
-    """The words and blanks of a line, each with its style."""
-    for style, text in line:
-        start = 0
-        for place in range(1, len(text) + 1):
-            if place == len(text) or (text[place] == " ") != (text[start] == " "):
-                yield style, text[start:place]
-                start = place

@@ -20,7 +20,7 @@ from handraise.cli.drawing import STYLE, Line
 from handraise.cli.endings import CannotDo
 from handraise.cli.menus import HERE, Terminal
 from handraise.cli.questions import pending_for
-from handraise.cli.wording import age_words, end_words, kind_words, outcome_words, shown, shown_lines
+from handraise.cli.wording import age_words, end_words, kind_words, outcome_words, shown, shown_prompt
 from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
@@ -68,7 +68,7 @@ def _notice(question: Question) -> Line:
     if question.outcome is None:
         return [("", " Left pending." if not question.votes else " Your vote is in; others must agree.")]
     told = outcome_words(question.form, question.outcome)
-    return [("class:good", " ✓ "), ("", f"{told} · {' '.join(shown_lines(question.prompt))}")]
+    return [("class:good", " ✓ "), ("", f"{told} · {shown_prompt(question.prompt)}")]
 
 
 class _Queue:
@@ -215,7 +215,7 @@ _EMPTY: Line = [
 
 def _entry(question: Question, size: int, *, marked: bool) -> Line:
     """A question as three lines: its prompt, what is known about it, and a blank one."""
-    prompt = " ".join(part.strip() for part in shown_lines(question.prompt) if part.strip())
+    prompt = shown_prompt(question.prompt)
     told = [shown(question.asker), kind_words(question.form), age_words(question)]
     if question.need > 1:
         told.append(f"{len(question.votes)} of {question.need} voted")

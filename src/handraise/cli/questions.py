@@ -23,7 +23,7 @@ from handraise.cli.wording import (
     kind_words,
     outcome_words,
     shown,
-    shown_lines,
+    shown_prompt,
     span_of,
 )
 from handraise.model.checking import check_answer
@@ -339,7 +339,7 @@ def instant_of(text: str) -> datetime:
 
 def summary_lines(question: Question, width: int) -> list[Line]:
     """A question in a list: its prompt, and below that who asks, for what, since when or how it ended, and its id."""
-    prompt = " ".join(part for part in shown_lines(question.prompt) if part.strip())
+    prompt = shown_prompt(question.prompt)
     told = [shown(question.asker), kind_words(question.form)]
     if question.outcome is None:
         told += [age_words(question), end_words(question)]
@@ -382,8 +382,7 @@ def _event_lines(event: Event, form: AnyForm | None, question: Question | None =
     at = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}  "
     line: Line = [("class:soft", at), ("", event_words(event, form))]
     if question is not None:
-        prompt = " ".join(shown_lines(question.prompt))
-        line.append(("class:soft", f" · {_glance(prompt, 60)}"))
+        line.append(("class:soft", f" · {_glance(shown_prompt(question.prompt), 60)}"))
         line.append(("class:soft", f" · {shown(event.question_id)}"))
     return wrapped(line, columns(), indent=len(at))
 

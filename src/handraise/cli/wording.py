@@ -9,6 +9,7 @@ from typing import assert_never
 
 import pydantic
 import typer
+from prompt_toolkit.utils import get_cwidth
 
 from handraise.model import spans
 from handraise.model.events import Event, EventKind
@@ -17,6 +18,8 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.markdown import one_line
+from handraise.presentation.markdown_text import text_lines
 
 _NAMES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _FEW = 10
@@ -32,6 +35,22 @@ def shown(text: str) -> str:
 def shown_lines(text: str) -> list[str]:
     """A text from elsewhere, line by line."""
     return visible(text).translate(_UNSURE).split("\n")
+
+
+def shown_markdown(text: str, width: int) -> list[list[tuple[str, str]]]:
+    """An agent's text with its Markdown, as lines of at most this width."""
+    return [
+        [
+            (" ".join(f"class:{name}" for name in style.split()), part.translate(_UNSURE))
+            for style, part in line
+        ]
+        for line in text_lines(text, width, measure=get_cwidth)
+    ]
+
+
+def shown_prompt(text: str) -> str:
+    """An agent's text on one line, without the marks of its Markdown."""
+    return one_line(text).translate(_UNSURE)
 
 
 def span_of(text: str) -> timedelta:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from handraise.server.inbox.texts import excerpt, formatted
+from handraise.presentation.markdown import one_line
+from handraise.server.inbox.texts import formatted
 
 
 def test_an_image_is_its_description_and_its_address_and_is_never_loaded() -> None:
@@ -12,7 +13,7 @@ def test_an_image_is_its_description_and_its_address_and_is_never_loaded() -> No
     assert "<img" not in made
     assert "!latency" not in made
     assert "Image: without a description (" in formatted("![](https://example.com/b.png)")
-    assert excerpt("![latency chart](https://example.com/a.png)", 80) == "latency chart"
+    assert one_line("![latency chart](https://example.com/a.png)", 80) == "latency chart"
 
 
 def test_an_image_leads_only_to_where_a_link_may() -> None:

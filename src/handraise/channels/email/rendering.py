@@ -5,7 +5,7 @@ A mail is made of nothing but the question as it was posted and the message it g
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,9 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoic
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.visible import visible_line
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.markdown_html import Look, to_html
+from handraise.presentation.markdown_text import plain_lines
+from handraise.presentation.wrapping import wrapped
 
 try:
     import jinja2
@@ -59,7 +62,47 @@ def _broken(text: str) -> markupsafe.Markup:
     return markupsafe.Markup(escaped.replace("\n", "<br>"))  # noqa: S704 -- escaped above
 
 
+def _name(text: str) -> markupsafe.Markup:
+    """A name that a program knows: where it does not fit, it is broken between its words."""
+    escaped = str(markupsafe.escape(text))
+    return markupsafe.Markup(_WORD_END.sub(r"\g<0><wbr>", escaped))  # noqa: S704 -- escaped above
+
+
+_WORD_END = re.compile(r"[._/-]+(?=\w)")
+_MONO = "font-family:ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace;"
+_LINES = "margin:0 0 10px; font-size:16px; line-height:1.5; color:#1c1d21; word-break:break-word;"
+_CELL = "border:1px solid #dedbd3; padding:5px 10px; font-size:14px; line-height:1.45; color:#1c1d21;"
+_LOOK = Look(
+    attributes={
+        "p": f' class="ink" style="{_LINES}"',
+        "ul": f' class="ink" style="{_LINES} padding:0 0 0 22px;"',
+        "ol": f' class="ink" style="{_LINES} padding:0 0 0 26px;"',
+        "li": ' style="margin:0 0 3px;"',
+        "code": f' class="code" style="{_MONO} font-size:14px; background:#eceae4; border-radius:4px;"',
+        "pre": f' class="ink code" style="margin:0 0 10px; padding:10px 12px; {_MONO} font-size:13px; line-height:1.5;'
+        ' color:#1c1d21; background:#eceae4; border-radius:6px; white-space:pre-wrap; word-break:break-word;"',
+        "blockquote": ' class="cell" style="margin:0 0 10px; padding:0 0 0 12px; border-left:3px solid #dedbd3;"',
+        "hr": ' class="cell" style="margin:14px 0; border:0; border-top:1px solid #dedbd3;"',
+        # A table that is wider than a phone is moved sideways; its words stay whole.
+        "div": ' style="margin:0 0 10px; overflow-x:auto;"',
+        "table": ' cellpadding="0" cellspacing="0" border="0" style="border-collapse:collapse;"',
+        "th": f' class="cell ink" valign="top" style="{_CELL} text-align:left; word-break:normal;"',
+        "td": f' class="cell ink" valign="top" style="{_CELL} word-break:normal;"',
+    },
+    sides={"right": ' align="right"', "center": ' align="center"'},
+    # In a mail, only what leads to us is a link.
+    links=False,
+)
+
+
+def _markdown(text: str) -> markupsafe.Markup:
+    """An agent's text with its Markdown."""
+    return markupsafe.Markup(to_html(text, _LOOK))  # noqa: S704 -- everything in it is escaped there
+
+
 _TEMPLATES.filters["broken"] = _broken
+_TEMPLATES.filters["name"] = _name
+_TEMPLATES.filters["markdown"] = _markdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +174,7 @@ def render_bundle(message: Message, *, server: str) -> Rendered:
         lines += [
             f"{sheet.heading}:",
             "",
-            *_boxed(sheet.prompt),
+            *_prompt(sheet.prompt),
             "",
             *_ours(sheet),
             f"{sheet.lead}:",
@@ -153,7 +196,7 @@ def render_ending(message: Message, notice: Notice, *, server: str) -> Rendered:
     rest = "There is nothing left to do: the mail before this one answers nothing any more."
     foot = list(_foot(message, server, secret=False))
     lines = [title, "", *(_boxed("\n".join(theirs)) if theirs else ()), *([""] if theirs else ())]
-    lines += [rest, "", f"{sheet.heading}:", "", *_boxed(sheet.prompt), ""]
+    lines += [rest, "", f"{sheet.heading}:", "", *_prompt(sheet.prompt), ""]
     return Rendered(
         subject=f"Re: {subject_of(notice.question, notice.reason)}",
         text="\n".join([*lines, *_foot_text(foot)]),
@@ -225,7 +268,7 @@ def _html(template: str, **values: object) -> str:
 def _question_text(sheet: Sheet) -> Iterator[str]:
     if sheet.why:
         yield from (sheet.why, "")
-    yield from (f"{sheet.heading}:", "", *_boxed(sheet.prompt))
+    yield from (f"{sheet.heading}:", "", *_prompt(sheet.prompt))
     if sheet.rows:
         yield _EDGE.rstrip()
     for place, row in enumerate(sheet.rows, 1):
@@ -257,25 +300,17 @@ def _ours(sheet: Sheet) -> list[str]:
     return [*found, ""] if found else []
 
 
+def _prompt(text: str) -> list[str]:
+    return [f"{_EDGE}{line}".rstrip() for line in plain_lines(text, _WIDEST)]
+
+
 def _boxed(text: str) -> list[str]:
+    """A text as it is; no line is so long that a mail program would go on below, where no edge is."""
     return [f"{_EDGE}{part}".rstrip() for line in text.split("\n") for part in _wrapped(line)]
 
 
 def _wrapped(line: str) -> Iterator[str]:
-    """A line in parts that fit into a window: a mail program would go on below, where no edge is."""
-    start, width, space = 0, 0, 0
-    for place, each in enumerate(line):
-        width += 2 if unicodedata.east_asian_width(each) in "WF" else 1
-        if each == " ":
-            space = place + 1
-        if width > _WIDEST:
-            end = space if space > start else place
-            yield line[start:end]
-            start, space = end, 0
-            width = sum(
-                2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in line[start : place + 1]
-            )
-    yield line[start:]
+    yield from ("".join(part for _, part in each) for each in wrapped([("", line)], _WIDEST))
 
 
 def _foot(message: Message, server: str, *, secret: bool) -> Iterator[str]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from handraise.channels.wording import heading_of, how_to_reply, is_shown, shortened
+from handraise.channels.wording import heading_of, how_to_reply, is_shown
 from handraise.model.deliveries import Reason
+from handraise.model.errors import MissingExtra
 from handraise.model.forms import Approval
 from handraise.model.questions import Draft
-from handraise.model.visible import visible_line
+
+try:
+    from handraise.presentation.markdown import one_line
+except ImportError as error:
+    raise MissingExtra("markdown-it-py", "email") from error
 
 _LONGEST_SUBJECT = 60
 
@@ -15,7 +20,7 @@ def subject_of(question: Draft, reason: Reason) -> str:
     """Who asks for what, before anything that the agent wrote; one line."""
     why = {"asked": "", "reminded": "Reminder: ", "escalated": "Escalated: "}[reason]
     risk = "High risk: " if isinstance(question.form, Approval) and question.form.risk == "high" else ""
-    first = shortened(visible_line(" ".join(question.prompt.split())), _LONGEST_SUBJECT)
+    first = one_line(question.prompt, _LONGEST_SUBJECT)
     return f"{why}{risk}{heading_of(question)}: {first}"
 
 

@@ -36,6 +36,7 @@ from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox
+from handraise.presentation.markdown import one_line
 from handraise.server.callers import PersonCaller, TheHouse, ThePerson
 from handraise.server.house import House
 from handraise.server.inbox.back import back_of
@@ -51,7 +52,7 @@ from handraise.server.inbox.rendering import (
 )
 from handraise.server.inbox.showing import arguments_of, changed, has_difference, shown
 from handraise.server.inbox.status import action_heading, ahead_of, settled_of, verdict_of
-from handraise.server.inbox.texts import excerpt, formatted, mixes_alphabets
+from handraise.server.inbox.texts import formatted, mixes_alphabets
 from handraise.server.inbox.votes import Votes, votes_of
 from handraise.server.inbox.wording import (
     any_in_words,
@@ -345,7 +346,7 @@ async def show(way: Way, question: Question, tried: Tried | None = None, *, stat
 def _written(question: Question) -> dict[str, Any]:
     """What the agent wrote, as it is shown."""
     return {
-        "title": excerpt(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form),
+        "title": one_line(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form),
         "prompt": formatted(question.prompt),
         "prompt_fold": _fold(question),
         "context": None if question.context is None else shown(question.context),
@@ -446,7 +447,7 @@ def _fold(question: Question) -> dict[str, Any] | None:
     lines = question.prompt.count("\n") + 1
     if len(question.prompt) <= _LONG_TEXT and lines <= _LONG_LINES:
         return None
-    return {"excerpt": excerpt(question.prompt, 300), "length": len(question.prompt), "lines": lines}
+    return {"excerpt": one_line(question.prompt, 300), "length": len(question.prompt), "lines": lines}
 
 
 def _context_fold(question: Question) -> dict[str, Any] | None:

@@ -12,11 +12,12 @@ from starlette.responses import Response
 
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
+from handraise.presentation.markdown import one_line
 from handraise.server.callers import TheHouse, ThePerson
 from handraise.server.inbox.back import query_of_list
 from handraise.server.inbox.queue import kind_in_words
 from handraise.server.inbox.status import verdict_of
-from handraise.server.inbox.texts import excerpt, mixes_alphabets
+from handraise.server.inbox.texts import mixes_alphabets
 from handraise.server.inbox.wording import When, outcome_in_words, since
 from handraise.server.pages import PageRoute, live_page
 from handraise.server.questions import desk_of
@@ -70,7 +71,7 @@ def _row(question: Question, me: str, now: datetime) -> Asked:
         href=f"/questions/{quote(question.id, safe='')}",
         asker=visible_line(question.asker),
         asker_mixed=mixes_alphabets(question.asker),
-        text=excerpt(question.prompt, _EXCERPT),
+        text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),
         verdict=verdict_of(question),
         how=None if question.outcome is None else outcome_in_words(question.outcome, me),

@@ -21,6 +21,7 @@ from handraise.model.urgency import folded, is_escalated
 from handraise.model.visible import visible_line
 from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
+from handraise.presentation.markdown import one_line
 from handraise.server.callers import PersonCaller, TheHouse, ThePerson
 from handraise.server.inbox.back import query_of_list
 from handraise.server.inbox.searching import (
@@ -35,7 +36,7 @@ from handraise.server.inbox.searching import (
     offers_of,
     part_of,
 )
-from handraise.server.inbox.texts import excerpt, mixes_alphabets
+from handraise.server.inbox.texts import mixes_alphabets
 from handraise.server.inbox.wording import When, end_at, waited_since
 from handraise.server.pages import PageRoute, live_page
 from handraise.server.questions import desk_of
@@ -189,7 +190,7 @@ def kind_in_words(form: AnyForm) -> str:
     """What a person is asked to do."""
     match form:
         case Approval():
-            return f"Approve {excerpt(form.action.tool, 60)}"
+            return f"Approve {one_line(form.action.tool, 60)}"
         case Choice():
             return f"Choose one of {len(form.options)}"
         case MultiChoice():
@@ -211,7 +212,7 @@ def _row(
         href=_href(question.id),
         asker=visible_line(question.asker),
         asker_mixed=mixes_alphabets(question.asker),
-        text=excerpt(question.prompt, _EXCERPT),
+        text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),
         approval=isinstance(question.form, Approval),
         risky=question.risk == "high",

@@ -16,11 +16,12 @@ from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Out
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
+from handraise.presentation.markdown import one_line
 from handraise.server.callers import TheHouse, ThePerson
 from handraise.server.inbox.back import query_of_list
 from handraise.server.inbox.queue import kind_in_words
 from handraise.server.inbox.searching import SEARCHED_AT_ONCE, TheView, find, offers_of, part_of
-from handraise.server.inbox.texts import excerpt, mixes_alphabets
+from handraise.server.inbox.texts import mixes_alphabets
 from handraise.server.inbox.wording import When, any_in_words, moment, outcome_in_words, span
 from handraise.server.pages import PageRoute, live_page
 from handraise.server.questions import desk_of
@@ -121,7 +122,7 @@ def _row(question: Question, outcome: Outcome, me: str) -> Ended:
         href=f"/questions/{quote(question.id, safe='')}",
         asker=visible_line(question.asker),
         asker_mixed=mixes_alphabets(question.asker),
-        text=excerpt(question.prompt, _EXCERPT),
+        text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),
         how=outcome_in_words(outcome, me),
         said=_said(question.form, outcome),

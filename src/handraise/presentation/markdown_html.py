@@ -1,0 +1,116 @@
+"""Markdown as HTML, for pages and mails. Everything in it is escaped, and every tag is one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import assert_never
+
+from handraise.presentation.markdown import (
+    Block,
+    Blocks,
+    CodeBlock,
+    ListBlock,
+    Paragraph,
+    Quote,
+    Rule,
+    Side,
+    Spans,
+    Table,
+    parse,
+)
+
+TAGS = frozenset(
+    {"p", "br", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "a", "hr", "div"}
+    | {"table", "thead", "tbody", "tr", "th", "td"}
+)
+"""All tags that there can be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How the tags of a place look: the attributes of each, as HTML.
+
+    `sides` are those of a cell whose column is not on the left. Without `links`, an address stays a text.
+    """
+
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    sides: Mapping[Side, str] = field(default_factory=dict)
+    links: bool = True
+
+
+def to_html(text: str, look: Look) -> str:
+    """An agent's text as HTML."""
+    return "".join(_Writer(look).blocks(parse(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    look: Look
+
+    def blocks(self, blocks: Blocks) -> Iterator[str]:
+        for block in blocks:
+            yield from self._block(block)
+
+    def _block(self, block: Block) -> Iterator[str]:
+        match block:
+            case Paragraph(lines=lines):
+                yield self._tag("p", self._lines(lines))
+            case CodeBlock(lines=lines):
+                yield self._tag("pre", ["<code>", escape("\n".join(lines)), "\n</code>"])
+            case Quote(blocks=blocks):
+                yield self._tag("blockquote", self.blocks(blocks))
+            case ListBlock(items=items, start=start):
+                more = f' start="{start}"' if start not in (None, 1) else ""
+                inside = (self._tag("li", self._item(item, tight=block.tight)) for item in items)
+                yield self._tag("ul" if start is None else "ol", inside, more)
+            case Table():
+                yield self._table(block)
+            case Rule():
+                yield f"<hr{self._attributes('hr')}>"
+            case _:
+                assert_never(block)
+
+    def _item(self, blocks: Blocks, *, tight: bool) -> Iterator[str]:
+        for block in blocks:
+            if tight and isinstance(block, Paragraph):
+                yield from self._lines(block.lines)
+            else:
+                yield from self._block(block)
+
+    def _table(self, table: Table) -> str:
+        head = self._tag("thead", [self._row("th", table.head, table.sides)])
+        body = self._tag("tbody", (self._row("td", row, table.sides) for row in table.rows))
+        made = self._tag("table", [head, body if table.rows else ""])
+        # Something around it that a table may be wider than: a program for mails cannot make a table scroll.
+        return self._tag("div", [made]) if "div" in self.look.attributes else made
+
+    def _row(self, tag: str, cells: Iterable[Spans], sides: Iterable[Side]) -> str:
+        made = (
+            self._tag(tag, self._spans(cell), self.look.sides.get(side, ""))
+            for cell, side in zip(cells, sides, strict=True)
+        )
+        return self._tag("tr", made)
+
+    def _lines(self, lines: Iterable[Spans]) -> Iterator[str]:
+        for place, line in enumerate(lines):
+            if place:
+                yield "<br>\n"
+            yield from self._spans(line)
+
+    def _spans(self, spans: Spans) -> Iterator[str]:
+        for span in spans:
+            made = escape(span.text)
+            if span.address is not None and self.look.links:
+                made = f'<a href="{escape(span.address)}">{made}</a>'
+            wanted = {"code": span.code, "s": span.struck, "em": span.emphasis, "strong": span.strong}
+            for tag, has in wanted.items():
+                made = self._tag(tag, [made]) if has else made
+            yield made
+
+    def _tag(self, tag: str, inside: Iterable[str], more: str = "") -> str:
+        return f"<{tag}{self._attributes(tag)}{more}>{''.join(inside)}</{tag}>"
+
+    def _attributes(self, tag: str) -> str:
+        return self.look.attributes.get(tag, "")
