@@ -205,13 +205,13 @@ APPROVAL = {"version": "1.2.3", "replicas": 3, "notes": "a\nb ``` @everyone <@1>
 
 
 async def test_an_action_is_approved_as_it_is_shown_and_asked_once_more(team: Team) -> None:
-    question, message = await team.ask("Deploy?", form=Approval.of("deploy", APPROVAL, risk="high"))
+    question, message = await team.ask("Deploy?", form=Approval.of("deploy", APPROVAL))
     assert message.pressable == ["?approve", "deny", "reason"]
     for part in (
         "What will be executed",
         '"version": "1.2.3"',
         "a\\nb ‹U+0060›‹U+0060›‹U+0060› @every",
-        "High risk",
+        "Medium risk",
     ):
         assert part in message.shown
     assert "⟦" not in message.shown
@@ -223,6 +223,13 @@ async def test_an_action_is_approved_as_it_is_shown_and_asked_once_more(team: Te
     settled = await team.desk.get(question.id)
     assert settled.decision
     assert "Approved" in (await team.ended(message)).shown
+
+
+async def test_an_action_of_high_risk_is_decided_where_people_sign_in(team: Team) -> None:
+    _, message = await team.ask("Go?", form=Approval.of("drop", {"table": "users"}, risk="high"))
+    assert message.pressable == []
+    for part in ("High risk", '"table": "users"', "decided in the inbox"):
+        assert part in message.shown
 
 
 async def test_an_action_is_denied_with_a_reason_or_without(team: Team) -> None:

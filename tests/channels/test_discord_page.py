@@ -41,7 +41,7 @@ STRATEGY = ask(
     "Which strategy for 1.2.3?",
     steps=(Step(timedelta(hours=8), "expire"),),
 )
-PAYMENT = Approval.of("pay", {"to": "Ada Ltd", "amount": 120, "currency": "EUR"}, risk="high")
+PAYMENT = Approval.of("pay", {"to": "Ada Ltd", "amount": 120, "currency": "EUR"})
 REFUND = ask(PAYMENT, "The invoice of October is due.")
 FIELDS = Form(
     fields=(

@@ -225,9 +225,9 @@ APPROVAL = {"version": "1.2.3", "replicas": 3, "notes": "a\nb ``` <!channel>"}
 
 
 async def test_an_action_is_approved_as_it_is_shown(either: Team) -> None:
-    question, message = await either.ask("Deploy?", form=Approval.of("deploy", APPROVAL, risk="high"))
+    question, message = await either.ask("Deploy?", form=Approval.of("deploy", APPROVAL))
     assert message.pressable == ["approve", "deny", "reason"]
-    for part in ("What will be executed", '"version": "1.2.3"', "a\\nb ``` &lt;!channel&gt;", "⚠ High risk"):
+    for part in ("What will be executed", '"version": "1.2.3"', "a\\nb ``` &lt;!channel&gt;", "Medium risk"):
         assert part in message.shown
     buttons = message.blocks[-2]["elements"]
     assert "confirm" in buttons[0]
@@ -370,11 +370,14 @@ async def test_a_yes_among_people_in_a_room_approves_nothing(team: Team) -> None
     assert (await team.value(question))["decision"] == "approve"
 
 
-async def test_a_word_in_a_thread_decides_nothing_of_high_risk(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Approval.of("drop", risk="high"))
+async def test_an_action_of_high_risk_is_decided_where_people_sign_in(team: Team) -> None:
+    question, message = await team.ask("Go?", form=Approval.of("drop", {"table": "users"}, risk="high"))
+    assert message.pressable == []
+    for part in ("⚠ High risk", '"table": "users"', "decided in the inbox"):
+        assert part in message.shown
     await team.peer.say(ANN, message.channel, "approve", thread=message.ts)
     reply = await team.peer.message(lambda each: each.thread_ts == message.ts)
-    assert "not with a word" in reply.shown
+    assert "decided in the inbox" in reply.shown
     assert (await team.desk.get(question.id)).outcome is None
 
 

@@ -44,9 +44,7 @@ STRATEGY = ask(
     "Which strategy for 1.2.3?",
     steps=(Step(timedelta(hours=8), "expire"),),
 )
-PAYMENT = Approval.of(
-    "pay", {"to": "Ada Ltd", "amount": 120, "currency": "EUR"}, editable=["amount"], risk="high"
-)
+PAYMENT = Approval.of("pay", {"to": "Ada Ltd", "amount": 120, "currency": "EUR"}, editable=["amount"])
 REFUND = ask(PAYMENT, "The invoice of October is due.")
 FIELDS = Form(
     fields=(

@@ -133,6 +133,9 @@ def test_whoever_took_part_may_look_though_they_may_answer_no_more(
         "session-vouched-by:boss",
         "",
         "matrix-sender",
+        "slack-signature",
+        "slack-socket",
+        "discord-signature",
         "Session",
         "session ",
     ],
@@ -141,7 +144,7 @@ def test_the_word_of_a_program_is_too_little_for_an_action_of_high_risk_only(wea
     high = replace(question(), form=Approval.of("pay", risk="high"))
     with pytest.raises(NotEntitled, match="of high risk"):
         check_evidence(high, OPS, weak)
-    for evidence in (None, "session", "slack-signature", "session-vouched-by:command line (root)"):
+    for evidence in (None, "session", "session-vouched-by:command line (root)"):
         check_evidence(high, OPS, evidence)
     for form in (Approval.of("pay"), Approval.of("pay", risk="low"), Confirm()):
         check_evidence(replace(high, form=form), OPS, weak)

@@ -7,6 +7,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,35 @@ async def test_a_store_that_was_rewritten_is_not_signed_and_an_operator_is_told(
     said = [record for record in caplog.records if "is not signed any more" in record.message]
     assert [record.levelno for record in said] == [logging.ERROR]
     assert "handraise audit accept" in said[0].message
+
+
+async def test_a_seal_of_another_key_behind_ones_own_is_an_alarm_and_not_a_reason_to_stop_quietly(
+    key: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_house(ServerSettings(url="memory:", seal_interval=3_600)) as house:
+        sealer = Sealer(house.store, house.ledger, load_signer(key))
+        await house.desk.post("Now?")
+        assert await sealer.run() == 1
+        await house.desk.post("And now?")
+        last = (await house.ledger.head("default")).seal
+        assert last is not None
+        [event] = await house.store.trail("default", after=last.cursor, limit=10)
+        forged = replace(
+            last,
+            number=last.number + 1,
+            previous=last.digest,
+            cursor=event.cursor,
+            cursors=(event.cursor,),
+            leaves=(bytes(32),),
+            key_id="deadbeef",
+            signature=bytes(64),
+        )
+        assert await house.ledger.append(forged, removals=[])
+        assert [await sealer.run(), await sealer.run()] == [0, 0]
+        assert "deadbeef" in sealer.refused["default"]
+    said = [record for record in caplog.records if "is not signed any more" in record.message]
+    assert [record.levelno for record in said] == [logging.ERROR]
+    assert "start it with the new key" in said[0].message
 
 
 def rewrite(file: Path) -> None:

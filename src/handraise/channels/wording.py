@@ -41,6 +41,8 @@ _RISKS = {
     "high": "High risk: the agent's author says that this can do serious harm. Read every argument. "
     "If in doubt, deny.",
 }
+SIGN_IN_TO_DECIDE = "An action of high risk is decided in the inbox, where people sign in. Open it there."
+"""An administrator chose which account of a chat is whose, and could have chosen their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,8 @@ class Sealer:
             return head
         broken = BrokenChain(
             f"The audit trail of workspace {workspace!r} is not signed any more: {why}. Somebody changed the store, or "
-            "restored it from a backup. Look into it; if it is right as it is now: handraise audit accept"
+            "restored it from a backup, or this process has an old key. Look into it. If you replaced the key, start it with "
+            "the new key; if the store is right as it is now: handraise audit accept"
         )
         if self.refused.get(workspace) != why:
             self.refused[workspace] = why
@@ -113,6 +114,8 @@ class Sealer:
         self, signer: Signer, workspace: str, known: HeadMark | None, last: Seal | None
     ) -> str | None:
         """Why a chain does not go on from what is known; None if it does."""
+        if (why := await self._of_another_key(signer, workspace, known, last)) is not None:
+            return why
         if known is None:
             # The first time that anybody looks from here: what has the name of the key must be signed with it.
             return None if last is None or _is_genuine(signer, last) else f"seal {last.number} is forged"
@@ -134,6 +137,23 @@ class Sealer:
         if last.number == known.number and last.digest != known.digest:
             return f"seal {last.number} is not the one that was signed"
         return None
+
+    async def _of_another_key(
+        self, signer: Signer, workspace: str, known: HeadMark | None, last: Seal | None
+    ) -> str | None:
+        """Why nothing is signed behind a new seal of another key, if this key has signed before.
+
+        It was replaced, or somebody without a key appended a seal. None if this key takes over.
+        """
+        if (
+            last is None
+            or last.key_id == signer.key_id
+            or (known is not None and last.number <= known.number)
+        ):
+            return None
+        if not await self._ledger.has_signed(workspace, signer.key_id):
+            return None
+        return f"seal {last.number} is of the key {last.key_id}, behind seals of this process's key {signer.key_id}"
 
     async def _gone(self, signer: Signer, workspace: str, known: HeadMark) -> str | None:
         """Seals behind the known one are not there: good only if a server with the same key let go of them."""

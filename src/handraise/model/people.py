@@ -27,13 +27,17 @@ VOUCHED = "session-vouched-by:"
 OPERATOR = "command line"
 """How the names begin of those who work on the server's command line. Nobody else can have such a name."""
 
-_STRONG = frozenset({SESSION, "slack-signature", "slack-socket", "discord-signature"})
+_STRONG = frozenset({SESSION})
 """What is enough for an action of high risk. Anything else is too little, also what a channel of your own says."""
+_CHOSEN = "an administrator chose which account there is theirs"
 _WHY_WEAK = {
     CLIENT_ASSERTED: "only a program in between says that it was them",
     "webhook-signature": "only a system in between says that it was them",
     EMAIL_SENDER: "only the sender of an e-mail says that it was them",
     SIGNED_LINK: "whoever has the link could be them",
+    "slack-signature": _CHOSEN,
+    "slack-socket": _CHOSEN,
+    "discord-signature": _CHOSEN,
     "telegram-secret": "only Telegram says that it was them, and signs nothing",
     "telegram-poll": "only Telegram says that it was them, and signs nothing",
     "teams-token": "what comes from Teams is not signed",

@@ -202,6 +202,8 @@ class Desk(ABC):
         if reading is not None and "form" not in options and "choices" not in options:
             options["form"] = reading.form
         question = await self.post(prompt, **options)
+        if isinstance(question.form, Approval):  # a stored one, which was kept
+            raise InvalidQuestion([Problem("key", _USE_APPROVE)])
         _say_what_waits(question)
         outcome = await self.wait(question.id, timeout=timeout)
         if not isinstance(outcome, Answered):
@@ -322,6 +324,10 @@ class Desk(ABC):
         """
         options["form"] = approval
         question = await self.post(prompt or f"May I run {approval.action.tool}?", **options)
+        if not (isinstance(question.form, Approval) and question.form.digest == approval.digest):
+            raise InvalidQuestion(
+                [Problem("key", "it names the approval of another action: choose another key")]
+            )
         if question.outcome is None and await self.apply_grant(question.id) is None:
             _say_what_waits(question)
             await self.wait(question.id, timeout=timeout)

@@ -63,11 +63,16 @@ def asking(notice: Notice) -> Rendered:
     told = _facts(notice)
     # What cannot fit is not looked at any closer: it may be much.
     listed = "" if (is_long := _raw_length(form) > LONGEST) else "\n".join(_listed(question))
-    noted = told if has_room(question) and any(_answers(question)) else [_ELSEWHERE, *told]
+    noted = told if has_room(question) and any(_answers(question)) else [_elsewhere(form), *told]
     if not is_long and _fits(notice, listed, noted):
         return Rendered(_text(notice, [listed] if listed else [], noted), list(_rows(question)))
     why = _ACTION_TOO_LARGE if isinstance(form, Approval) else _TOO_LARGE
     return Rendered(_text(notice, [], [why, *told]), _rows_without(question))
+
+
+def _elsewhere(form: AnyForm) -> str:
+    is_risky = isinstance(form, Approval) and form.risk == "high"
+    return wording.SIGN_IN_TO_DECIDE if is_risky else _ELSEWHERE
 
 
 def bundled(message: Message) -> Rendered:
@@ -210,7 +215,8 @@ def _rows(question: Question) -> Iterator[Component]:
     answers = list(_answers(question))
     form = question.form
     if isinstance(form, Approval):
-        yield row(*answers)
+        if answers:
+            yield row(*answers)
         return
     more = [button(place_of(question, "decline"), "Decline…")]
     if isinstance(form, Choice) and form.allow_other and answers:
@@ -246,6 +252,8 @@ def _answers(question: Question) -> Iterator[Component]:
             yield menu(place_of(question, "select"), labels_of(form.options))
         case Choice():
             return
+        case Approval() if form.risk == "high":
+            return
         case Approval():
             yield button(place_of(question, "?approve"), "Approve")
             yield button(place_of(question, f"{asks}deny"), "Deny")
@@ -267,8 +275,6 @@ def once_more(question: Question, verb: str) -> Rendered:
             what = {"approve": f"Approve {bold(tool)}?", "deny": f"Deny {bold(tool)}?"}[verb]
             then = "It is executed just as it stands in the message above." if verb == "approve" else sends
             text, label = f"{what} {then}", f"Yes, {verb}"
-            if verb == "approve" and form.risk == "high":
-                text = f"{text}\n{escaped(wording.risk_of(form))}"
         case Choice():
             chosen = form.options[int(verb.removeprefix("option-"))]
             text, label = f"Send this answer? {sends}\n{quoted(chosen.label)}", "Send"

@@ -31,6 +31,7 @@ from handraise.channels.slack.modals import (
 )
 from handraise.channels.slack.places import Place, metadata_of, read_metadata, read_place
 from handraise.channels.slack.wording import difference
+from handraise.channels.wording import SIGN_IN_TO_DECIDE
 from handraise.model.checking import check_answer
 from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
@@ -48,7 +49,6 @@ _IN_THREAD = (
 )
 _TOO_LARGE = "This action cannot be shown here in full. Open it in the inbox to decide."
 _CALL_ME = "If that is your answer, press “Answer…”, or mention me in your reply: people may talk here, too."
-_PRESS = "An action of high risk is decided with its buttons, not with a word in the thread."
 _TRY_AGAIN = "That took too long. Please press it again."
 
 
@@ -193,8 +193,7 @@ class Incoming:
         else:
             called = f"<@{who.home.user}>"
             if isinstance(question.form, Approval) and question.form.risk == "high":
-                # A word in a conversation is soon misunderstood.
-                self._beside.begin(self._say(event, thread, _PRESS))
+                self._beside.begin(self._say(event, thread, SIGN_IN_TO_DECIDE))
                 return
             if event.get("channel_type") != "im" and called not in text:
                 if _takes_anything(question.form) or not isinstance(

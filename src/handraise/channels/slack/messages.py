@@ -43,6 +43,7 @@ from handraise.channels.slack.wording import (
     opening,
     risk_of,
 )
+from handraise.channels.wording import SIGN_IN_TO_DECIDE
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice
 from handraise.model.questions import Question
 from handraise.model.visible import visible
@@ -199,6 +200,13 @@ def _answers(question: Question, *, short: bool) -> Iterator[Block]:
 def _approval(notice: Notice, form: Approval) -> list[Block]:
     """An approval with its action in full. What is approved is named by its digest."""
     question = notice.question
+    action = [
+        *_head(question, notice),
+        rich(line(words("What will be executed", bold=True)), literal(action_text(form))),
+        small(risk_of(form)),
+    ]
+    if form.risk == "high":
+        return [*action, small(SIGN_IN_TO_DECIDE), _foot(notice, thread=False)]
     place = place_text(question, form.digest)
     tool = shortened(form.action.tool, 150)
     asked = f"It executes {tool}, just as it stands in this message."
@@ -210,9 +218,7 @@ def _approval(notice: Notice, form: Approval) -> list[Block]:
     if editable_parts(form):
         elements.append(button("change", "Change and approve…", place))
     return [
-        *_head(question, notice),
-        rich(line(words("What will be executed", bold=True)), literal(action_text(form))),
-        small(risk_of(form)),
+        *action,
         small(facts(question)),
         *([actions(elements)] if len(place) <= _LONGEST_VALUE else []),
         _foot(notice),

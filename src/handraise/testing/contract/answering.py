@@ -521,6 +521,19 @@ class AnsweringContract(ContractFixtures):
             await desk.ask("Pay?", form=_PAY, key="pay", timeout=SOON)
         assert await desk.find_by_key("pay") is None
 
+    @promise("P11")
+    async def test_keeping_a_stored_question_does_not_give_out_another_action_or_one_twice(
+        self, desk: Desk
+    ) -> None:
+        question = await desk.post("Pay?", form=_PAY, key="pay")
+        await desk.answer(question.id, "approve", by="ana")
+        with pytest.raises(InvalidQuestion, match=r"desk\.approve\(Approval\.of"):
+            await desk.ask("Pay?", key="pay", if_exists="keep", timeout=SOON)
+        with pytest.raises(InvalidQuestion, match="another action"):
+            await desk.approve(Approval.of("pay", {"eur": 1_000}), key="pay", if_exists="keep", timeout=SOON)
+        assert (await desk.get(question.id)).consumed_at is None
+        assert await desk.approve(_PAY, prompt="Pay now?", key="pay", if_exists="keep") == _PAY.action
+
     async def test_ask_gives_the_askers_own_type(self, desk: Desk) -> None:
         async def answered(value: Any, into: type[Any]) -> Any:
             question = await desk.post("What?", form=typed(into).form, key=f"{into}")
