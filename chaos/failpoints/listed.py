@@ -436,6 +436,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "fill_group",
             "open_session",
             "note_sign_in",
+            "sessions",
             "end_session",
             "add_link",
             "find_link",

@@ -46,7 +46,8 @@ from handraise.model.replies import read_reply
 from handraise.model.schemas import form_from_schema, form_to_schema
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import NotSent
-from handraise.server.inbox.texts import excerpt, formatted
+from handraise.presentation.markdown import one_line
+from handraise.server.inbox.texts import formatted
 from handraise.server.observing.traces import asked_in
 from handraise.tools.reading import read_clarify, read_clarifying_question, read_intervention
 from handraise.wire.credentials import read_token
@@ -249,7 +250,7 @@ def _pattern(raw: bytes) -> None:
 
 def _text(raw: bytes) -> None:
     text = raw.decode(errors="replace")
-    for shown in (visible(text), visible_line(text), excerpt(text, 100)):
+    for shown in (visible(text), visible_line(text), one_line(text, 100)):
         if any("\x7f" <= each <= "\x9f" or each in "\x1b\u202e" for each in shown):
             raise AssertionError("something unseen is shown")
     if "<script" in str(formatted(text)).lower():

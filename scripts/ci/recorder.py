@@ -63,6 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
     recorder = Recorder(FOLDER / f"{os.environ.get('CI_STAGE', 'tests')}.json")
     config.pluginmanager.register(recorder, "costs")
     if idle := float(os.environ.get("CI_IDLE", "0")):
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # a shell ignores it for what it runs in the background
         threading.Thread(target=_interrupt_when_idle, args=(recorder, idle), daemon=True).start()
 
 
