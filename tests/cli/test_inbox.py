@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
-from handraise.cli.inbox import _cut
+from handraise import Confirm, Responder, open_desk
+from handraise.cli.desks import Seat
+from handraise.cli.drawing import Line
+from handraise.cli.inbox import _cut, row_parts
+from handraise.cli.questions import summary_lines
+from handraise.cli.rows import entries_of, rows_for
+from handraise.desk.local import LocalDesk
 
 
 @pytest.mark.parametrize(
@@ -37,3 +45,66 @@ def test_a_line_never_takes_more_than_its_size(text: str, size: int) -> None:
 @pytest.mark.timeout(10)
 def test_a_long_prompt_is_read_no_further_than_it_is_shown() -> None:
     assert _cut("x" * 1_000_000, 80) == "x" * 79 + "…"
+
+
+def seat_of(desk: LocalDesk) -> Seat:
+    return Seat(desk, Responder("ada"), may_answer=True)
+
+
+def said(line: Line) -> str:
+    return "".join(text for _, text in line)
+
+
+async def test_more_than_twenty_equal_questions_of_one_agent_are_one_row_that_opens() -> None:
+    async with open_desk("memory:", asker="bot") as desk:
+        assert isinstance(desk, LocalDesk)
+        posted = [await desk.post("Restart?", form=Confirm()) for _ in range(25)]
+        alike = await desk.at(asker="other-bot").post("Restart?", form=Confirm())
+        last = await desk.post("And now?")
+        found = await rows_for(seat_of(desk))
+        assert [row.question.id for row in found.rows] == [posted[0].id, alike.id, last.id]
+        assert [each.id for each in found.rows[0].equal] == [each.id for each in posted[1:]]
+        assert (found.total, found.more) == (27, False)
+        closed = [each.id for each in entries_of(found.rows, ())]
+        assert closed == [posted[0].id, alike.id, last.id]
+        opened = [each.id for each in entries_of(found.rows, {found.rows[0].likeness})]
+        assert opened == [each.id for each in (*posted, alike, last)]
+        assert "and 24 more just like this one" in said(row_parts(found.rows[0], 80, me="ada", marked=False))
+        for question in posted[:5]:
+            await desk.answer(question.id, True, by="ada")
+        assert len((await rows_for(seat_of(desk))).rows) == 22
+
+
+async def test_what_stands_behind_many_equal_questions_is_in_the_list() -> None:
+    async with open_desk("memory:", asker="bot") as desk:
+        assert isinstance(desk, LocalDesk)
+        await asyncio.gather(*(desk.post("Restart?", form=Confirm()) for _ in range(700)))
+        last = await desk.post("And now?")
+        found = await rows_for(seat_of(desk))
+        assert (len(found.rows), found.total, found.rows[1].question.id) == (2, 701, last.id)
+
+
+async def test_the_list_says_that_you_have_voted_and_that_others_have_not() -> None:
+    async with open_desk("memory:", asker="bot") as desk:
+        assert isinstance(desk, LocalDesk)
+        question = await desk.post("Ship it?", form=Confirm(), need=2)
+        [row] = (await rows_for(seat_of(desk))).rows
+        assert "voted" in said(row_parts(row, 80, me="ada", marked=False))
+        assert "you voted" not in said(row_parts(row, 80, me="ada", marked=False))
+        question = await desk.answer(question.id, True, by="ada")
+        [row] = (await rows_for(seat_of(desk))).rows
+        assert "✓ you voted · " in said(row_parts(row, 80, me="ada", marked=False))
+        assert "you voted" not in said(row_parts(row, 80, me="bob", marked=False))
+        assert "you voted" in said(summary_lines(question, 80, "ada")[1])
+        assert "you voted" not in said(summary_lines(question, 80, "bob")[1])
+
+
+@pytest.mark.parametrize("size", [20, 40, 80])
+async def test_no_row_is_wider_than_the_screen(size: int) -> None:
+    async with open_desk("memory:", asker="a-rather-long-name-of-an-agent") as desk:
+        assert isinstance(desk, LocalDesk)
+        for _ in range(30):
+            await desk.post("**Restart** " + "the worker " * 30, form=Confirm(), need=2, expires_in=600)
+        [row] = (await rows_for(seat_of(desk))).rows
+        first, *_ = said(row_parts(row, size, me="ada", marked=True)).split("\n")
+        assert get_cwidth(first) <= size

@@ -403,6 +403,31 @@ def test_the_inbox_is_live_and_answers_without_leaving_it(store: str) -> None:
     assert answer_of(store, first) == "Rolling"
 
 
+@pytest.mark.slow("starts a terminal; the gate has the rows in tests/cli/test_inbox.py")
+def test_equal_questions_are_one_row_that_opens_and_closes(store: str) -> None:
+    async def ask(desk: Desk) -> list[Question]:
+        return [await desk.post("Restart the **worker**?", form=Confirm()) for _ in range(25)]
+
+    posted = at_desk(store, ask)
+    post(store, "Something else?", form=Confirm())
+    with at_terminal("inbox", url=store) as screen:
+        screen.until(
+            "26 waiting", "❯ Restart the worker?", "and 24 more just like this one", "Something else?"
+        )
+        screen.until("→ shows all 25")
+        screen.send("l", DOWN, DOWN)
+        screen.until("  ❯ the same, asked", "← one row again")
+        screen.send(ENTER)
+        screen.until("esc back")
+        screen.send("y", ENTER)
+        screen.until("25 waiting", "✓ ada answered: yes", "  ❯ the same, asked")
+        screen.send("h")
+        screen.until("❯ Restart the worker?", "and 23 more just like this one", "→ shows all 24")
+        screen.send("q")
+        assert screen.end() == 0
+    assert answer_of(store, posted[2]) is True
+
+
 @pytest.mark.slow("starts two terminals; the gate has Ctrl+C at a menu")
 def test_ctrl_c_in_the_inbox_leaves_everything_pending(store: str) -> None:
     question = post(store, "Which?", choices=["A", "B"])

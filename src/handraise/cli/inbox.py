@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,8 +20,17 @@ from handraise.cli.desks import AsPerson, Seat, Workspace, as_person
 from handraise.cli.drawing import STYLE, Line
 from handraise.cli.endings import CannotDo
 from handraise.cli.menus import HERE, Terminal
-from handraise.cli.questions import pending_for
-from handraise.cli.wording import age_words, end_words, kind_words, outcome_words, shown, shown_prompt
+from handraise.cli.rows import Entry, Row, Rows, entries_of, rows_for
+from handraise.cli.wording import (
+    age_words,
+    end_words,
+    kind_words,
+    outcome_words,
+    shown,
+    shown_prompt,
+    span_words,
+)
+from handraise.model.agreement import has_voted
 from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
@@ -29,7 +39,6 @@ _LOOK_AGAIN = 5.0
 _SETTLE_DOWN = 0.05
 _REDRAW = 1.0
 _SOON = timedelta(minutes=15)
-_MOST = 500
 
 
 def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
@@ -38,7 +47,7 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
     The most urgent comes first: what was escalated, then by expiry, by risk, and by age.
     """
 
-    async def work(seat: Seat) -> int:
+    async def work(seat: Seat) -> str:
         if not seat.may_answer:
             raise CannotDo("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
         terminal = Terminal()
@@ -46,15 +55,18 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
         async with asyncio.TaskGroup() as tasks:
             fresh = tasks.create_task(queue.keep_fresh())
             try:
-                while (question := await queue.pick()) is not None:
+                while (picked := await queue.pick()) is not None:
                     try:
-                        queue.notice = _notice(await answer_at_terminal(seat, question, terminal=terminal))
+                        equal = picked.equal
+                        question = picked.row.question if equal is None else await seat.desk.get(equal.id)
+                        answered = await answer_at_terminal(seat, question, terminal=terminal)
+                        queue.notice = _notice(answered, seat.me.id)
                     except HandraiseError as error:
                         queue.notice = [("class:bad", " ! "), ("", shown(str(error)))]
                     queue.stir()
             finally:
                 fresh.cancel()
-        return len(queue.questions)
+        return queue.told_total
 
     try:
         pending = as_person(work, name=name, workspace=workspace)
@@ -64,9 +76,9 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
         typer.echo(f"{pending} pending. To come back: handraise inbox")
 
 
-def _notice(question: Question) -> Line:
+def _notice(question: Question, me: str) -> Line:
     if question.outcome is None:
-        return [("", " Left pending." if not question.votes else " Your vote is in; others must agree.")]
+        return [("", " Your vote is in; others must agree." if has_voted(question, me) else " Left pending.")]
     told = outcome_words(question.form, question.outcome)
     return [("class:good", " ✓ "), ("", f"{told} · {shown_prompt(question.prompt)}")]
 
@@ -75,15 +87,22 @@ class _Queue:
     """The list, kept fresh whether it is on the screen or not."""
 
     def __init__(self, seat: Seat, terminal: Terminal) -> None:
-        self.questions: list[Question] = []
         self.notice: Line = []
         self._seat = seat
         self._terminal = terminal
+        self._waiting = Rows()
+        self._opened: set[int] = set()
         self._at: str | None = None
+        self._last_place = 0
         self._loaded = False
         self._trouble = ""
         self._stirred = asyncio.Event()
         self._app: Application[Any] | None = None
+
+    @property
+    def told_total(self) -> str:
+        """How many questions wait, as far as is known; empty for none."""
+        return f"{self._waiting.total:,}{'+' if self._waiting.more else ''}" if self._waiting.total else ""
 
     def stir(self) -> None:
         """Look again now."""
@@ -95,7 +114,7 @@ class _Queue:
             tasks.create_task(self._listen())
             while True:
                 try:
-                    self.questions = await pending_for(self._seat, at_most=_MOST)
+                    self._waiting = await rows_for(self._seat)
                     self._loaded, self._trouble = True, ""
                 except HandraiseError as error:
                     self._trouble = shown(str(error))
@@ -120,7 +139,7 @@ class _Queue:
             except HandraiseError:
                 await asyncio.sleep(_LOOK_AGAIN)
 
-    async def pick(self) -> Question | None:
+    async def pick(self) -> Entry | None:
         """Show the list until a question is opened, or None when the person leaves."""
         self._app = Application(
             layout=Layout(
@@ -140,36 +159,60 @@ class _Queue:
             refresh_interval=_REDRAW,
         )
         try:
-            picked: Question | None = await self._app.run_async(handle_sigint=False)
+            picked: Entry | None = await self._app.run_async(handle_sigint=False)
         finally:
             self._app = None
         return picked
 
     @property
-    def _place(self) -> int | None:
-        """Where the marked question stands now; another takes its place where it is gone."""
-        if not self.questions:
+    def _entries(self) -> list[Entry]:
+        return list(entries_of(self._waiting.rows, self._opened))
+
+    @property
+    def _marked(self) -> Entry | None:
+        """What is marked now; where that is gone, what took its place is."""
+        entries = self._entries
+        if not entries:
             return None
-        places = {question.id: place for place, question in enumerate(self.questions)}
-        if self._at not in places:
-            self._at = self.questions[0].id
-        return places[self._at]
+        places = {entry.id: place for place, entry in enumerate(entries)}
+        self._last_place = places.get(self._at or "", min(self._last_place, len(entries) - 1))
+        marked = entries[self._last_place]
+        self._at = marked.id
+        return marked
 
     def _move(self, by: int) -> None:
-        if self._place is not None:
-            place = max(0, min(self._place + by, len(self.questions) - 1))
-            self._at = self.questions[place].id
+        if self._marked is not None:
+            entries = self._entries
+            self._last_place = max(0, min(self._last_place + by, len(entries) - 1))
+            self._at = entries[self._last_place].id
+
+    def _open(self) -> None:
+        """Show the equal questions of the marked row."""
+        marked = self._marked
+        if marked is not None and marked.row.equal:
+            self._opened.add(marked.row.likeness)
+
+    def _close(self) -> None:
+        """Put them back into their row, which is marked then."""
+        marked = self._marked
+        if marked is not None and marked.row.likeness in self._opened:
+            self._opened.discard(marked.row.likeness)
+            self._at = marked.row.question.id
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         for names, by in ((("up", "k"), -1), (("down", "j"), 1), (("pageup",), -7), (("pagedown",), 7)):
             for each in names:
                 keys.add(each)(lambda _, by=by: self._move(by))
+        for name in ("right", "l"):
+            keys.add(name)(lambda _: self._open())
+        for name in ("left", "h"):
+            keys.add(name)(lambda _: self._close())
 
         @keys.add("enter")
-        def _open(event: KeyPressEvent) -> None:
-            if self._place is not None:
-                event.app.exit(result=self.questions[self._place])
+        def _take(event: KeyPressEvent) -> None:
+            if (marked := self._marked) is not None:
+                event.app.exit(result=marked)
 
         @keys.add("q")
         @keys.add("c-c", eager=True)
@@ -182,7 +225,7 @@ class _Queue:
     def _head(self) -> FormattedText:
         size = self._terminal.output.get_size().columns
         left = f" Handraise · {shown(self._seat.me.id)}"
-        right = f"{len(self.questions)} waiting " if self._loaded else "looking… "
+        right = f"{self.told_total or 0} waiting " if self._loaded else "looking… "
         blank = " " * max(1, size - get_cwidth(left) - get_cwidth(right))
         parts: Line = [("class:name", left), ("", blank), ("class:strong", right), ("", "\n")]
         if self._trouble:
@@ -193,16 +236,25 @@ class _Queue:
         return FormattedText(parts)
 
     def _list(self) -> FormattedText:
-        if not self.questions:
+        marked = self._marked
+        if marked is None:
             return FormattedText(_EMPTY if self._loaded else [])
         size = self._terminal.output.get_size().columns
         parts: Line = []
-        for place, question in enumerate(self.questions):
-            parts += _entry(question, size, marked=place == self._place)
+        for row in self._waiting.rows:
+            parts += row_parts(row, size, me=self._seat.me.id, marked=marked.id == row.question.id)
+            for each in list(entries_of([row], self._opened))[1:]:
+                parts += _equal_parts(each, marked=marked.id == each.id)
+            parts.append(("", "\n"))
         return FormattedText(parts)
 
     def _foot(self) -> FormattedText:
-        return FormattedText([("class:soft", " ↑↓ move · enter opens · q quits")])
+        told = "↑↓ move · enter opens · q quits"
+        if (marked := self._marked) is not None and marked.row.equal:
+            is_open = marked.row.likeness in self._opened
+            more = "← one row again" if is_open else f"→ shows all {len(marked.row.equal) + 1}"
+            told = f"{more} · {told}"
+        return FormattedText([("class:soft", f" {told}")])
 
 
 _EMPTY: Line = [
@@ -213,23 +265,48 @@ _EMPTY: Line = [
 ]
 
 
-def _entry(question: Question, size: int, *, marked: bool) -> Line:
-    """A question as three lines: its prompt, what is known about it, and a blank one."""
-    prompt = shown_prompt(question.prompt)
+def row_parts(row: Row, size: int, *, me: str, marked: bool) -> Line:
+    """A row as two lines: its prompt, and what is known about it."""
+    question = row.question
     told = [shown(question.asker), kind_words(question.form), age_words(question)]
     if question.need > 1:
         told.append(f"{len(question.votes)} of {question.need} voted")
+    mine = "✓ you voted · " if has_voted(question, me) else ""
+    alike = f" · and {len(row.equal)} more just like this one" if row.equal else ""
     urgent = " · ".join(filter(None, ("escalated" if is_escalated(question) else "", end_words(question))))
     soon = is_escalated(question) or _ends_soon(question)
-    soft = _cut(" · ".join(told), size - 4 - (get_cwidth(urgent) + 3 if urgent else 0))
+    beside = sum(map(get_cwidth, (mine, alike, f" · {urgent}" if urgent else "")))
     return [
         ("class:cursor" if marked else "", "❯ " if marked else "  "),
-        ("class:cursor" if marked else "class:strong", f"{_cut(prompt, size - 3)}\n"),
+        # What you have voted on waits for others.
+        (
+            "class:cursor" if marked else "class:soft" if mine else "class:strong",
+            f"{_headline(question.prompt, size - 3)}\n",
+        ),
         *([HERE] if marked else []),
-        ("class:soft", f"  {soft}"),
+        ("class:good", f"  {mine}" if mine else "  "),
+        ("class:soft", _cut(" · ".join(told), size - 4 - beside)),
+        ("class:strong", alike),
         ("class:bad" if soon else "class:soft", f" · {urgent}" if urgent else ""),
-        ("", "\n\n"),
+        ("", "\n"),
     ]
+
+
+def _equal_parts(entry: Entry, *, marked: bool) -> Line:
+    """One of the equal questions below its row, on one line: only its age is another."""
+    assert entry.equal is not None  # noqa: S101 -- for the type checker
+    age = span_words(datetime.now(UTC) - entry.equal.asked_at)
+    return [
+        ("class:cursor" if marked else "", "  ❯ " if marked else "    "),
+        *([HERE] if marked else []),
+        ("class:cursor" if marked else "class:soft", f"the same, asked {age} ago\n"),
+    ]
+
+
+@functools.lru_cache(maxsize=2 * 1_024)
+def _headline(prompt: str, size: int) -> str:
+    """The beginning of a prompt. A list is drawn once a second, and with every key."""
+    return _cut(shown_prompt(prompt[: 4 * size]), size)
 
 
 def _ends_soon(question: Question) -> bool:

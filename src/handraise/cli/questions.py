@@ -26,6 +26,7 @@ from handraise.cli.wording import (
     shown_prompt,
     span_of,
 )
+from handraise.model.agreement import has_voted
 from handraise.model.checking import check_answer
 from handraise.model.errors import InvalidAnswer, NotEntitled, QuestionNotFound
 from handraise.model.events import Event
@@ -37,6 +38,7 @@ from handraise.model.replies import NotAnAnswer, read_reply
 from handraise.wire.records import EventRecord, QuestionRecord
 
 _LATEST = 100
+_MOST_LISTED = 1_000
 _AT_A_GLANCE = 200
 
 QuestionId = Annotated[str, typer.Argument(metavar="ID", help="The question's id, as `list` shows it.")]
@@ -68,7 +70,7 @@ def list_questions(
 ) -> None:
     """List pending questions, most urgent first. With the key of an agent, its own."""
 
-    async def work(seat: Seat) -> tuple[list[Question], bool]:
+    async def work(seat: Seat) -> tuple[list[Question], bool, str]:
         if not settled:
             found = await pending_for(seat, everything=everything)
         else:
@@ -76,12 +78,13 @@ def list_questions(
                 each
                 async for each in settled_for(seat, everything=everything, ended=ended, at_most=limit or None)
             ]
-        return found, not (found or settled or everything) and await _others_wait(seat)
+        others = not (found or settled or everything) and await _others_wait(seat)
+        return found, others, seat.me.id
 
     if (since or until) and not settled:
         raise typer.BadParameter("--since and --until are about what ended: give --settled too.")
     ended = (None if since is None else instant_of(since), None if until is None else instant_of(until))
-    found, others = as_person(work, name=name, workspace=workspace)
+    found, others, me = as_person(work, name=name, workspace=workspace)
     if as_json:
         for question in found:
             typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
@@ -92,7 +95,7 @@ def list_questions(
     elif not found:
         typer.echo('Nothing is pending. To ask something: handraise ask "Deploy?" --confirm')
     else:
-        put(line for question in found for line in summary_lines(question, columns()))
+        put(line for question in found for line in summary_lines(question, columns(), me))
 
 
 def show(
@@ -281,12 +284,12 @@ async def _others_wait(seat: Seat) -> bool:
         return False
 
 
-async def pending_for(seat: Seat, *, everything: bool = False, at_most: int = 1_000) -> list[Question]:
+async def pending_for(seat: Seat, *, everything: bool = False) -> list[Question]:
     """What this person may answer, or the agent at this desk has asked; everything that may be seen, if wanted."""
     found: list[Question] = []
     after: str | None = None
     recipient = seat.me if seat.may_answer and not everything else None
-    while len(found) < at_most:
+    while len(found) < _MOST_LISTED:
         page = await seat.desk.pending(recipient=recipient, order="urgency", after=after)
         found += page.questions
         after = page.after
@@ -337,12 +340,13 @@ def instant_of(text: str) -> datetime:
         ) from None
 
 
-def summary_lines(question: Question, width: int) -> list[Line]:
+def summary_lines(question: Question, width: int, me: str) -> list[Line]:
     """A question in a list: its prompt, and below that who asks, for what, since when or how it ended, and its id."""
     prompt = shown_prompt(question.prompt)
     told = [shown(question.asker), kind_words(question.form)]
     if question.outcome is None:
         told += [age_words(question), end_words(question)]
+        told += ["you voted"] if has_voted(question, me) else []
     else:
         ended = f"{question.outcome.at.astimezone():%Y-%m-%d %H:%M}"
         told += [ended, _glance(outcome_words(question.form, question.outcome), _AT_A_GLANCE)]

@@ -36,6 +36,11 @@ def cast_votes(question: Question, events: Iterable[Event]) -> tuple[CastVote, .
     return tuple(sorted(found, key=lambda vote: vote.at))
 
 
+def has_voted(question: Question, person: str) -> bool:
+    """Whether this person's vote on it is in."""
+    return any(vote.by == person for vote in question.votes)
+
+
 def most_agreeing(question: Question) -> int:
     """How many of the votes so far are equal."""
     return max(Counter(vote.ballot for vote in question.votes).values(), default=0)

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from handraise.desk.local import LocalDesk
-from handraise.model.agreement import can_still_agree, most_agreeing
+from handraise.model.agreement import can_still_agree, has_voted, most_agreeing
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.people import may_respond
 from handraise.model.questions import Question
@@ -222,7 +222,7 @@ def _row(
         expires=None if question.expires_at is None else end_at(question.expires_at, now),
         conversation=None if question.conversation is None else visible_line(question.conversation),
         mine=may_respond(question, caller.person.responder),
-        voted=any(vote.by == caller.person.id for vote in question.votes),
+        voted=has_voted(question, caller.person.id),
         votes=f"{most_agreeing(question)} of {question.need} agree" if several else None,
         stuck=several and not can_still_agree(question, groups),
     )
