@@ -335,7 +335,9 @@ async def test_a_key_that_was_replaced_does_not_come_back(
         for signer in (old, new, old):
             await answered(desk, "Now?")
             sealer = Sealer(ports.store, ports.ledger, signer)
-            sealer._may_seal = always  # type: ignore[assignment,method-assign]  # noqa: SLF001 -- a thief would
+            # A thief would.
+            sealer._may_seal = always  # type: ignore[assignment,method-assign]  # noqa: SLF001
+            sealer._of_another_key = never  # type: ignore[assignment,method-assign]  # noqa: SLF001
             assert await sealer.seal("default") == 1
         lines = [json.loads(line) async for line in export_lines(ports.store, ports.ledger, "default", new)]
     fault = judged(lines, trusted).fault
@@ -385,6 +387,10 @@ def test_a_key_signs_only_the_seals_of_its_range(good: Lines, keys: list[Path]) 
 
 async def always(*_: object) -> bool:
     return True
+
+
+async def never(*_: object) -> None:
+    return None
 
 
 async def test_what_nobody_signed_is_good_only_for_whoever_says_so(trusted: list[TrustedKey]) -> None:

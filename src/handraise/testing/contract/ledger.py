@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import pytest
 
 from handraise.desk.exporting import export_lines
-from handraise.desk.sealing import Sealer
+from handraise.desk.sealing import BrokenChain, Sealer
 from handraise.model.composing import Limits, QuestionOptions, compose
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
@@ -166,7 +166,8 @@ class LedgerContract(WorkspaceEventsContract, ContractFixtures):
         seals = await _sealed(ports, workspace, 6, signer=new)
         await _answered(ports, workspace, "q-4")
         await _final(ports, workspace, 8)
-        assert await Sealer(ports.store, ports.ledger, old).seal(workspace) == 0
+        with pytest.raises(BrokenChain, match="start it with the new key"):
+            await Sealer(ports.store, ports.ledger, old).seal(workspace)
         assert await Sealer(ports.store, ports.ledger, new).seal(workspace) >= 1
         assert seals[0].key_id is None
         assert list(dict.fromkeys(seal.key_id for seal in seals)) == [None, "key-a", "key-b"]
