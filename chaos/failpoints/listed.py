@@ -98,6 +98,13 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "claim_sending",
             "mark_sent",
         ),
+        "join": (
+            "read",
+            "join",
+            "read_by_key",
+            "read_archived_by_key",
+            "joined",
+        ),
         "wait": (
             "hear",
             "outcomes",
@@ -210,6 +217,19 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "claim_sending/commit",
             "mark_sent",
             "mark_sent/commit",
+        ),
+        "join": (
+            "begin",
+            "read",
+            "read/commit",
+            "join",
+            "join/commit",
+            "read_by_key",
+            "read_by_key/commit",
+            "read_archived_by_key",
+            "read_archived_by_key/commit",
+            "joined",
+            "joined/commit",
         ),
         "wait": (
             "hear",
@@ -334,6 +354,13 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "mark_sent",
             "mark_sent/log",
             "mark_sent/log/commit",
+        ),
+        "join": (
+            "read",
+            "begin",
+            "join",
+            "join/commit",
+            "read_by_key",
         ),
         "wait": (
             "begin",

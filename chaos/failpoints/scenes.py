@@ -263,6 +263,14 @@ async def _send(stage: Stage, client: Client) -> None:
     await stage.unless_done("read", "sent", client.send)
 
 
+async def _join_before(stage: Stage, client: Client) -> None:
+    await stage.ask(client, "joined")
+
+
+async def _join(stage: Stage, client: Client) -> None:
+    await stage.unless_done("read", "joined", client.join)
+
+
 async def _wait_before(stage: Stage, client: Client) -> None:
     await stage.ask(client, "answered")
     await stage.unless_done("answer", "answered", lambda each: client.answer(each, "yes", "ana"))
@@ -372,6 +380,7 @@ SCENES: dict[str, tuple[Part, Part]] = {
     "dispatch": (_dispatch_before, _dispatch),
     "consume": (_consume_before, _consume),
     "send": (_send_before, _send),
+    "join": (_join_before, _join),
     "wait": (_wait_before, _wait),
     "tidy": (_tidy_before, _tidy),
     "revoke": (_revoke_before, _revoke),

@@ -26,7 +26,7 @@ After(q, r, e) ==
          [] e.kind = "expired" -> IF Deed # {} THEN Deed ELSE GivenUp
          [] e.kind = "consumed" -> IF IsUsable(q, r) /\ e.by = q.asker THEN {Used(r)} ELSE {}
          [] e.kind = "revoked" -> IF r.status = "answered" /\ ~r.revoked THEN {[r EXCEPT !.revoked = TRUE]} ELSE {}
-         [] e.kind = "sent" -> IF r.status = "pending" /\ e.by = q.asker THEN {r} ELSE {}
+         [] e.kind \in {"sent", "joined"} -> IF r.status = "pending" /\ e.by = q.asker THEN {r} ELSE {}
          [] e.kind = "unreached" -> IF r.status = "pending" THEN {r} ELSE {}
          [] OTHER -> {}
 

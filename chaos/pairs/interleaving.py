@@ -63,6 +63,7 @@ _NOTHING_WRITTEN = frozenset(
         "consume_archived",
         "claim_sending",
         "mark_sent",
+        "join",
         "revoke",
         "unreached",
         "take",

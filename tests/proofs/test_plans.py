@@ -68,11 +68,11 @@ with body as (
         'Which strategy should be taken for release number ' || n || '?', '{"kind":"open"}',
         '{"value": "Canary", "by": "ana"}'
     from generate_series(1, $1::int) as n
-    returning settled_at, workspace, id, key
+    returning settled_at, workspace, id, asker, key
 ),
 known as (
-    insert into handraise.archive_index (settled_at, workspace, id, key)
-    select settled_at, workspace, id, key from body
+    insert into handraise.archive_index (settled_at, workspace, id, owner, key)
+    select settled_at, workspace, id, asker, key from body
 )
 insert into handraise.events (at, workspace, question_id, kind, actor)
 select settled_at, workspace, id, 'answered', 'ana' from body where settled_at < '2025-02-01'
@@ -216,7 +216,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "get, unknown": ("read_archived", {"workspaces": ["w1"], "ids": ["nowhere"]}, 6),
         "get by key, archived": (
             "read_archived_by_key",
-            {"workspaces": ["w1"], "keys": ["archived 777"]},
+            {"workspaces": ["w1"], "owners": ["agent1"], "keys": ["archived 777"]},
             12,
         ),
         "consume, archived": (
@@ -225,6 +225,12 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
             24,
         ),
         "consume, again": ("consumed_by", used, 6),
+        "get by key, joined": (
+            "joined",
+            {"workspaces": ["w1"], "owners": ["agent77"], "keys": ["key 777"]},
+            6,
+        ),
+        "join": ("join", {"workspace": "w1", "id": pending_id(SOME), "actor": "agent1", "key": "none"}, 40),
         "get by key": ("read_by_key", {"workspaces": ["w1"], "owners": ["agent77"], "keys": ["key 777"]}, 6),
         "poll, 1,000 waits": ("outcomes", places(many), 1000 * 5),
         "inbox page of 50": (*page(recipient=ANA), 50 * 8),

@@ -54,8 +54,9 @@ async def test_an_agent_sees_nothing_of_another_agent(
         for path in ("", "/history", "/outcome"):
             response = await client.get(f"/v1/questions/{each}{path}", headers=bearer(mine))
             assert (response.status_code, response.content) == (404, nowhere.content)
-        for verb in ("withdraw", "consume", "apply-grant", "claim-sending", "sent"):
-            response = await client.post(f"/v1/questions/{each}/{verb}", json={}, headers=bearer(mine))
+        for verb in ("withdraw", "consume", "apply-grant", "claim-sending", "sent", "join"):
+            body = {"key": "k"} if verb == "join" else {}
+            response = await client.post(f"/v1/questions/{each}/{verb}", json=body, headers=bearer(mine))
             assert (response.status_code, response.content) == (404, nowhere.content)
         outcomes = await client.get("/v1/outcomes", params={"id": each, "wait": "1s"}, headers=bearer(mine))
         assert outcomes.json() == {"settled": [], "unknown": [each]}

@@ -42,6 +42,7 @@ AGENTS_MAY = {
     "POST /v1/questions/{question_id}/apply-grant",
     "POST /v1/questions/{question_id}/consume",
     "POST /v1/questions/{question_id}/claim-sending",
+    "POST /v1/questions/{question_id}/join",
     "POST /v1/questions/{question_id}/sent",
     "GET /v1/events",
     "GET /v1/feed",

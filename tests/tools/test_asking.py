@@ -619,6 +619,19 @@ class TestAskingAgain:
             )
         assert one == two
 
+    async def test_a_call_that_joined_a_question_has_it_for_ever(
+        self, backend: Backend, workspace: str
+    ) -> None:
+        async with backend.open(workspace=workspace) as desk:
+            tool = human_intervention_request(desk, conversation="c")
+            first, joined = await started(tool, DEPLOY, "call_1"), await started(tool, DEPLOY, "call_2")
+            assert first.question_ids == joined.question_ids
+            await answer(desk, "Blue-green")
+        async with backend.open(workspace=workspace) as desk, asyncio.timeout(SOON):
+            tool = human_intervention_request(desk, conversation="c")
+            assert (await tool.execute(DEPLOY, call_id="call_2")).text == "Blue-green"
+            assert not (await desk.pending()).questions
+
     @CALL_IDS
     async def test_asking_again_after_it_is_settled_asks_again(
         self, backend: Backend, workspace: str, call_id: CallId

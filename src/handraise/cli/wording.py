@@ -223,6 +223,8 @@ def event_words(event: Event, form: AnyForm | None) -> str:
             return f"{by} revoked the grant that was given here"
         case EventKind.SENT:
             return f"{by} showed it in a chat{via}"
+        case EventKind.JOINED:
+            return f"another call of {by} waits for it too"
         case EventKind.UNREACHED:
             return "nobody could be told of it; it waits for whoever looks"
         case _:

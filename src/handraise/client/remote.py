@@ -15,7 +15,7 @@ import pydantic
 from handraise.client.hints import MOST_IDS, ServerHints
 from handraise.client.line import Line
 from handraise.model.checking import value_problems
-from handraise.model.composing import Limits, QuestionOptions
+from handraise.model.composing import Limits, QuestionOptions, check_key
 from handraise.model.errors import (
     InvalidAnswer,
     InvalidQuestion,
@@ -74,6 +74,7 @@ from handraise.wire.requests import (
     ClaimSending,
     ConsumeQuestion,
     DeclineQuestion,
+    JoinQuestion,
     MarkSent,
     PostQuestion,
     ProblemRecord,
@@ -383,6 +384,11 @@ class RemoteDesk(Desk):
         return _question(
             await self._as_agent("GET", _path(question_id, self._workspace), subject=question_id)
         )
+
+    async def join(self, question_id: str, *, key: str) -> Question:
+        """See `Desk.join`."""
+        check_key(key, self._limits)
+        return _question(await self._to_question(question_id, "join", body=JoinQuestion(key=key)))
 
     async def find_by_key(self, key: str) -> Question | None:
         """See `Desk.find_by_key`."""

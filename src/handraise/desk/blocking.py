@@ -267,6 +267,10 @@ class BlockingDesk:
         """See `Desk.get`."""
         return self._loop.run(self._desk.get(question_id))
 
+    def join(self, question_id: str, *, key: str) -> Question:
+        """See `Desk.join`."""
+        return self._loop.run(self._desk.join(question_id, key=key))
+
     def find_by_key(self, key: str) -> Question | None:
         """See `Desk.find_by_key`."""
         return self._loop.run(self._desk.find_by_key(key))

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from handraise.desk.engine import Engine
 from handraise.model.checking import check_answer
-from handraise.model.composing import Limits, QuestionOptions
+from handraise.model.composing import Limits, QuestionOptions, check_key
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
@@ -338,6 +338,16 @@ class LocalDesk(Desk):
             return None
         found = await self._swept(lambda: self._by_key(key), lambda found: [found])
         return None if found is None else self._linked(found)
+
+    async def join(self, question_id: str, *, key: str) -> Question:
+        """See `Desk.join`."""
+        check_key(key, self._limits)
+        question = await self._own(question_id, "only whoever asked can join it")
+        if await self._engine.store.join(question.ref, by=self._asker, key=key):
+            self._engine.stir_feed(self._workspace)
+        if found := await self.find_by_key(key):
+            return found
+        return await self._pending(question_id)
 
     async def _by_key(self, key: str) -> Question | None:
         store = self._engine.store

@@ -167,6 +167,12 @@ def compose(
     return draft
 
 
+def check_key(key: str, limits: Limits) -> None:
+    """Raise `InvalidQuestion` unless this can be the key of a question."""
+    if problems := _text_problems("key", key, limits.name):
+        raise InvalidQuestion(problems)
+
+
 def _if_exists_problem(options: QuestionOptions) -> Problem | None:
     said = options.get("if_exists", "equal")
     if said not in get_args(IfExists):

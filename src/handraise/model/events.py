@@ -28,6 +28,8 @@ class EventKind(StrEnum):
     REVOKED = "revoked"
     SENT = "sent"
     """Its asker showed it in a chat of its own."""
+    JOINED = "joined"
+    """Another call of its asker waits for it too, and finds it under a key of its own."""
     UNREACHED = "unreached"
     """Nobody could be told of it. It is pending still, for whoever looks."""
 

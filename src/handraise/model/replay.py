@@ -15,7 +15,7 @@ from handraise.model.sealing import instant_text
 
 ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
 """Kinds of events that settle a question."""
-_WHILE_PENDING = frozenset({"attempted", "voted", "reminded", "escalated", "sent"})
+_WHILE_PENDING = frozenset({"attempted", "voted", "reminded", "escalated", "sent", "joined"})
 _OF_APPROVALS = frozenset({"consumed", "taken_back"})
 
 

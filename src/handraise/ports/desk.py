@@ -396,7 +396,16 @@ class Desk(ABC):
 
     @abstractmethod
     async def find_by_key(self, key: str) -> Question | None:
-        """The question that this asker has asked with this key, or None."""
+        """The question that this asker has asked or joined with this key, or None."""
+
+    @abstractmethod
+    async def join(self, question_id: str, *, key: str) -> Question:
+        """Have another key of this asker stand for its pending question, and get the question that the key stands for.
+
+        For a call that waits for what another call has asked: `post` and `find_by_key` with its key give this question from
+        now on, also after it has ended. A key that stands for a question already keeps standing for that one. Raises
+        `AlreadySettled` if the question has ended before.
+        """
 
     @abstractmethod
     async def pending(

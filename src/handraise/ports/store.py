@@ -145,7 +145,18 @@ class Store(Protocol):
         ...
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
-        """The question with this key of this owner, or None. An empty owner is that of keys that askers share."""
+        """The question with this key of this owner, or None. An empty owner is that of keys that askers share.
+
+        Also the one that the owner has joined with this key.
+        """
+        ...
+
+    async def join(self, ref: Ref, *, by: str, key: str) -> bool:
+        """Have a key of the asker stand for a question too, with one event; False where that changes nothing.
+
+        One conditional statement: it is pending, was asked by `by`, and the key stands for no question of theirs. `insert`
+        and `find_by_key` give the question for this key from then on, as long as it is kept.
+        """
         ...
 
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:

@@ -65,6 +65,7 @@ from handraise.wire.requests import (
     ClaimSending,
     ConsumeQuestion,
     DeclineQuestion,
+    JoinQuestion,
     MarkSent,
     PostQuestion,
     Recover,
@@ -338,6 +339,15 @@ async def claim_sending(
     await visible(house, agent, question_id)
     claimed = await desk_of(house, agent).claim_sending(question_id, lease=body.lease)
     return reply(ClaimedRecord(claimed=claimed))
+
+
+@router.post("/questions/{question_id}/join", response_model=QuestionRecord, openapi_extra=ONCE)
+async def join_question(
+    house: TheHouse, agent: TheAgent, question_id: QuestionId, body: JoinQuestion
+) -> Response:
+    """Have another key of one's own stand for a pending question too."""
+    await visible(house, agent, question_id)
+    return reply(record_of(agent, await desk_of(house, agent).join(question_id, key=body.key)))
 
 
 @router.post("/questions/{question_id}/sent", response_model=QuestionRecord, openapi_extra=ONCE)

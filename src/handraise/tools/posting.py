@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from handraise import Desk, KeyConflict, Question, QuestionOptions
+from handraise import AlreadySettled, Desk, KeyConflict, Question, QuestionOptions
 from handraise.model.json_values import Json, digest
 from handraise.tools.reading import Intent
 
@@ -35,7 +36,8 @@ async def post_once(call: Call, intent: Intent) -> Posted:
     """The question that this call stands for, posted unless it is stored already.
 
     A call with an id has its question for ever: made again after a restart, it finds the same one, settled or
-    not. Besides, a call joins an equal question that is pending: same tool, content, asker and conversation.
+    not. Besides, a call joins an equal question that is pending: same tool, content, asker and conversation. One with an
+    id has that for ever too.
     """
     async with _alone(call, intent):
         if call.id is not None:
@@ -53,9 +55,10 @@ async def _post_for_id(call: Call, intent: Intent, call_id: str) -> Posted:
     key = _key(call, intent, call_id, intent.place)
     stored = await call.desk.find_by_key(key)
     if stored is not None and stored.asker == call.desk.asker:
-        return Posted(intent, stored, own=True)
+        return Posted(intent, stored, own=stored.key == key)
     if equal := await _pending_equal(call, intent):
-        return Posted(intent, equal, own=False)
+        with suppress(AlreadySettled):  # meanwhile: then it is too late to join
+            return Posted(intent, await call.desk.join(equal.id, key=key), own=False)
     return Posted(intent, await _post(call, intent, key), own=True)
 
 

@@ -201,6 +201,12 @@ class MarkSent(Request):
     channel: str | None = None
 
 
+class JoinQuestion(Request):
+    """Another key that stands for a question."""
+
+    key: str
+
+
 class Recover(Request):
     """At an agent's start-up: expire what it asked longer ago than this many seconds."""
 

@@ -61,6 +61,7 @@ class MemoryStore:
         self._keys: dict[tuple[str, str, str], Ref] = {}
         self._pending: dict[str, list[str]] = {}
         self._grants: dict[Ref, Grant] = {}
+        self._joined: dict[Ref, list[str]] = {}
         self._sending: dict[Ref, datetime] = {}
         self._events: list[Event] = []
         self._changes: list[WorkspaceEvent] = []
@@ -120,6 +121,16 @@ class MemoryStore:
         """The question with a key; see the port."""
         ref = self._keys.get((workspace, owner, key))
         return self._seen(ref) if ref else None
+
+    async def join(self, ref: Ref, *, by: str, key: str) -> bool:
+        """Have another key stand for a question; see the port."""
+        question, place = self._questions.get(ref), (ref.workspace, by, key)
+        if question is None or question.asker != by or question.outcome or place in self._keys:
+            return False
+        self._keys[place] = ref
+        self._joined.setdefault(ref, []).append(key)
+        self._log(ref, EventKind.JOINED, by=by, data={"key": key})
+        return True
 
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
@@ -290,6 +301,8 @@ class MemoryStore:
             self._voters.pop(ref, None)
             if question.key:
                 del self._keys[ref.workspace, question.key_owner, question.key]
+            for key in self._joined.pop(ref, ()):
+                del self._keys[ref.workspace, question.asker, key]
             if question.status is Status.PENDING:
                 self._pending[ref.workspace].remove(ref.id)
         if gone:

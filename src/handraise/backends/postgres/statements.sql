@@ -56,6 +56,10 @@ posted as (
             where x.workspace = draft.workspace and x.key = draft.key
                 and x.owner = case when draft.shared then '' else draft.asker end
         ))
+        and (draft.key is null or draft.shared or not exists (
+            select from handraise.events as e
+            where e.workspace = draft.workspace and e.actor = draft.asker and e.key = draft.key
+        ))
         and not is_beyond
     on conflict do nothing
     returning workspace, id, asker, conversation, asked_at, recipients, steps,
@@ -319,6 +323,29 @@ from handraise.events
 where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
     and data ->> 'digest' = :digest and data ->> 'request' = :request;
 
+-- name: join
+-- Have a key stand for a pending question too, unless it stands for one already.
+with pending as (
+    select q.workspace, q.id
+    from handraise.questions as q
+    where q.workspace = :workspace and q.id = :id and q.asker = :actor and q.status = 'pending'
+        and not exists (
+            select from handraise.questions as k
+            where k.workspace = :workspace and case when k.shared then '' else k.asker end = :actor and k.key = :key
+        )
+        and not exists (
+            select from handraise.archive_index as x
+            where x.workspace = :workspace and x.owner = :actor and x.key = :key
+        )
+    for no key update of q
+)
+insert into handraise.events (at, workspace, question_id, kind, actor, data, key)
+select
+    coalesce(:now::timestamptz, now()), workspace, id, 'joined', :actor, jsonb_build_object('key', :key::text), :key
+from pending
+on conflict (workspace, actor, key) where key is not null do nothing
+returning question_id;
+
 -- name: claim_sending
 -- Take on to show a question in a chat, until a lease ends: of any number at once, one gets a row. Without an event, a
 -- workspace that moves to another shard leaves the lease behind; then the question may be shown twice.
@@ -549,6 +576,12 @@ select q.*, q.status = 'pending'
 from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
 join handraise.questions as q
     on q.workspace = t.workspace and case when q.shared then '' else q.asker end = t.owner and q.key = t.key;
+
+-- name: joined
+-- The ids of questions that were joined, by the keys for that.
+select t.owner, t.key as name, e.question_id as id
+from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace, owner, key)
+join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner and e.key = t.key;
 
 -- name: read_archived
 -- Archived questions by their places, each in the one partition that the index names. Only a settled question is ever moved, and only from one table to the other: who

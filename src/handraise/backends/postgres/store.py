@@ -110,6 +110,10 @@ class PostgresStore:
         found = await self._read_by_keys([(workspace, owner, key)])
         return found.get((workspace, owner, key))
 
+    async def join(self, ref: Ref, *, by: str, key: str) -> bool:
+        """Have another key stand for a question; see the port."""
+        return bool(await self._fetch(ref.workspace, "join", id=ref.id, actor=by, key=key))
+
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
         name, values = page_query(narrow, after=after, limit=limit)
@@ -391,7 +395,21 @@ class PostgresStore:
                     ((row["workspace"], row["owner"], row["key"]), stored_question(row, instant))
                     for row in rows
                 )
+        if missing := [key for key in keys if key not in found]:
+            found.update(await self._read_joined(missing))
         return found
+
+    async def _read_joined(
+        self, keys: Sequence[tuple[str, str, str]]
+    ) -> dict[tuple[str, str, str], Question]:
+        named = dict(zip(("workspaces", "owners", "keys"), map(list, zip(*keys, strict=True)), strict=True))
+        rows = await self._fetch(keys[0][0], "joined", **named)
+        questions = await self._read([Ref(keys[0][0], row["id"]) for row in rows]) if rows else ()
+        return {
+            (question.workspace, row["owner"], row["name"]): question
+            for row, question in zip(rows, questions, strict=True)
+            if question is not None
+        }
 
     async def _read_outcomes(self, refs: Sequence[Ref]) -> Sequence[Any]:
         """Rows of what is settled or does not exist, None for what is pending."""

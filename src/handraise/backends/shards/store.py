@@ -154,6 +154,14 @@ class ShardedStore:
             idle=lambda consumed: not consumed,
         )
 
+    async def join(self, ref: Ref, *, by: str, key: str) -> bool:
+        """Have another key stand for a question; see the port."""
+        return await self._routes.write(
+            ref.workspace,
+            lambda ports: ports.store.join(ref, by=by, key=key),
+            idle=lambda joined: not joined,
+        )
+
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
         """Take on to show a question; see the port."""
         return await self._routes.write(

@@ -10,7 +10,7 @@ select
     :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :need, :veto, :max_attempts,
     :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps,
     :undo_for, :shared
-where :quota is null or :quota > (
+where (:quota is null or :quota > (
     select count(*)
     from (
         select 1
@@ -18,6 +18,12 @@ where :quota is null or :quota > (
         where i.workspace = :workspace and i.asker = :asker and i.main
         limit coalesce(:quota, 0)
     )
+))
+and not exists (
+    select 1
+    from events as e
+    where e.workspace = :workspace and e.kind = 'joined' and e.actor = :asker and e.data ->> '$.key' = :key
+        and not :shared
 )
 on conflict do nothing
 returning asked_at;
@@ -352,12 +358,37 @@ from questions as q
 where workspace = :workspace and id = :id;
 
 -- name: read_by_key
--- A question by its key and whose that is, '' for a shared one.
+-- A question by its key, or one that was joined with it, and whose that is, '' for a shared one.
 select q.*, exists (
     select 1 from inbox as d where d.workspace = q.workspace and d.question_id = q.id and d.due_at <= :now
 ) as overdue
 from questions as q
-where workspace = :workspace and case when shared then '' else asker end = :owner and key = :key;
+where q.workspace = :workspace and q.id = coalesce(
+    (
+        select k.id
+        from questions as k
+        where k.workspace = :workspace and case when k.shared then '' else k.asker end = :owner and k.key = :key
+    ),
+    (
+        select e.question_id
+        from events as e
+        where e.workspace = :workspace and e.kind = 'joined' and e.actor = :owner and e.data ->> '$.key' = :key
+    )
+);
+
+-- name: join
+-- Have a key stand for a pending question too, unless it stands for one already.
+insert into events (workspace, question_id, kind, at, actor, data)
+select q.workspace, q.id, 'joined', :now, :actor, json_object('key', :key)
+from questions as q
+where q.workspace = :workspace and q.id = :id and q.asker = :actor and q.status = 'pending'
+    and not exists (
+        select 1
+        from questions as k
+        where k.workspace = :workspace and case when k.shared then '' else k.asker end = :actor and k.key = :key
+    )
+on conflict do nothing
+returning question_id;
 
 -- name: outcomes
 -- Which of these are pending no more, or do not exist: the poll of all waits of a process at once. The places

@@ -116,6 +116,15 @@ class SqliteStore:
         rows = await self._fetch("read_by_key", workspace=workspace, owner=owner, key=key)
         return stored_question(rows[0], instant) if rows else None
 
+    async def join(self, ref: Ref, *, by: str, key: str) -> bool:
+        """Have another key stand for a question; see the port."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
+            return bool(run(connection, "join", now=self._now(), key=key, **place))
+
+        return await self._connections.write(work)
+
     async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
         name, values = page_query(narrow, after=after, limit=limit)

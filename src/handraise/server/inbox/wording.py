@@ -374,6 +374,8 @@ def _happened(question: Question, event: Event, me: str) -> Said:
             return Said(event.at, f"{who} revoked the grant")
         case EventKind.SENT:
             return Said(event.at, f"The agent showed it in its chat{how}")
+        case EventKind.JOINED:
+            return Said(event.at, "Another call of the agent waits for the same answer")
         case EventKind.UNREACHED:
             return Said(event.at, "Nobody could be told of it. It waits for whoever looks here")
         case _:

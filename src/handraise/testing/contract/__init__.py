@@ -24,6 +24,7 @@ from handraise.testing.contract.asking import AskingContract
 from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
 from handraise.testing.contract.bus import BusContract, Buses
 from handraise.testing.contract.directory import DirectoryContract
+from handraise.testing.contract.joining import JoiningContract
 from handraise.testing.contract.looking import LookingContract
 from handraise.testing.contract.sending import SendingContract
 from handraise.testing.contract.settled import SettledContract
@@ -48,6 +49,7 @@ class DeskContract(
     AnsweringContract,
     ApprovingContract,
     SendingContract,
+    JoiningContract,
     AgreeingContract,
     WaitingContract,
     TimingContract,

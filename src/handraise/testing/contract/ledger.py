@@ -208,6 +208,7 @@ class LedgerContract(WorkspaceEventsContract, ContractFixtures):
         self, ports: Backend, workspace: str
     ) -> None:
         question = await _post(ports, workspace, "q-1", recipients=["ana"], key="k")
+        assert await ports.store.join(question.ref, by="agent", key="k2")
         assert await ports.ledger.concerning(workspace, "ana") == ["q-1"]
         assert await ports.ledger.erase(workspace, ["q-1"], by="op") == ["q-1"]
         assert await ports.store.count_pending(workspace, "agent") == 0
@@ -215,6 +216,7 @@ class LedgerContract(WorkspaceEventsContract, ContractFixtures):
         assert await ports.store.find_by_key(workspace, "agent", "k") is None
         again = await _post(ports, workspace, "q-2", recipients=["ana"], key="k")
         assert again.id == "q-2"
+        assert await ports.store.join(again.ref, by="agent", key="k2")
 
     async def test_a_persons_questions_are_those_that_name_them_or_that_they_had_a_part_in(
         self, ports: Backend, workspace: str

@@ -293,22 +293,26 @@ class StoreContract(QueueContract):
             answering(posted[0], Responder("ana"), "this"),
             answering(posted[1], Responder("ana"), approve),
         ]
+        assert await store.join(posted[0].ref, by="agent", key="joined")
         settled = await store.settle(answers)
-        events = await _events(store, workspace, 5)
+        events = await _events(store, workspace, 6)
         endings = await store.endings(workspace, since=began, limit=9)
         clock.advance(30 * _DAY)
         await store.tidy(rest=_DAY, keep=None, limit=1_000_000)
         refs = [each.ref for each in posted]
         assert await store.read(refs) == [*settled, posted[2]]
         assert await store.outcomes(refs) == {each.ref: each.outcome for each in settled if each}
-        assert await store.find_by_key(workspace, "agent", "a") == settled[0]
+        for key in ("a", "joined"):
+            assert await store.find_by_key(workspace, "agent", key) == settled[0]
+        assert not await store.join(posted[2].ref, by="agent", key="joined")
         again = [
+            _draft(workspace, "q-6", key="joined"),
             _draft(workspace, "q-8", key="a"),
             _draft(workspace, "q-9"),
             _draft(workspace, "q-0", key="a"),
         ]
-        stored, new, same = await store.insert(again)
-        assert (stored, same) == (settled[0], settled[0])
+        joined, stored, new, same = await store.insert(again)
+        assert (joined, stored, same) == (settled[0],) * 3
         assert isinstance(new, Question)
         assert new.status == "pending"
         (other,) = await store.insert([_draft(workspace, "q-7", key="a", choices=["a", "b"])])
@@ -320,16 +324,17 @@ class StoreContract(QueueContract):
         digest = approve["digest"]
         for request, is_given in (("r-1", True), ("r-2", False), ("r-1", True)):
             assert await store.consume(refs[1], digest=digest, by="agent", request=request) is is_given
-        kinds = [event.kind for event in await _events(store, workspace, 7)]
+        kinds = [event.kind for event in await _events(store, workspace, 8)]
         assert kinds == [*(event.kind for event in events), "asked", "consumed"]
 
     async def test_what_was_settled_longer_ago_than_it_is_kept_is_gone_with_its_events(
         self, store: Store, clock: ManualClock, workspace: str
     ) -> None:
         old = await _post(store, workspace, "q-1", key="a")
+        assert await store.join(old.ref, by="agent", key="joined")
         await store.settle([answering(old, Responder("ana"), "this")])
         waiting = await _post(store, workspace, "q-2", key="b")
-        (read,) = (await _events(store, workspace, 3))[-1:]
+        (read,) = (await _events(store, workspace, 4))[-1:]
         clock.advance(40 * _DAY)
         young = await _post(store, workspace, "q-3")
         await store.settle([withdrawing(young, "agent")])
@@ -338,7 +343,8 @@ class StoreContract(QueueContract):
         assert await store.tidy(rest=_DAY, keep=30 * _DAY, limit=1_000_000) >= 1
         assert await store.read([old.ref]) == [None]
         assert await store.outcomes([old.ref]) == {old.ref: None}
-        assert await store.find_by_key(workspace, "agent", "a") is None
+        for key in ("a", "joined"):
+            assert await store.find_by_key(workspace, "agent", key) is None
         assert await store.history(old.ref) == []
         page = await store.settled(Filter(workspace=workspace), after=None, limit=10)
         assert [each.id for each in page.questions] == ["q-3"]
