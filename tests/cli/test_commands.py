@@ -9,10 +9,12 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import uuid
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from unittest import mock
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -258,7 +260,7 @@ def test_somebody_is_taken_out_and_what_they_answered_stays(file: str) -> None:
         ({"url": "http://localhost:8765"}, 1, "HANDRAISE_URL is the address of a server"),
         ({"url": "memory:"}, 1, "HANDRAISE_URL is memory:, which keeps nothing"),
         ({"url": "postgresql://me:secret@127.0.0.1:1/db"}, 69, "PostgreSQL cannot do this now"),
-        ({"url": "sqlite:////proc/nowhere/file.db"}, 69, "There is no folder /proc/nowhere: make it"),
+        ({"url": "sqlite:////proc/nowhere/file.db"}, 78, "There is no folder /proc/nowhere: make it"),
         ({"port": "secret"}, 78, "HANDRAISE_PORT cannot be used: "),
         ({"rate_limit": "secret"}, 78, "HANDRAISE_RATE_LIMIT cannot be used: expected a rate such as"),
         ({"oidc_join": "secret"}, 78, "HANDRAISE_OIDC_JOIN cannot be used: it is not JSON."),
@@ -402,6 +404,37 @@ def test_doctor_says_whether_postgresql_keeps_workspaces_apart(postgres: str) ->
     assert "synchronous_commit=on" in done.stdout
     assert re.search(r"Clock +the store's, and this machine's is the same", done.stdout)
     assert re.search(r"Listener +hears a wake-up after \d+ ms", done.stdout)
+
+
+def test_doctor_names_the_grant_that_a_role_lacks(postgres: str) -> None:
+    handraise("migrate", url=postgres)
+    role, address = f"stranger_{uuid.uuid4().hex[:12]}", urlsplit(postgres)
+
+    async def execute(statement: str) -> None:
+        connection = await asyncpg.connect(postgres)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    asyncio.run(execute(f"create role {role} login"))
+    try:
+        host = address.netloc.rpartition("@")[2]
+        looked = handraise("doctor", url=address._replace(netloc=f"{role}@{host}").geturl())
+    finally:
+        asyncio.run(execute(f"drop role {role}"))
+    assert looked.returncode == 78
+    assert "permission denied for schema handraise" in looked.stderr
+    assert f"needs: grant handraise_app to {role}." in looked.stderr
+
+
+def test_doctor_says_that_the_folder_of_a_file_is_missing(tmp_path: Path) -> None:
+    looked = handraise("doctor", url=f"sqlite:///{tmp_path}/nowhere/questions.db")
+    assert looked.returncode == 78
+    assert looked.stderr == (
+        f"There is no folder {tmp_path}/nowhere: make it, or correct the address of the file.\n"
+    )
+    assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("address", ["postgres"], indirect=True)

@@ -60,6 +60,8 @@ def ending(error: BaseException) -> tuple[str, int]:
             )
         case UnsafeStore() | SchemaMismatch() | UnknownAddress() | MissingExtra():
             return str(error), MISCONFIGURED
+        case StoreUnavailable(misconfigured=True):
+            return str(error), MISCONFIGURED
         case StoreUnavailable():
             return f"{str(error).rstrip('.')}. Check HANDRAISE_URL, and that the store is there.", UNAVAILABLE
         case TooManyRequests():

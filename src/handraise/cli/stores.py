@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
+from handraise.backends.sqlite.opening import check_folder
 from handraise.backends.sqlite.opening import check_readable as check_readable_file
 from handraise.backends.statements import load_migrations
 from handraise.cli.endings import MISCONFIGURED, CannotDo
@@ -25,7 +26,7 @@ from handraise.desk.sealing import BrokenChain, Sealer
 from handraise.model.errors import SchemaMismatch, UnsafeStore
 from handraise.model.questions import Ref
 from handraise.model.visible import visible_line
-from handraise.opening import open_backend
+from handraise.opening import default_address, open_backend
 from handraise.ports import Backend
 from handraise.server import ServerSettings
 from handraise.server.unknown_settings import unknown_settings
@@ -278,6 +279,8 @@ def _known(backend: str) -> tuple[str, ...]:
 def _schema_of_file(file: str) -> tuple[int, str | None]:
     path = Path(file).expanduser().resolve()
     if not path.exists():
+        if f"sqlite:///{file}" != default_address():  # whose folder is made with it
+            check_folder(path)
         return 0, None
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
         applied: int = connection.execute("pragma user_version").fetchone()[0]

@@ -343,11 +343,12 @@ class StoreUnavailable(HandraiseError, ConnectionError):
     """The store cannot be reached, or another process has kept it locked for too long.
 
     `refused` is whether the store did nothing because it cannot keep what it was given: without that, the rest of what
-    was given along may well be kept.
+    was given along may well be kept. `misconfigured` is whether it stays so until somebody corrects what is set.
     """
 
     code = "store_unavailable"
     refused: bool = False
+    misconfigured: bool = False
 
 
 class UnsafeStore(HandraiseError, RuntimeError):

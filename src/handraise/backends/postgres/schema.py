@@ -51,12 +51,7 @@ async def migrate(acquired: Connection, *, anywhere: bool = True) -> int:
         if applied < newest:
             return sum([await _patiently(partial(_apply, acquired, migration)) for migration in MIGRATIONS])
     except asyncpg.InsufficientPrivilegeError as error:
-        role = await acquired.fetchval("select current_user")
-        raise SchemaMismatch(
-            f"This release of Handraise needs schema {newest}, and {role!r} may not bring the database there "
-            f"({error}). Open a desk once as the role that owns the schema or may create it. A role that only works "
-            f"with what is there needs: grant handraise_app to {role}."
-        ) from error
+        raise await _not_allowed(acquired, error) from error
     await check_readable(acquired, applied)
     return 0
 
@@ -85,11 +80,24 @@ async def move_in(acquired: Connection) -> None:
 
 
 async def applied_number(acquired: Connection) -> int:
-    """The number of the newest migration in the database, 0 for none."""
-    if await acquired.fetchval("select to_regclass('handraise.migrations')") is None:
-        return 0
-    number: int = await acquired.fetchval(_APPLIED)
+    """The number of the newest migration in the database, 0 for none; SchemaMismatch if this role may not look."""
+    try:
+        if await acquired.fetchval("select to_regclass('handraise.migrations')") is None:
+            return 0
+        number: int = await acquired.fetchval(_APPLIED)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise await _not_allowed(acquired, error) from error
     return number
+
+
+async def _not_allowed(acquired: Connection, error: asyncpg.InsufficientPrivilegeError) -> SchemaMismatch:
+    """What a role lacks that may not look at the schema, or change it."""
+    role = await acquired.fetchval("select current_user")
+    return SchemaMismatch(
+        f"This release of Handraise needs schema {MIGRATIONS[-1].number}, and {role!r} may not bring the database there "
+        f"({error}). Open a desk once as the role that owns the schema or may create it. A role that only works "
+        f"with what is there needs: grant handraise_app to {role}."
+    )
 
 
 async def _patiently(change: Callable[[], Awaitable[T]]) -> T:

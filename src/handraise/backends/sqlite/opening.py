@@ -59,16 +59,24 @@ def _prepare(path: Path, make_folder: bool) -> tuple[Path, str]:  # noqa: FBT001
     path = path.expanduser().resolve()
     if make_folder:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    elif not path.parent.is_dir():
-        raise StoreUnavailable(
-            f"There is no folder {path.parent}: make it, or correct the address of the file."
-        )
+    else:
+        check_folder(path)
     file_system = check_file_system(path)
     # Questions and answers are nobody else's: SQLite would make a file that everybody on the host may read. Only
     # a file that is not there: closing one that is in use here would give up the locks that SQLite holds on it.
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     return path, file_system
+
+
+def check_folder(path: Path) -> None:
+    """Raise `StoreUnavailable` unless the folder of a file is there."""
+    if not path.parent.is_dir():
+        missing = StoreUnavailable(
+            f"There is no folder {path.parent}: make it, or correct the address of the file."
+        )
+        missing.misconfigured = True
+        raise missing
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
