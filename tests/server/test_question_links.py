@@ -123,6 +123,35 @@ class TestMaking:
         assert ended.status_code == 403
         assert await path_of(client, question.id, ann)
 
+    @pytest.mark.usefixtures("ann")
+    async def test_the_address_that_an_agent_gets_answers_nothing_without_the_persons_own_sign_in(
+        self, client: httpx2.AsyncClient, agent: Headers, desk: LocalDesk
+    ) -> None:
+        asked = {"prompt": "Which?", "choices": ["Canary", "Rolling"], "recipients": ["ann"]}
+        question = (await client.post("/v1/questions", json=asked, headers=agent)).json()
+        path = urlsplit(question["url"]).path
+        key = agent["authorization"].removeprefix("Bearer ")
+        ways: dict[str, Headers] = {
+            "nothing": {},
+            "its key": agent,
+            "its key as a cookie": {"cookie": f"handraise={key}; __Host-handraise={key}"},
+        }
+        for name, headers in ways.items():
+            shown = await client.get(path, headers=headers)
+            assert shown.status_code in (303, 401, 403), name
+            assert "Canary" not in shown.text, name
+            form = {"v": "Canary", "answer": "Canary", "by": "ann"}
+            sent = await client.post(path, data=form, headers=headers | ORIGIN)
+            assert sent.status_code in (303, 401, 403), name
+            client.cookies.clear()
+        for name in ("bot", "ann"):
+            answer = {"value": "Canary", "by": name}
+            given = await client.post(f"/v1/questions/{question['id']}/answer", json=answer, headers=agent)
+            assert given.status_code == 403
+        link = await client.post("/v1/people/ann/links", json={}, headers=agent)
+        assert link.status_code == 403
+        assert (await desk.get(question["id"])).status == "pending"
+
     async def test_nobody_makes_one_who_is_not_signed_in(
         self, client: httpx2.AsyncClient, ann: Headers, desk: LocalDesk
     ) -> None:
