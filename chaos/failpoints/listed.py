@@ -439,6 +439,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "pulse_of_deliveries",
             "deliveries",
             "recipients_at",
+            "known_recipients",
             "settings",
         }
     ),

@@ -14,6 +14,7 @@ from typing import NoReturn, TypedDict, Unpack
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local import LocalDesk
+from handraise.desk.recipients import Recipients
 from handraise.model.composing import Limits
 from handraise.model.errors import UnknownAddress
 from handraise.model.spans import Span
@@ -173,7 +174,8 @@ async def open_desk_on(
 ) -> AsyncIterator[LocalDesk]:
     """A desk on a store and a bus of one's own, which stay open when it closes.
 
-    With a `directory`, a person who is named by a text is in the groups that they have there.
+    With a `directory`, a person who is named by a text is in the groups that they have there, and a question to somebody
+    whom it does not know is refused.
     """
     if pending_quota is not None and pending_quota < 1:
         raise ValueError(f"pending_quota is at least 1, or None for any number, not {pending_quota}")
@@ -185,6 +187,7 @@ async def open_desk_on(
         keep=keep_settled,
         quota=pending_quota,
         directory=directory,
+        recipients=None if directory is None else Recipients(directory),
     )
     try:
         yield LocalDesk(

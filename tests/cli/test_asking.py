@@ -70,6 +70,16 @@ def test_a_question_is_left_pending_and_its_answer_found_under_its_key(run: Run,
     assert run("wait", question.id) == Done(0, "Rolling\n", "")
 
 
+def test_a_recipient_whom_nobody_added_is_refused_with_the_nearest_name(run: Run) -> None:
+    run("people", "add", "ada")
+    run("groups", "set", "leads", "ada")
+    refused = run("ask", "Deploy?", "--to", "group:leeds", "--escalate", "1h=adda")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "'group:leeds': there is no such group here; did you mean 'group:leads'?" in refused.stderr
+    assert "timeline.escalate: 'adda': nobody here has this name; did you mean 'ada'?" in refused.stderr
+    assert run("ask", "Deploy?", "--to", "group:leads").returncode == 7
+
+
 def test_a_waiting_script_goes_on_as_soon_as_somebody_answers(run: Run, file: str) -> None:
     async def answer(desk: Desk) -> None:
         while (question := await desk.find_by_key("k")) is None:
@@ -406,6 +416,11 @@ def test_at_a_server_an_agent_asks_by_its_key_and_a_person_answers_by_a_session(
     assert answered.stdout == "Settled: admin answered: Canary.\n"
     assert run("wait", question_id, url=server.address, key=key) == Done(0, "Canary\n", "")
     assert "admin answered (terminal): Canary" in run("history", question_id, url=server.address).stdout
+    reading = json.loads(run("keys", "create", "dashboard", "--read", "--json").stdout)["key"]
+    listed = run("list", "--settled", "--json", url=server.address, key=reading)
+    assert [json.loads(line)["id"] for line in listed.stdout.splitlines()] == [question_id]
+    for refused in (("ask", "Deploy?"), ("answer", question_id, "Canary"), ("list",)):
+        assert run(*refused, url=server.address, key=reading).returncode == 1
     token = json.loads(kept.read_text())[server.address]
     assert run("sign-out", url=server.address).stdout == "Signed out.\n"
     assert run("list", url=server.address, key=token).returncode == 1

@@ -40,7 +40,7 @@ def key(tmp_path: Path) -> Path:
 
 async def asked_and_answered(url: str, workspace: str, person: str = "ana", prompt: str = "Deploy?") -> str:
     async with open_desk(url, workspace=workspace) as desk:
-        question = await desk.post(prompt, recipients=[person])
+        question = await desk.post(prompt, recipients=[person], check_recipients=False)
         await desk.answer(question.id, f"yes, says {person}", by=person)
         return question.id
 
@@ -269,7 +269,7 @@ async def fill(url: str, workspace: str) -> None:
         # Settled questions may have been put away.
         await ports.store.tidy(rest=timedelta(0), keep=None, limit=1_000)
     async with open_desk(url, workspace=workspace) as desk:
-        late = await desk.post("Late?", recipients=["bob", CANARY])
+        late = await desk.post("Late?", recipients=["bob", CANARY], check_recipients=False)
         assert late.id
 
 

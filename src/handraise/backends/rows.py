@@ -324,6 +324,12 @@ def stored_groups(rows: Iterable[Row]) -> dict[str, Sequence[str]]:
     return dict(groups)
 
 
+def recipients_among(rows: Iterable[Row]) -> frozenset[str] | None:
+    """Names that a question can be for; None without the row which says that there are people at all."""
+    found = {row["name"] for row in rows}
+    return frozenset(found - {None}) if None in found else None
+
+
 def stored_session(row: Row, instant: Instant) -> Session:
     """A session; its id and beginning are named so that its person's fit into the same row."""
     return Session(

@@ -126,7 +126,9 @@ async def _at_server(
 ) -> Seat:
     known = read_token(token)
     if known is None:
-        raise CannotDo("HANDRAISE_KEY is neither the key of an agent nor the session of a person.")
+        raise CannotDo(
+            "HANDRAISE_KEY is neither the key of an agent or a reader nor the session of a person."
+        )
     desk = await stack.enter_async_context(open_desk(address, credentials=token))
     if (name or desk.asker, workspace or desk.workspace) != (desk.asker, desk.workspace):
         raise CannotDo(
@@ -143,7 +145,7 @@ async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace
     backend = await stack.enter_async_context(open_backend(address))
     person = await backend.directory.find_person(where, me.id)
     desk = await stack.enter_async_context(
-        open_desk_on(backend.store, backend.bus, workspace=where, asker=me.id)
+        open_desk_on(backend.store, backend.bus, directory=backend.directory, workspace=where, asker=me.id)
     )
     return Seat(desk, me if person is None else person.responder, may_answer=True)
 

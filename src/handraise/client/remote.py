@@ -132,12 +132,12 @@ async def open_remote(
 
 
 class OneToken:
-    """The credentials of a desk with one token, an agent's or a person's: it is good for nobody else."""
+    """The credentials of a desk with one token, an agent's, a person's or a reader's: it is good for nobody else."""
 
     def __init__(self, token: str, me: CallerRecord) -> None:
         self._token = token
         self._me = me
-        self.whose = me.agent or me.person or ""
+        self.whose = me.agent or me.person or me.reader or ""
 
     def check(self, workspace: str, name: str) -> None:
         """Raise `NotEntitled` unless this workspace and name are the token's own."""
@@ -147,6 +147,8 @@ class OneToken:
 
     async def agent(self, workspace: str, asker: str) -> str:
         """See `Credentials.agent`."""
+        if self._me.reader is not None:
+            raise NotEntitled(self.whose, "this key reads what is settled, and does nothing else")
         self.check(workspace, asker)
         return self._token
 
@@ -230,7 +232,10 @@ class RemoteDesk(Desk):
         draft = self._draft(prompt, options)
         if not QUESTION_ID.fullmatch(draft.id):
             raise InvalidQuestion([Problem("id", f"a server takes no such id: {draft.id!r}")])
-        body = PostQuestion.of(draft).model_copy(update={"if_exists": options.get("if_exists", "equal")})
+        said_besides: dict[str, Any] = {
+            name: options[name] for name in ("if_exists", "check_recipients") if name in options
+        }
+        body = PostQuestion.of(draft).model_copy(update=said_besides)
         try:
             said = await self._as_agent("POST", "/v1/questions", subject=draft.id, body=body)
         except ConflictingQuestion as conflict:

@@ -104,6 +104,8 @@ class Agent(ABC):
             raise TypeError(f"ask() does not take {', '.join(sorted(unknown))}")
         if max_retries < 0:
             raise InvalidQuestion([Problem("max_retries", f"cannot be {max_retries}; 0 asks only once")])
+        # Whoever writes in the chat is known to its channel, and need not be in the directory.
+        checked = "recipients" in options
         options.setdefault("recipients", [turn.responder.id])
         desk = self._desk(turn)
         earlier = await oldest_asks(desk, turn.conversation, [self.name])
@@ -112,7 +114,14 @@ class Agent(ABC):
             earlier[0], question, conversation=where, state=state, max_attempts=attempts, **options
         ):
             return AgentReply(waiting_for=earlier[0].id)
-        record = await desk.post(question, conversation=where, state=state, max_attempts=attempts, **options)
+        record = await desk.post(
+            question,
+            conversation=where,
+            state=state,
+            max_attempts=attempts,
+            check_recipients=checked,
+            **options,
+        )
         if not earlier:
             await put(desk, turn.channel, PendingAsk(record, turn.channel.name, context))
         return AgentReply(waiting_for=record.id)

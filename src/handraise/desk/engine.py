@@ -13,6 +13,7 @@ from functools import partial
 from handraise.desk.coalescing import Gathered, Lanes
 from handraise.desk.following import Feeds
 from handraise.desk.hearing import Hearing
+from handraise.desk.recipients import Recipients
 from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.lifecycle import Move
 from handraise.model.questions import Draft, Question, Ref
@@ -52,12 +53,14 @@ class Engine:
         keep: timedelta | None = None,
         quota: int | None = None,
         directory: Directory | None = None,
+        recipients: Recipients | None = None,
     ) -> None:
         """`rest` and `keep` are those of `Store.tidy`, `quota` is that of `Store.insert`.
 
-        `directory` has the groups of people who are named by a text.
+        `directory` has the groups of people who are named by a text; `recipients` knows who can be asked.
         """
         self.directory = directory
+        self.recipients = recipients
         self.opened_in = OpenedIn()
         self.public_url = public_url.rstrip("/") if public_url else None
         self._store = store
@@ -124,8 +127,9 @@ class Engine:
             await asyncio.gather(self._tidying, return_exceptions=True)
         await self.room.close()
         await self.feeds.close()
-        for calls in (self.insert, self.settle, self.read, self.hints):
-            await calls.close()
+        for calls in (self.recipients, self.insert, self.settle, self.read, self.hints):
+            if calls is not None:
+                await calls.close()
 
     async def tend(self) -> int:
         """Sweep everywhere, and now and then begin to tidy, beside everything else; see `sweep`."""

@@ -23,6 +23,7 @@ from handraise.model.errors import (
     GrantNotFound,
     HandraiseError,
     InvalidAnswer,
+    InvalidQuestion,
     KeyConflict,
     NotApproved,
     NotEntitled,
@@ -54,7 +55,7 @@ from handraise.model.people import (
     may_respond,
     responder_of,
 )
-from handraise.model.questions import Question, Ref, changed
+from handraise.model.questions import Draft, Question, Ref, changed
 from handraise.model.replay import says_approved
 from handraise.model.spans import Span
 from handraise.ports import Durability, Filter, IdFactory, Recovered, WaitingPage
@@ -107,6 +108,8 @@ class LocalDesk(Desk):
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""
         draft = self._draft(prompt, options)
+        if options.get("check_recipients", True):
+            await self._check_recipients(draft)
         result = await self._engine.insert.soon(draft)
         if isinstance(result, QuotaExceeded) and await self.sweep():  # some of them were past their expiry
             result = await self._engine.insert.soon(draft)
@@ -119,6 +122,17 @@ class LocalDesk(Desk):
         self._engine.remember(result)
         self._engine.stir_feed(self._workspace)
         return self._linked(result)
+
+    async def _check_recipients(self, draft: Draft) -> None:
+        """Raise `InvalidQuestion` if it is for somebody whom the directory does not know, unless it was asked already."""
+        known = self._engine.recipients
+        if known is None or not (draft.recipients or draft.steps):
+            return
+        problems = await known.problems(draft)
+        if not problems or await self._engine.read(draft.ref):
+            return
+        if draft.key is None or await self._by_key(draft.key) is None:
+            raise InvalidQuestion(problems)
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         return self._engine.room.outcome_of(ref, timeout=timeout)

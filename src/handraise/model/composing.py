@@ -69,6 +69,7 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "need": ("a whole number", (int,)),
     "veto": ("True or False", (bool,)),
     "shared": ("True or False", (bool,)),
+    "check_recipients": ("True or False", (bool,)),
     "max_attempts": ("a whole number", (int, type(None))),
     "timeline": ("a Timeline", (Timeline, type(None))),
 }
@@ -90,6 +91,9 @@ class QuestionOptions(TypedDict, total=False):
     `if_exists` says what a `key` gives that names a question already: with "equal", which it is unless you say otherwise, that
     question if it is the same, else `KeyConflict`; with "keep" that question as it was asked, and its answer.
     A key is the asker's own; with `shared`, all askers of the workspace that say so share it, and the question with it.
+
+    If the workspace has people, `recipients` and those of an escalation are compared with them: a name that nobody has is
+    refused. With `check_recipients=False` they are not, for people whom only your program knows.
     """
 
     choices: Sequence[str | Option]
@@ -109,6 +113,7 @@ class QuestionOptions(TypedDict, total=False):
     undo_for: Span
     if_exists: IfExists
     shared: bool
+    check_recipients: bool
 
 
 _OPTIONS = frozenset(QuestionOptions.__annotations__)

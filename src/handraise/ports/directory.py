@@ -97,6 +97,13 @@ class Directory(Protocol):
         """Everybody, in the order of their ids."""
         ...
 
+    async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
+        """Those of these names that a question can be for; None if the workspace has no people.
+
+        That is a person, `group:` and the name of a group that has people, and whoever has an address.
+        """
+        ...
+
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out, with all that lets them in and their places in groups; False where there is nobody."""
         ...

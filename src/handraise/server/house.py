@@ -17,6 +17,7 @@ from handraise.desk.dispatching import dispatching
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local import LocalDesk
+from handraise.desk.recipients import Recipients
 from handraise.desk.sealing import Sealer
 from handraise.model.composing import Limits
 from handraise.model.errors import HandraiseError
@@ -151,6 +152,7 @@ async def enter_house(
         listen=settings.listen_url,
         bus=settings.bus,
     ) as backend:
+        directory = watched_directory(backend.directory, metrics)
         engine = WatchedEngine(
             backend.store,
             backend.bus,
@@ -160,6 +162,7 @@ async def enter_house(
             rest=timedelta(days=settings.archive_after_days),
             keep=None if settings.keep_settled_days is None else timedelta(days=settings.keep_settled_days),
             quota=settings.pending_quota or None,
+            recipients=_recipients(settings, directory),
         )
         metrics.count_waits(lambda: len(engine.room))
         try:
@@ -170,7 +173,7 @@ async def enter_house(
                     engine, workspace=settings.workspace, asker="agent", new_id=new_id, limits=Limits()
                 ),
                 store=engine.store,
-                directory=watched_directory(backend.directory, metrics),
+                directory=directory,
                 outbox=backend.outbox,
                 ledger=backend.ledger,
                 signer=signer,
@@ -181,6 +184,11 @@ async def enter_house(
             )
         finally:
             await engine.close()
+
+
+def _recipients(settings: ServerSettings, directory: Directory) -> Recipients | None:
+    """Who can be asked: people who may join count before they have come."""
+    return Recipients(directory, settings.may_join) if settings.check_recipients else None
 
 
 def _signer(key: Path, heads: Path | None) -> tuple[Signer, SignedHeads]:

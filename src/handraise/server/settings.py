@@ -120,6 +120,10 @@ class ServerSettings(BaseSettings):
         ge=0,
         description="pending questions that one agent may have in a workspace; 0 for any number",
     )
+    check_recipients: bool = pydantic.Field(
+        default=True,
+        description="refuse questions to people and groups that a workspace which has people does not know",
+    )
     session_days: Annotated[float, pydantic.Field(gt=0, le=400)] = pydantic.Field(
         default=30.0, description="how long a person stays signed in"
     )
@@ -472,6 +476,11 @@ class ServerSettings(BaseSettings):
         """The secret, then those of before; none where there is no secret."""
         secrets = (self.secret, *self.secret_fallbacks) if self.secret else ()
         return tuple(each.get_secret_value().encode() for each in secrets)
+
+    def may_join(self, workspace: str, name: str) -> bool:
+        """Whether this is the name of somebody who gets in without an invitation, once they sign in."""
+        domains = {domain.lower() for domain in self.oidc_join} if workspace == self.oidc_workspace else set()
+        return "@" in name and name == name.lower() and name.rpartition("@")[2] in domains
 
     @property
     def base_url(self) -> str:

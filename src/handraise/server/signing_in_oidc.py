@@ -120,7 +120,7 @@ async def _person_of(house: House, identity: Identity) -> Person | None:
     if person is not None:
         return person
     name = identity.email.lower()
-    if name.rpartition("@")[2] not in {domain.lower() for domain in house.settings.oidc_join}:
+    if not house.settings.may_join(workspace, name):
         return None
     if await directory.find_person(workspace, name):
         return None  # somebody goes by that name who has another address, and must not be overwritten

@@ -50,6 +50,7 @@ class PostQuestion(Request):
     `form` is one of Handraise's forms or a flat JSON Schema; an approval's digest may be left out. An `id` of one's own makes
     posting it again safe. `if_exists` says what a `key` that is taken gives: the question that is there if it is the same
     (`equal`), or in any case (`keep`). A key is the agent's own, unless it is `shared` with others that say so too.
+    With `check_recipients` false, recipients whom the directory does not know are taken as well.
     """
 
     prompt: str
@@ -71,6 +72,7 @@ class PostQuestion(Request):
     timeline: TimelineRecord | None = None
     if_exists: IfExists = "equal"
     shared: bool = False
+    check_recipients: bool = True
 
     @pydantic.field_validator("form", mode="before")
     @classmethod
@@ -214,9 +216,10 @@ class Recover(Request):
 
 
 class CreateKey(Request):
-    """A new key for an agent."""
+    """A new key for an agent. With `reads` it is for a program of that name, which reads what is settled and cannot ask."""
 
     agent: Name
+    reads: bool = False
 
 
 class PutPerson(Request):

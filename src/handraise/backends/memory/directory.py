@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.store import MemoryStore
+from handraise.model.deliveries import Address
 from handraise.model.identities import (
     AgentKey,
     Link,
@@ -19,6 +20,7 @@ from handraise.model.identities import (
     Session,
     fold_email,
 )
+from handraise.model.people import GROUP
 from handraise.model.questions import Ref
 from handraise.model.workspace_events import (
     group_put,
@@ -46,6 +48,8 @@ class MemoryDirectory:
     def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
         self._store = store
         self._clock = clock
+        self.addresses: Callable[[str, Collection[str]], Awaitable[Sequence[Address]]] = _no_addresses
+        """The addresses of recipients, which the outbox beside keeps."""
         self._keys: dict[Ref, AgentKey] = {}
         self._digests: dict[Secret, Ref] = {}
         self._people: dict[Ref, Person] = {}
@@ -155,6 +159,13 @@ class MemoryDirectory:
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """A page of people; see the port."""
         return _page(self._people, workspace, after, limit)
+
+    async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
+        """Whom a question can be for; see the port."""
+        people = {ref.id for ref in self._people if ref.workspace == workspace}
+        groups = {GROUP + group for group in await self.groups(workspace)}
+        known = people | groups | {each.recipient for each in await self.addresses(workspace, names)}
+        return frozenset(known.intersection(names)) if people else None
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out; see the port."""
@@ -449,3 +460,9 @@ def _drop(kept: dict[Place, Value], unwanted: Callable[[Value], bool], limit: in
     for place in places:
         del kept[place]
     return len(places)
+
+
+async def _no_addresses(workspace: str, recipients: Collection[str]) -> Sequence[Address]:
+    """Nobody has an address where there is no outbox."""
+    del workspace, recipients
+    return ()

@@ -19,4 +19,5 @@ async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[Backend]:
     store = MemoryStore(clock)
     directory, outbox = MemoryDirectory(store, clock), MemoryOutbox(store, clock)
     store.groups_known, store.is_administrator = directory.groups_known, directory.is_administrator
+    directory.addresses = outbox.addresses
     yield Backend(store, MemoryBus(), directory, outbox, MemoryLedger(store, directory, outbox, clock))

@@ -11,6 +11,7 @@ import asyncpg
 from handraise.backends.postgres.changes import note
 from handraise.backends.postgres.database import Database, Run, instant
 from handraise.backends.rows import (
+    recipients_among,
     refused_claim,
     stored_groups,
     stored_key,
@@ -145,6 +146,10 @@ class PostgresDirectory:
         """A page of people; see the port."""
         rows = await self._fetch(workspace, "people", after=after or "", limit=limit)
         return [stored_person(row, instant) for row in rows]
+
+    async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
+        """Whom a question can be for; see the port."""
+        return recipients_among(await self._fetch(workspace, "known_recipients", names=list(names)))
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out; see the port."""

@@ -69,6 +69,20 @@ where p.workspace = :workspace and p.id > :after
 order by p.id
 limit :limit;
 
+-- name: known_recipients
+-- Those of these names that a question can be for, one row each; one row without a name if there are people at all.
+select null as name where exists (select from handraise.people where workspace = :workspace)
+union all
+select asked.value
+from unnest(:names::text[]) as asked (value)
+where
+    exists (select from handraise.people where workspace = :workspace and id = asked.value)
+    or exists (
+        select from handraise.members
+        where workspace = :workspace and asked.value like 'group:%' and group_name = substr(asked.value, 7)
+    )
+    or exists (select from handraise.addresses where workspace = :workspace and recipient = asked.value);
+
 -- name: remove_person
 -- Take somebody out of the workspace; what belongs to them goes with them.
 delete from handraise.people as p

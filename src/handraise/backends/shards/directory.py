@@ -100,6 +100,12 @@ class ShardedDirectory:
             workspace, lambda ports: ports.directory.people(workspace, after=after, limit=limit)
         )
 
+    async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
+        """See the port."""
+        return await self._routes.read(
+            workspace, lambda ports: ports.directory.known_recipients(workspace, names)
+        )
+
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """See the port."""
         return await self._routes.write(

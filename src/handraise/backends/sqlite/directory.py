@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from handraise.backends.rows import (
+    recipients_among,
     refused_claim,
     stored_groups,
     stored_key,
@@ -138,6 +139,11 @@ class SqliteDirectory:
         """A page of people; see the port."""
         rows = await self._read("people", workspace=workspace, after=after or "", limit=limit)
         return [stored_person(row, instant) for row in rows]
+
+    async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
+        """Whom a question can be for; see the port."""
+        asked = json.dumps(list(names))
+        return recipients_among(await self._read("known_recipients", workspace=workspace, names=asked))
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out; see the port."""

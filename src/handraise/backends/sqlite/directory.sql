@@ -58,6 +58,20 @@ returning id;
 -- A page of everybody in a workspace.
 select * from people_with_groups where workspace = :workspace and id > :after order by id limit :limit;
 
+-- name: known_recipients
+-- Those of these names that a question can be for, one row each; one row without a name if there are people at all.
+select null as name where exists (select 1 from people where workspace = :workspace)
+union all
+select value
+from json_each(:names)
+where
+    exists (select 1 from people where workspace = :workspace and id = value)
+    or exists (
+        select 1 from members
+        where workspace = :workspace and value glob 'group:*' and group_name = substr(value, 7)
+    )
+    or exists (select 1 from addresses where workspace = :workspace and recipient = value);
+
 -- name: remove_person
 -- Take somebody out of the workspace.
 delete from people where workspace = :workspace and id = :person returning id;

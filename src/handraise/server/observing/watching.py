@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from handraise.desk.engine import REST, Engine
+from handraise.desk.recipients import Recipients
 from handraise.model.errors import StoreUnavailable
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status
@@ -40,6 +41,7 @@ class WatchedEngine(Engine):
         rest: timedelta = REST,
         keep: timedelta | None = None,
         quota: int | None = None,
+        recipients: Recipients | None = None,
     ) -> None:
         self._metrics = metrics
         self._recorded: dict[Ref, float] = {}
@@ -54,6 +56,7 @@ class WatchedEngine(Engine):
             rest=rest,
             keep=keep,
             quota=quota,
+            recipients=recipients,
         )
 
     def remember(self, question: Question) -> None:

@@ -11,6 +11,7 @@ import pytest
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.events import EventKind
 from handraise.model.forms import Confirm
+from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.lifecycle import answering
 from handraise.model.people import Responder
@@ -62,6 +63,15 @@ class OutboxContract(ContractFixtures):
         assert await ports.outbox.recipients_at(f"{workspace}-2", "chat", "U7") == []
 
     @promise("P8")
+    async def test_whoever_has_an_address_is_a_known_recipient(self, ports: Backend, workspace: str) -> None:
+        for place in (workspace, f"{workspace}-2"):
+            put = await ports.directory.put_person(place, "ana", name="Ana", email=None, role=Role.MEMBER)
+            assert put
+        await ports.outbox.put_address(_address(workspace, channel="chat", recipient="group:room"))
+        await ports.outbox.put_address(_address(f"{workspace}-2", channel="chat", recipient="cid"))
+        known = await ports.directory.known_recipients(workspace, ["ana", "bob", "cid", "group:room"])
+        assert known == frozenset({"ana", "group:room"})
+
     async def test_an_address_of_another_workspace_is_not_there(self, ports: Backend, workspace: str) -> None:
         await ports.outbox.put_address(_address(workspace))
         assert await ports.outbox.addresses(f"{workspace}-2") == []

@@ -203,6 +203,21 @@ class PeopleContract(DirectoryFixtures):
         assert await directory.groups(workspace) == {}
         assert await directory.find_person(workspace, "ana") == ana
 
+    async def test_recipients_are_known_as_people_and_as_groups_that_have_some(
+        self, directory: Directory, workspace: str, elsewhere: str
+    ) -> None:
+        asked = ["ana", "bob", "group:ops", "group:ghosts", "ops", "group:ana", "Group:ops", "%", "*"]
+        assert await directory.known_recipients(workspace, asked) is None
+        await some_person(directory, elsewhere, "bob")
+        assert await directory.known_recipients(workspace, asked) is None
+        await some_person(directory, workspace, "ana")
+        assert await directory.known_recipients(workspace, asked) == frozenset({"ana"})
+        await directory.put_group(workspace, "ops", ["ana"])
+        assert await directory.known_recipients(workspace, asked) == frozenset({"ana", "group:ops"})
+        assert await directory.known_recipients(workspace, []) == frozenset()
+        await directory.remove_person(workspace, "ana")
+        assert await directory.known_recipients(workspace, asked) is None
+
     async def test_of_two_who_replace_a_group_at_once_one_has_the_last_word(
         self, directory: Directory, workspace: str
     ) -> None:
