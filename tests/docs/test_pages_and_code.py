@@ -125,6 +125,8 @@ WHO = {
     callers.person_of: "person",
     callers.agent_of: "agent",
     callers.caller_of: "agent, person",
+    callers.looker_of: "agent, person, reader",
+    callers.auditor_of: "administrator, reader",
 }
 
 

@@ -20,7 +20,7 @@ from handraise import Approval, Responder
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, create_app, open_house
-from handraise.server.issuing import issue_question_link
+from handraise.server.issuing import issue_question_link, issue_reader_key
 from handraise.testing import promise
 from tests.conftest import own_database
 from tests.server.operations import SAFE, Operation, operations
@@ -53,6 +53,15 @@ AGENTS_MAY = {
 }
 """Everything that an agent may do at all. Any other operation refuses it, without having been asked to."""
 
+READERS_MAY = {
+    "GET /v1/questions",
+    "GET /v1/questions/{question_id}",
+    "GET /v1/questions/{question_id}/history",
+    "GET /v1/statistics",
+    "GET /v1/me",
+}
+"""Everything that a reader may do at all."""
+
 ANYBODY_MAY = {
     "POST /v1/sessions",
     "GET /healthz",
@@ -79,6 +88,7 @@ class Place:
     agent: str
     member: str
     admin: str
+    reader: str
     question_link: str
     """The token of a link with which the member answers the question."""
 
@@ -169,7 +179,8 @@ async def furnish(house: House, workspace: str) -> Place:
     assert ana is not None
     link = await issue_question_link(house, question, ana, channel="email", by="root", lasts=week)
     assert link is not None
-    return Place(workspace, ids, agent, member, admin, link.url.rpartition("/")[2])
+    reader = (await issue_reader_key(house, workspace, "dashboard", by="root")).key
+    return Place(workspace, ids, agent, member, admin, reader, link.url.rpartition("/")[2])
 
 
 @promise("P8", "P11")
@@ -183,6 +194,38 @@ async def test_no_credential_of_an_agent_answers_or_administers(
     response = await send(client, operation, shared.ids, shared.agent)
     assert response.status_code == 403, response.text
     assert response.json()["code"] == "not_entitled"
+    assert await digest(database) == before
+
+
+@promise("P8", "P11")
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if str(each) not in READERS_MAY | ANYBODY_MAY], ids=str
+)
+async def test_no_key_of_a_reader_asks_answers_or_administers(
+    client: httpx2.AsyncClient, database: Database, shared: Place, operation: Operation
+) -> None:
+    before = await digest(database)
+    response = await send(client, operation, shared.ids, shared.reader)
+    assert response.status_code == 403, response.text
+    assert response.json()["code"] == "not_entitled"
+    as_agent = await send(client, operation, shared.ids, shared.reader.replace("hrr_", "hra_"))
+    assert as_agent.status_code == 401
+    assert await digest(database) == before
+
+
+async def test_no_page_opens_with_the_key_of_a_reader(
+    client: httpx2.AsyncClient, house: House, database: Database, shared: Place
+) -> None:
+    before = await digest(database)
+    for route in pages(house):
+        path = route.path.format_map(defaultdict(lambda: "x", shared.ids, token="x"))  # noqa: S106 -- no token
+        for method in route.methods or ():
+            said = []
+            for sent in ({}, {"cookie": f"handraise={shared.reader}"}):
+                client.cookies.clear()
+                response = await client.request(method, path, headers=SAME_ORIGIN | sent)
+                said.append((response.status_code, response.content))
+            assert said[1] == said[0] or said[1][0] in (401, 403), path
     assert await digest(database) == before
 
 
@@ -238,7 +281,7 @@ async def test_a_question_link_opens_no_page_but_its_own(
     assert await digest(database) == before
 
 
-@pytest.mark.parametrize("kind", ["agent", "member", "admin"])
+@pytest.mark.parametrize("kind", ["agent", "member", "admin", "reader"])
 async def test_no_other_credential_is_a_question_link(
     client: httpx2.AsyncClient, shared: Place, kind: str
 ) -> None:
@@ -277,7 +320,7 @@ async def test_safe_methods_change_nothing(
     client: httpx2.AsyncClient, database: Database, shared: Place, path: str, method: str
 ) -> None:
     before = await digest(database)
-    for token in (None, shared.agent, shared.member, shared.admin):
+    for token in (None, shared.agent, shared.member, shared.admin, shared.reader):
         operation = Operation(method, path, None, form=False)
         response = await send(client, operation, shared.ids, token, query={"id": shared.ids["question_id"]})
         assert response.status_code < 500
@@ -285,7 +328,7 @@ async def test_safe_methods_change_nothing(
 
 
 @promise("P8")
-@pytest.mark.parametrize("who", ["agent", "member", "admin"])
+@pytest.mark.parametrize("who", ["agent", "member", "admin", "reader"])
 @pytest.mark.parametrize(
     "operation", [each for each in OPERATIONS if "{" in each.path or each.path == "/v1/outcomes"], ids=str
 )

@@ -15,7 +15,7 @@ from handraise.model.identities import AgentKey
 from handraise.model.json_values import text_problem
 from handraise.model.visible import visible_line
 from handraise.server import House
-from handraise.server.issuing import issue_key
+from handraise.server.issuing import issue_key, issue_reader_key
 
 app = typer.Typer(
     help="Keys of agents: with one, an agent asks. It cannot answer.",
@@ -33,10 +33,18 @@ def create(
         str, typer.Argument(metavar="NAME", help="The agent's name: the asker of its questions.")
     ],
     *,
+    read: Annotated[
+        bool,
+        typer.Option(
+            "--read",
+            help="Not for an agent: with it a program reads what is settled, and can do nothing else.",
+        ),
+    ] = False,
     workspace: Workspace = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON and nothing else.")] = False,
 ) -> None:
     """Make a key for an agent. It is shown this once."""
+    issue = issue_reader_key if read else issue_key
     if not 1 <= len(name) <= _LONGEST or not name.isprintable():
         raise CannotDo(
             f"No agent can be called {name!r}: up to {_LONGEST} printable characters are possible."
@@ -44,7 +52,10 @@ def create(
 
     async def work(house: House) -> dict[str, str]:
         where = house.settings.workspace
-        made = await issue_key(house, where, agent=name, by=operator())
+        try:
+            made = await issue(house, where, name, by=operator())
+        except ValueError as error:
+            raise CannotDo(f"No key can be made for {name!r}: {error}.") from error
         return {"key": made.key, "id": made.id, "agent": made.agent, "workspace": where}
 
     key = in_house(work, workspace=workspace)
@@ -53,7 +64,11 @@ def create(
         return
     typer.echo(f"A new key for {visible_line(key['agent'])}. It is shown this once:\n")
     typer.secho(key["key"], bold=True)
-    typer.echo("\nThe agent takes it as HANDRAISE_KEY, and the server's address as HANDRAISE_URL.")
+    typer.echo(
+        "\nWhoever reads takes it as HANDRAISE_KEY: handraise list --settled --json"
+        if read
+        else "\nThe agent takes it as HANDRAISE_KEY, and the server's address as HANDRAISE_URL."
+    )
     typer.echo(f"To end it: handraise keys revoke {key['id']}")
 
 

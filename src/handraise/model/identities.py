@@ -21,6 +21,10 @@ def fold_email(email: str) -> str:
     return "".join(each.lower() if each.isascii() else each for each in email)
 
 
+READER = "reader:"
+"""How the name in a key begins with which a program only reads. No agent can have such a name."""
+
+
 class Role(StrEnum):
     """What a person may do besides answering."""
 
@@ -30,7 +34,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentKey:
-    """A key with which an agent asks. `agent` is the asker of its questions; an agent may have several keys."""
+    """A key with which an agent asks. `agent` is the asker of its questions; an agent may have several keys.
+
+    Or one with which a program reads what is settled, and asks nothing: `agent` begins with `READER` then.
+    """
 
     workspace: str
     id: str

@@ -14,10 +14,18 @@ from handraise.model.grants import Grant
 from handraise.model.identities import Person, Role
 from handraise.model.json_values import text_problem
 from handraise.model.people import Responder, responder_of
-from handraise.server.callers import AgentCaller, AnyCaller, PersonCaller, TheAdmin, TheHouse, ThePerson
+from handraise.server.callers import (
+    AgentCaller,
+    AnyLooker,
+    PersonCaller,
+    ReaderCaller,
+    TheAdmin,
+    TheHouse,
+    ThePerson,
+)
 from handraise.server.etags import IfMatch, check_match, etag_of
 from handraise.server.house import House
-from handraise.server.issuing import issue_key, issue_link
+from handraise.server.issuing import issue_key, issue_link, issue_reader_key
 from handraise.server.mail_addresses import follow_email
 from handraise.server.once import OnceRoute
 from handraise.server.questions import ONCE, desk_of
@@ -53,8 +61,10 @@ GroupName = Annotated[str, Path(max_length=200, description="the group's name, w
 
 
 @router.get("/me", response_model=CallerRecord)
-async def get_me(caller: AnyCaller) -> Response:
+async def get_me(caller: AnyLooker) -> Response:
     """Who one is here."""
+    if isinstance(caller, ReaderCaller):
+        return reply(CallerRecord(workspace=caller.workspace, reader=caller.reader))
     if isinstance(caller, AgentCaller):
         return reply(CallerRecord(workspace=caller.workspace, agent=caller.agent))
     return reply(CallerRecord(workspace=caller.workspace, person=caller.person.id, role=caller.person.role))
@@ -92,9 +102,13 @@ async def list_keys(house: TheHouse, admin: TheAdmin, *, after: After = None, li
 
 @secret_router.post("/keys", status_code=201, response_model=NewKeyRecord)
 async def create_key(house: TheHouse, admin: TheAdmin, body: CreateKey) -> Response:
-    """Make a key for an agent. The key itself is in this response and nowhere else."""
+    """Make a key for an agent, or with `reads` for a program that reads what is settled and does nothing else.
+
+    The key itself is in this response and nowhere else.
+    """
+    issue = issue_reader_key if body.reads else issue_key
     try:
-        key = await issue_key(house, admin.workspace, agent=body.agent, by=admin.person.id)
+        key = await issue(house, admin.workspace, body.agent, by=admin.person.id)
     except ValueError as error:
         raise InvalidRequest([Problem("body.agent", str(error))]) from None
     return reply(key, status=201)

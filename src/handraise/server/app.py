@@ -22,6 +22,7 @@ from handraise.server import (
     questions,
     reaching,
     signing_in,
+    statistics,
     tool_results,
 )
 from handraise.server.callers import BEARER, Doorkeeper
@@ -40,6 +41,7 @@ from handraise.server.stream_limits import StreamLimits
 
 API: tuple[APIRouter, ...] = (
     questions.router,
+    statistics.router,
     question_links.router,
     reaching.router,
     pushing.router,

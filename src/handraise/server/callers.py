@@ -1,7 +1,8 @@
-"""Who is at the door: an agent with a key or a person with a session, never both.
+"""Who is at the door: an agent with a key, a person with a session, or a reader with a key; never two of them.
 
 Everything else in the server gets a caller from here. An agent's key has no way to answer: the routes that
-answer or administer ask for a person.
+answer or administer ask for a person. A reader's key has no way to do anything: it is refused by every route that does not
+ask for a `Looker`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from starlette.requests import HTTPConnection
 
 from handraise.desk.coalescing import Lanes
 from handraise.model.errors import NotEntitled, NotSignedIn
-from handraise.model.identities import Person, Role, Session
+from handraise.model.identities import READER, Person, Role, Session
 from handraise.model.people import may_see
 from handraise.model.questions import Question
 from handraise.ports import Directory
@@ -99,7 +100,31 @@ class PersonCaller:
         return self.is_admin or may_see(question, self.person.responder)
 
 
+@dataclass(frozen=True, slots=True)
+class ReaderCaller:
+    """A program that reads what is settled in its workspace, by its key."""
+
+    workspace: str
+    reader: str
+    key_id: str
+
+    @property
+    def name(self) -> str:
+        """Who this is, among all callers of the workspace."""
+        return READER + self.reader
+
+    @property
+    def credential(self) -> str:
+        """With what this reader came; the id of it and no secret."""
+        return self.key_id
+
+    def may_see(self, question: Question) -> bool:
+        """Whether a question has ended: what waits is for those who may answer."""
+        return question.outcome is not None
+
+
 Caller: TypeAlias = AgentCaller | PersonCaller
+Looker: TypeAlias = Caller | ReaderCaller
 
 BEARER = HTTPBearer(auto_error=False, description="The key of an agent, or the session of a person.")
 
@@ -123,33 +148,45 @@ class Doorkeeper:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._looks = Lanes(self._look, _TOGETHER, lambda token: token)
+        self._looks: Lanes[Token, Looker | None] = Lanes(self._look, _TOGETHER, lambda token: token)
 
-    async def find(self, token: Token) -> Caller | None:
+    async def find(self, token: Token) -> Looker | None:
         """Whoever a token stands for now, or None."""
         return await self._looks(token)
 
-    async def _look(self, tokens: Sequence[Token]) -> Sequence[Caller | None]:
+    async def _look(self, tokens: Sequence[Token]) -> Sequence[Looker | None]:
         """The same for as many as have the same one."""
         return [await self._find(tokens[0])] * len(tokens)
 
-    async def _find(self, token: Token) -> Caller | None:
-        if token.kind is TokenKind.AGENT:
+    async def _find(self, token: Token) -> Looker | None:
+        if token.kind in (TokenKind.AGENT, TokenKind.READER):
             key = await self._directory.find_key(token.workspace, token.digest)
-            return None if key is None else AgentCaller(token.workspace, key.agent, key.id)
+            if key is None or key.agent.startswith(READER) is not (token.kind is TokenKind.READER):
+                return None
+            if token.kind is TokenKind.READER:
+                return ReaderCaller(token.workspace, key.agent.removeprefix(READER), key.id)
+            return AgentCaller(token.workspace, key.agent, key.id)
         if token.kind is TokenKind.SESSION:
             found = await self._directory.find_session(token.workspace, token.digest)
             return None if found is None else PersonCaller(token.workspace, found[1], found[0])
         return None
 
 
-async def caller_of(connection: HTTPConnection) -> Caller:
-    """Who makes this request, looked up once; raises `NotSignedIn`."""
-    known: Caller | None = getattr(connection.state, "caller", None)
+async def looker_of(connection: HTTPConnection) -> Looker:
+    """Who makes this request, looked up once, also a reader; raises `NotSignedIn`."""
+    known: Looker | None = getattr(connection.state, "caller", None)
     if known is None:
         known = await _look_up(connection)
         connection.state.caller = known
     return known
+
+
+async def caller_of(connection: HTTPConnection) -> Caller:
+    """The agent or the person who makes this request; a reader is refused."""
+    caller = await looker_of(connection)
+    if isinstance(caller, ReaderCaller):
+        raise NotEntitled(caller.name, "this key reads what is settled, and does nothing else")
+    return caller
 
 
 async def agent_of(connection: HTTPConnection) -> AgentCaller:
@@ -168,6 +205,12 @@ async def person_of(connection: HTTPConnection) -> PersonCaller:
     return caller
 
 
+async def auditor_of(connection: HTTPConnection) -> PersonCaller | ReaderCaller:
+    """The administrator or the reader who makes this request; anybody else is refused."""
+    caller = await looker_of(connection)
+    return caller if isinstance(caller, ReaderCaller) else await admin_of(connection)
+
+
 async def admin_of(connection: HTTPConnection) -> PersonCaller:
     """The administrator who makes this request; anybody else is refused."""
     caller = await person_of(connection)
@@ -178,6 +221,8 @@ async def admin_of(connection: HTTPConnection) -> PersonCaller:
 
 TheHouse = Annotated[House, Depends(_house)]
 AnyCaller = Annotated[Caller, Depends(caller_of)]
+AnyLooker = Annotated[Looker, Depends(looker_of)]
+TheAuditor = Annotated[PersonCaller | ReaderCaller, Depends(auditor_of)]
 TheAgent = Annotated[AgentCaller, Depends(agent_of)]
 ThePerson = Annotated[PersonCaller, Depends(person_of)]
 TheAdmin = Annotated[PersonCaller, Depends(admin_of)]
@@ -209,7 +254,7 @@ def refuse(connection: HTTPConnection) -> None:
     connection.app.state.rates.count_refusal(connection.client.host if connection.client else "")
 
 
-async def _look_up(connection: HTTPConnection) -> Caller:
+async def _look_up(connection: HTTPConnection) -> Looker:
     house = house_of(connection)
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
     if scheme:
@@ -225,7 +270,7 @@ async def _look_up(connection: HTTPConnection) -> Caller:
             refuse(connection)
         raise NotSignedIn("Come with a key or a session that is valid: Authorization: Bearer …")
     connection.app.state.rates.count_request(caller.workspace, caller.credential)
-    if isinstance(caller, AgentCaller):
+    if not isinstance(caller, PersonCaller):
         connection.app.state.last_used.note(caller.workspace, caller.key_id)
     connection.state.token = token
     return caller
@@ -233,7 +278,7 @@ async def _look_up(connection: HTTPConnection) -> Caller:
 
 async def still_there(connection: HTTPConnection) -> bool:
     """Whether the credential of a long request is good still, for the same caller with the same rights."""
-    known: Caller = connection.state.caller
+    known: Looker = connection.state.caller
     return await _doorkeeper_of(connection).find(connection.state.token) == known
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from urllib.parse import quote
 
 from handraise.model.errors import AlreadySettled
-from handraise.model.identities import LinkPurpose, Person
+from handraise.model.identities import READER, LinkPurpose, Person
 from handraise.model.people import check_may_respond
 from handraise.model.questions import Question
 from handraise.server.house import House
@@ -15,12 +15,25 @@ from handraise.wire.credentials import TokenKind, digest_of, make_token
 from handraise.wire.records import KeyRecord, LinkRecord, NewKeyRecord, QuestionLinkRecord, SessionRecord
 
 
-async def issue_key(house: House, workspace: str, *, agent: str, by: str) -> NewKeyRecord:
+async def issue_key(house: House, workspace: str, agent: str, *, by: str) -> NewKeyRecord:
     """A new key for an agent; raises `ValueError` where nobody can ask by that name."""
-    house.desk.at(workspace, asker=agent)
-    token = _new_token(TokenKind.AGENT, workspace)
+    if agent.startswith(READER):
+        raise ValueError(
+            f"an agent's name does not begin with {READER!r}: so begin those of programs that only read"
+        )
+    return await _issue_key(TokenKind.AGENT, house, workspace, agent, by)
+
+
+async def issue_reader_key(house: House, workspace: str, reader: str, *, by: str) -> NewKeyRecord:
+    """A new key for a program that reads what is settled; raises `ValueError` where none can have that name."""
+    return await _issue_key(TokenKind.READER, house, workspace, READER + reader, by)
+
+
+async def _issue_key(kind: TokenKind, house: House, workspace: str, name: str, by: str) -> NewKeyRecord:
+    house.desk.at(workspace, asker=name)
+    token = _new_token(kind, workspace)
     key = await house.directory.add_key(
-        workspace, house.new_id(), digest=digest_of(token), agent=agent, created_by=by
+        workspace, house.new_id(), digest=digest_of(token), agent=name, created_by=by
     )
     return NewKeyRecord(**KeyRecord.of(key).model_dump(), key=token)
 

@@ -30,8 +30,11 @@ from handraise.ports.desk import Order
 from handraise.server.callers import (
     AgentCaller,
     AnyCaller,
+    AnyLooker,
     Caller,
+    Looker,
     PersonCaller,
+    ReaderCaller,
     TheAdmin,
     TheAgent,
     TheHouse,
@@ -80,13 +83,13 @@ router = APIRouter(prefix="/v1", tags=["questions"], route_class=OnceRoute)
 ONCE = {"parameters": [PARAMETER]}
 
 
-def desk_of(house: House, caller: Caller) -> LocalDesk:
+def desk_of(house: House, caller: Looker) -> LocalDesk:
     """The desk as this caller may use it: in its workspace and, for an agent, in its name."""
     asker = caller.agent if isinstance(caller, AgentCaller) else None
     return house.desk.at(caller.workspace, asker=asker)
 
 
-async def visible(house: House, caller: Caller, question_id: str) -> Question:
+async def visible(house: House, caller: Looker, question_id: str) -> Question:
     """A question that concerns this caller. Any other is not there, wherever it is."""
     question = await desk_of(house, caller).get(question_id)
     if not caller.may_see(question):
@@ -94,7 +97,7 @@ async def visible(house: House, caller: Caller, question_id: str) -> Question:
     return question
 
 
-def record_of(caller: Caller, question: Question) -> QuestionRecord:
+def record_of(caller: Looker, question: Question) -> QuestionRecord:
     """A question as this caller may see it: its state is for whoever asked."""
     own = isinstance(caller, AgentCaller) and caller.agent == question.asker
     return QuestionRecord.of(question, with_state=own)
@@ -116,7 +119,7 @@ async def post_question(request: Request, house: TheHouse, agent: TheAgent, body
 @router.get("/questions", response_model=QuestionPage)
 async def list_questions(
     house: TheHouse,
-    caller: AnyCaller,
+    caller: AnyLooker,
     *,
     conversation: Annotated[str | None, Query(max_length=200)] = None,
     asker: Annotated[str | None, Query(max_length=200)] = None,
@@ -138,7 +141,8 @@ async def list_questions(
     With `order=urgency` it is the order of an inbox: what was escalated, then by expiry, by risk, and by age.
     With `status=settled` it is what has ended, the newest ending first: an agent's own, or what a person may see.
     Such a page may be short, or empty, and have an `after` all the same. With a `key` it is the question with
-    that key, pending or not: of this agent, or of the `asker` that a person names.
+    that key, pending or not: of this agent, or of the `asker` that a person names. A reader gets what has ended in the whole
+    workspace, and nothing that waits.
     """
     desk = desk_of(house, caller)
     if key is not None:
@@ -148,7 +152,12 @@ async def list_questions(
         shown = (found,) if found is not None and caller.may_see(found) else ()
         return reply(QuestionPage(questions=tuple(record_of(caller, each) for each in shown)))
     whose = None
-    if isinstance(caller, AgentCaller):
+    if isinstance(caller, ReaderCaller):
+        if status == "pending" or recipient is not None:
+            raise NotEntitled(
+                caller.name, "this key reads what is settled: write status=settled, and no recipient"
+            )
+    elif isinstance(caller, AgentCaller):
         if recipient is not None:
             raise NotEntitled(caller.agent, "an agent has no inbox")
         if asker not in (None, caller.agent):
@@ -167,13 +176,13 @@ async def list_questions(
 
 
 @router.get("/questions/{question_id}", response_model=QuestionRecord)
-async def get_question(house: TheHouse, caller: AnyCaller, question_id: QuestionId) -> Response:
+async def get_question(house: TheHouse, caller: AnyLooker, question_id: QuestionId) -> Response:
     """A question as it stands."""
     return reply(record_of(caller, await visible(house, caller, question_id)))
 
 
 @router.get("/questions/{question_id}/history", response_model=EventPage)
-async def get_history(house: TheHouse, caller: AnyCaller, question_id: QuestionId) -> Response:
+async def get_history(house: TheHouse, caller: AnyLooker, question_id: QuestionId) -> Response:
     """Everything that happened to a question, oldest first."""
     await visible(house, caller, question_id)
     events = await desk_of(house, caller).history(question_id)

@@ -24,6 +24,7 @@ class TokenKind(StrEnum):
     """Whose token it is. No kind opens the door of another."""
 
     AGENT = "hra"
+    READER = "hrr"
     SESSION = "hrs"
     LINK = "hrl"
     QUESTION = "hrq"

@@ -340,12 +340,28 @@ class DurabilityRecord(Record):
 
 
 class CallerRecord(Record):
-    """Who one is to the server: an agent or a person, never both."""
+    """Who one is to the server: an agent, a person or a reader, and only one of them."""
 
     workspace: str
     agent: str | None = None
     person: str | None = None
+    reader: str | None = None
     role: Role | None = None
+
+
+class StatisticsRecord(Record):
+    """How a workspace answered since an instant: later than asked for, if more ended than are counted.
+
+    `ended` has the number for each status. The times are those of `answered_by_people`: half of them took at most
+    `median_seconds`, nine of ten at most `ninetieth_seconds`.
+    """
+
+    since: datetime
+    waiting: int
+    ended: dict[Status, int]
+    answered_by_people: int
+    median_seconds: float | None = None
+    ninetieth_seconds: float | None = None
 
 
 class KeyRecord(Record):
