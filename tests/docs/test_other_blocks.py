@@ -20,6 +20,7 @@ import handraise
 from handraise.backends.postgres.durability import durability_of
 from handraise.cli.commands import app_with
 from handraise.client.line import refusal, unreachable
+from handraise.model.recipients import unknown_recipient
 from handraise.model.routing import Policy
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
@@ -244,12 +245,14 @@ def unknown_in(words: list[str]) -> str | None:
 def test_errors_that_the_page_cannot_raise_read_as_it_shows() -> None:
     with pytest.raises(handraise.UnsafeStore) as unsafe:
         durability_of({"fsync": "off"})
+    leeds = unknown_recipient("group:leeds", ["group:leads"])
     nobody = OSError("All connection attempts failed")
     printed = [
         unreachable("http://127.0.0.1:8765", nobody),
         refusal(httpx2.Response(404), "http://127.0.0.1:8000"),
         handraise.MissingExtra("asyncpg", "postgres"),
         unsafe.value,
+        handraise.InvalidQuestion([handraise.Problem("recipients[0]", leeds)]),
         handraise.ForkedDesk(71, 84),
     ]
     page = DOCS / "how-to" / "troubleshooting.md"
