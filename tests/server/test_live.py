@@ -18,7 +18,7 @@ from handraise import Event, Question, Responder
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import Role
 from handraise.server import House
-from handraise.server.callers import AgentCaller, Caller, Doorkeeper
+from handraise.server.callers import AgentCaller, Caller, Doorkeeper, PersonCaller
 from handraise.server.live import Streams
 from handraise.server.sights import Seen
 from handraise.wire.credentials import read_token
@@ -60,7 +60,7 @@ async def callers(house: House) -> list[Caller]:
         token = read_token(text)
         assert token is not None
         caller = await doorkeeper.find(token)
-        assert caller is not None
+        assert isinstance(caller, AgentCaller | PersonCaller)
         found.append(caller)
     return found
 

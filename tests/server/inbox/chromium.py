@@ -37,7 +37,7 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-dev-shm-usage",
 ]
-UNLIMITED = {
+UNLIMITED: dict[str, Any] = {
     "rate_limit": "100000/second",
     "sign_in_limit": "100000/second",
     "check_recipients": False,
