@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,23 @@ def test_it_refuses_what_reaches_this_machine(tmp_path: Path, deed: Callable[[Pa
     assert path.read_text() == "mine"
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python tells of threads since 3.12")
-def test_it_refuses_threads_which_would_not_be_guarded() -> None:
-    with guarded(()), pytest.raises(NotAllowed):
-        threading.Thread(target=print).start()
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda deed: threading.Thread(target=deed).start(),
+        lambda deed: threading.Timer(0, deed).start(),
+        lambda deed: _thread.start_new_thread(deed, ()),
+        lambda deed: ThreadPoolExecutor(1).submit(deed),
+    ],
+)
+def test_it_refuses_threads_which_would_not_be_guarded(start: Callable[[Callable[[], None]], Any]) -> None:
+    done = threading.Event()
+    with guarded(()) as guard, pytest.raises(NotAllowed):
+        start(done.set)
+    assert guard.refused
+    assert not done.wait(0.05)
+    threading.Thread(target=done.set).start()
+    assert done.wait(WITHIN)
 
 
 def test_it_lets_python_read_its_own() -> None:

@@ -6,12 +6,14 @@ refused at that moment: a name is not looked up twice, and a redirect leads nowh
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ipaddress
 import logging
 import os
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -68,6 +70,26 @@ def _watch() -> None:
     if not _watched:
         _watched = True
         sys.addaudithook(_hear)
+        if sys.version_info < (3, 12):
+            _tell_of_threads()
+
+
+def _tell_of_threads() -> None:
+    """Tell of threads before they are there, which Python itself does since 3.12."""
+    for module, name in (
+        (_thread, "start_new_thread"),
+        (_thread, "start_new"),
+        (threading, "_start_new_thread"),
+    ):
+        setattr(module, name, _telling(getattr(module, name)))
+
+
+def _telling(start: Callable[..., int]) -> Callable[..., int]:
+    def start_new_thread(*args: Any, **named: Any) -> int:
+        _hear("_thread.start_new_thread", args)
+        return start(*args, **named)
+
+    return start_new_thread
 
 
 def _hear(event: str, args: tuple[Any, ...]) -> None:
@@ -115,7 +137,7 @@ _RULES: Mapping[str, Callable[[Guard, tuple[Any, ...]], bool]] = {
     "socket.sendto": _to_a_network,
     "socket.sendmsg": _to_a_network,
     "open": _of_python,
-    # A thread of a library's own would not be guarded. Python tells of these since 3.12.
+    # A thread of a library's own would not be guarded.
     "_thread.start_new_thread": _never,
     "_thread.start_joinable_thread": _never,
     **dict.fromkeys(
