@@ -198,6 +198,15 @@ def test_it_belongs_to_a_conversation(desk: Desk, shop: Shop) -> None:
         ApprovedTool(shop.refund, desk=desk)
 
 
+async def test_a_call_id_counts_within_its_run(desk: Desk, shop: Shop) -> None:
+    asked = [
+        await tool_for(desk, shop, run=run).start({"order": "A-17", "amount": 40}, call_id="call_0")
+        for run in ("Monday", "Friday", "Monday")
+    ]
+    ids = [each.question_ids for each in asked if isinstance(each, Interrupt)]
+    assert ids[0] == ids[2] != ids[1]
+
+
 async def test_it_resumes_only_its_own_questions(desk: Desk, shop: Shop) -> None:
     parked = await tool_for(desk, shop).start({"order": "A-17"}, call_id="call_1")
     assert isinstance(parked, Interrupt)

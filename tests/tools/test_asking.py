@@ -632,6 +632,31 @@ class TestAskingAgain:
             assert (await tool.execute(DEPLOY, call_id="call_2")).text == "Blue-green"
             assert not (await desk.pending()).questions
 
+    async def test_a_call_id_counts_within_its_run(
+        self, desk: Desk, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        ids: list[str] = []
+        for run in ("Monday", "Friday", "Monday"):
+            tool = human_intervention_request(desk, conversation="c", run=run)
+            ids += (await started(tool, DEPLOY, "call_0")).question_ids
+            if (await desk.pending()).questions:
+                await answer(desk, "Canary")
+        assert ids[0] == ids[2] != ids[1]
+        assert caplog.text == ""
+
+    @pytest.mark.parametrize(
+        ("call_id", "warned"),
+        [("call_0", True), ("functions.ask:1", True), ("7", True), ("call_x9Zk21", False)],
+    )
+    async def test_an_answer_that_a_numbered_call_gets_again_is_warned_of(
+        self, desk: Desk, hir: AskingTool, caplog: pytest.LogCaptureFixture, *, call_id: str, warned: bool
+    ) -> None:
+        await started(hir, DEPLOY, call_id)
+        await answer(desk, "Canary")
+        assert caplog.text == ""
+        assert (await hir.execute(DEPLOY, call_id=call_id)).text == "Canary"
+        assert ("give the tool run=" in caplog.text) is warned
+
     @CALL_IDS
     async def test_asking_again_after_it_is_settled_asks_again(
         self, backend: Backend, workspace: str, call_id: CallId

@@ -35,7 +35,7 @@ class ApprovedTool:
     """A tool whose calls become approvals, and approved calls executions: one for each approval.
 
     Its schema comes from the function's signature and docstring. What a person sees and what runs is the
-    frozen action, not what the model says about it.
+    frozen action, not what the model says about it. A call id counts within the `run`, as in `AskingTool`.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class ApprovedTool:
         function: Callable[..., Any],
         *,
         desk: Desk,
+        run: str | None = None,
         emit: Emit | None = None,
         **options: Unpack[ApprovalOptions],
     ) -> None:
@@ -50,6 +51,7 @@ class ApprovedTool:
             raise TypeError("A model's tool belongs to a conversation: give conversation=…")
         self.conversation = options["conversation"]
         self._desk = desk
+        self._run = run
         self._emit = emit
         self._call = FrozenCall(function, options)
         description = inspect.getdoc(function) or f"Run {self._call.tool}."
@@ -156,8 +158,9 @@ class ApprovedTool:
         }
         if call_id is not None:
             about["tool_call"] = call_id
+            run = [] if self._run is None else [self._run]
             about["key"] = "approval:" + digest(
-                [self.spec.name, self._desk.asker, self.conversation, call_id]
+                [self.spec.name, self._desk.asker, self.conversation, call_id, *run]
             )
         return about
 

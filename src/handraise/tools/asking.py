@@ -48,6 +48,9 @@ class AskingTool:
 
     Made by `clarify`, `ask_clarifying_question` and `human_intervention_request`. Arguments that cannot be
     asked and events that cannot be shown are results, not exceptions: the model gets to read them.
+
+    `run` is a name of yours for the run in which the model makes its calls: a call id counts within it. Give it if your model
+    numbers its calls anew in each run, and give the same again after a restart.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class AskingTool:
         *,
         desk: Desk,
         conversation: str,
+        run: str | None = None,
         emit: Emit | None,
         expires_in: Span | None,
         recipients: Sequence[str],
@@ -64,6 +68,7 @@ class AskingTool:
     ) -> None:
         self.spec = spec
         self.conversation = conversation
+        self._run = run
         self._read = read
         self._desk = desk
         self._emit = emit
@@ -150,6 +155,7 @@ class AskingTool:
             conversation=self.conversation,
             id=call_id,
             options=self._options,
+            run=self._run,
         )
         asked: list[Posted] = []
         problems: list[Problem] = []
@@ -220,6 +226,7 @@ def clarify(
     desk: Desk,
     *,
     conversation: str,
+    run: str | None = None,
     emit: Emit | None = None,
     expires_in: Span | None = CLARIFY_EXPIRES_IN,
     recipients: Sequence[str] = (),
@@ -233,6 +240,7 @@ def clarify(
         read_clarify,
         desk=desk,
         conversation=conversation,
+        run=run,
         emit=emit,
         expires_in=expires_in,
         recipients=recipients,
@@ -243,6 +251,7 @@ def ask_clarifying_question(
     desk: Desk,
     *,
     conversation: str,
+    run: str | None = None,
     emit: Emit | None = None,
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
@@ -253,6 +262,7 @@ def ask_clarifying_question(
         read_clarifying_question,
         desk=desk,
         conversation=conversation,
+        run=run,
         emit=emit,
         expires_in=expires_in,
         recipients=recipients,
@@ -263,6 +273,7 @@ def human_intervention_request(
     desk: Desk,
     *,
     conversation: str,
+    run: str | None = None,
     emit: Emit | None = None,
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
@@ -273,6 +284,7 @@ def human_intervention_request(
         read_intervention,
         desk=desk,
         conversation=conversation,
+        run=run,
         emit=emit,
         expires_in=expires_in,
         recipients=recipients,
@@ -281,13 +293,20 @@ def human_intervention_request(
 
 
 def asking_tools(
-    desk: Desk, *, conversation: str, emit: Emit | None = None, recipients: Sequence[str] = ()
+    desk: Desk,
+    *,
+    conversation: str,
+    run: str | None = None,
+    emit: Emit | None = None,
+    recipients: Sequence[str] = (),
 ) -> tuple[AskingTool, AskingTool, AskingTool]:
     """All three, each with its own idea of how long a question lives."""
     return (
-        clarify(desk, conversation=conversation, emit=emit, recipients=recipients),
-        ask_clarifying_question(desk, conversation=conversation, emit=emit, recipients=recipients),
-        human_intervention_request(desk, conversation=conversation, emit=emit, recipients=recipients),
+        clarify(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
+        ask_clarifying_question(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
+        human_intervention_request(
+            desk, conversation=conversation, run=run, emit=emit, recipients=recipients
+        ),
     )
 
 

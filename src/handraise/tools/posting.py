@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
@@ -11,16 +13,25 @@ from handraise import AlreadySettled, Desk, KeyConflict, Question, QuestionOptio
 from handraise.model.json_values import Json, digest
 from handraise.tools.reading import Intent
 
+_log = logging.getLogger(__name__)
+
+_NUMBERED = re.compile(r"(?:.*[^A-Za-z0-9])?[0-9]{1,4}", re.ASCII | re.DOTALL)
+"""Ids such as `call_0` and `functions.ask:1`, which some model servers count from the beginning in each run."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A model's call of a tool: who calls, in which conversation, and by which id if the model API gave one."""
+    """A model's call of a tool: who calls, in which conversation, and by which id if the model API gave one.
+
+    An id counts within its `run`, or within the conversation where no run is given.
+    """
 
     desk: Desk
     tool: str
     conversation: str
     id: str | None
     options: QuestionOptions
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,13 @@ async def _post_for_id(call: Call, intent: Intent, call_id: str) -> Posted:
     key = _key(call, intent, call_id, intent.place)
     stored = await call.desk.find_by_key(key)
     if stored is not None and stored.asker == call.desk.asker:
+        if stored.outcome is not None and call.run is None and _NUMBERED.fullmatch(call_id):
+            _log.warning(
+                "%s: the call %s has an answer already, and gets it again. If your model numbers its calls anew in each "
+                "run, give the tool run=…",
+                call.tool,
+                call_id,
+            )
         return Posted(intent, stored, own=stored.key == key)
     if equal := await _pending_equal(call, intent):
         with suppress(AlreadySettled):  # meanwhile: then it is too late to join
@@ -128,7 +146,8 @@ async def _last_number(desk: Desk, series: str) -> int:
 
 def _key(call: Call, intent: Intent, *more: Json) -> str:
     """A name for the call or its content; hashed, because conversations and call ids can be long."""
-    return "tool:" + digest([call.tool, call.desk.asker, call.conversation, intent.digest, *more])
+    run = [] if call.run is None or not more else [call.run]
+    return "tool:" + digest([call.tool, call.desk.asker, call.conversation, intent.digest, *more, *run])
 
 
 def _state(call: Call, intent: Intent) -> Json:
