@@ -466,6 +466,28 @@ async def test_what_an_author_resolves_must_fit() -> None:
 
 
 @promise("P5")
+async def test_what_the_conversation_has_not_got_yet_cannot_be_resolved() -> None:
+    async def resolve(agent: Scripted, message: IncomingMessage) -> AgentReply:
+        await agent.resolve_pending_ask(second, message.text)
+        return AgentReply("never")
+
+    async def misuse(agent: Scripted, message: IncomingMessage) -> AgentReply:
+        kept = PendingAsk(await chat.desk.get(second), "chat", None)
+        return await agent.handle_pending_ask(kept, message.text, lambda *_: AgentReply("never"))
+
+    async with chat_with(Scripted(ask("First?"), ask("Second?"), resolve, misuse, resolve)) as chat:
+        await chat.write("go")
+        second = waited_for(await chat.write("and on"))
+        for _ in range(2):
+            with pytest.raises(NotEntitled, match="has not been sent"):
+                await chat.write("yes")
+        assert await chat.kinds(second) == ["asked"]
+        await chat.desk.answer(second, "in the inbox", by="ana")
+        with pytest.raises(AlreadySettled):
+            await chat.write("yes")
+
+
+@promise("P5")
 async def test_what_is_not_delivered_is_withdrawn_and_the_error_says_undelivered() -> None:
     async with chat_with(Support(), channel=BrokenChannel()) as chat:
         with pytest.raises(Undelivered, match="did not deliver") as failure:

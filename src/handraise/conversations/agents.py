@@ -193,7 +193,8 @@ class Agent(ABC):
     async def resolve_pending_ask(self, question_id: str, value: Json) -> PendingAsk:
         """Answer a question in the name of whoever wrote the message, and get it as it then stands.
 
-        For authors who decide themselves. A value that does not fit raises `InvalidAnswer`.
+        For authors who decide themselves. A value that does not fit raises `InvalidAnswer`, and a question that the
+        conversation has not got yet `NotEntitled`.
         """
         turn = self._turn()
         desk = self._desk(turn)
@@ -219,10 +220,12 @@ class Agent(ABC):
         return turn.desk.at(asker=self.name)
 
     def _own(self, turn: Turn, record: Question) -> PendingAsk:
-        """The ask behind a question, where this agent asked it in this conversation."""
+        """The ask behind a question, if this agent asked it in this conversation and it was sent there."""
         pending = find_ask(record)
         if pending is None or (pending.agent, pending.conversation) != (self.name, turn.conversation):
             raise NotEntitled(self.name, "another agent asked that question, or in another conversation")
+        if pending.outcome is None and not pending.was_sent:
+            raise NotEntitled(self.name, "that question has not been sent, so nobody has replied to it")
         return pending
 
     async def _record(
