@@ -65,6 +65,18 @@ async def test_a_connection_that_was_lost_is_not_given_out_again(postgres: str) 
         assert await process_of(pool) != process
 
 
+async def test_a_connection_that_takes_no_writes_any_more_is_not_given_out_again(postgres: str) -> None:
+    """Such as one to a primary that was fenced off, and has kept its connections."""
+    async with pool_of(postgres, 1) as pool:
+        async with connection(pool) as acquired:
+            demoted = await acquired.fetchval(PROCESS)
+            await acquired.execute("set default_transaction_read_only = on")
+        with pytest.raises(StoreUnavailable):
+            async with connection(pool) as acquired:
+                await acquired.execute("create table written ()")
+        assert await process_of(pool) != demoted
+
+
 async def test_a_connection_left_in_a_transaction_is_not_given_out_again(postgres: str) -> None:
     async with pool_of(postgres, 1) as pool:
         async with connection(pool) as acquired:
