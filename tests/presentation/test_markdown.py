@@ -120,6 +120,8 @@ def test_nothing_is_left_out() -> None:
     assert plain_lines("[seen]: https://example.com 'hidden'", 80) == ["[seen]: https://example.com 'hidden'"]
     assert plain_lines('[a](https://example.com "hidden")', 80) == ["a (https://example.com “hidden”)"]
     assert plain_lines("```approve it all\nx\n```", 80) == ["    (approve it all)", "    x"]
+    assert plain_lines("```dont-approve\nx\n```", 80) == ["    (dont-approve)", "    x"]
+    assert plain_lines("```python\nx\n```", 80) == ["    x"]
     assert plain_lines("<!-- hidden --><b>x</b>", 80) == ["<!-- hidden --><b>x</b>"]
 
 

@@ -23,8 +23,14 @@ Side = Literal["left", "right", "center"]
 
 _DEEPEST = 10
 _LINKED = ("https://", "http://", "mailto:")
-_LANGUAGE = re.compile(r"[a-z0-9+#-]{0,12}")
-"""What stands behind the marks of code is usually the name of a language, which nobody misses."""
+_LANGUAGES = frozenset(
+    (  # noqa: SIM905 -- a list would take a line for each
+        "bash c c# c++ console cpp cs csharp css csv diff dockerfile go graphql haskell hcl html http ini java javascript js json "
+        "jsonl jsx kotlin latex lua make makefile markdown md nginx perl php plaintext powershell protobuf py python r rb rs ruby "
+        "rust scala sh shell sql swift terraform tex text toml ts tsx txt typescript xml yaml yml zsh"
+    ).split()
+)
+"""What behind the marks of code is not shown, because nobody misses it. Any other word may be meant for a person."""
 _WORD_BEFORE, _WORD_AFTER = re.compile(r"\w[./]?$"), re.compile(r"[./]?\w")
 _STYLES = {"strong": "strong", "em": "emphasis", "s": "struck"}
 
@@ -173,7 +179,7 @@ def _blocks(tokens: Iterator[Token]) -> Iterator[Block]:
             case "fence" | "code_block":
                 info = visible_line(token.info.strip())
                 lines = visible(token.content.removesuffix("\n")).split("\n")
-                yield CodeBlock((*(() if _LANGUAGE.fullmatch(info) else (f"({info})",)), *lines))
+                yield CodeBlock((*((f"({info})",) if info and info not in _LANGUAGES else ()), *lines))
             case "blockquote_open":
                 yield Quote(tuple(_blocks(tokens)))
             case "bullet_list_open" | "ordered_list_open":
