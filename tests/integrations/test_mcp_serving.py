@@ -305,3 +305,15 @@ def test_a_server_for_others_needs_a_token() -> None:
                 http_app(mcp_server(desk), host=host)
 
     asyncio.run(build())
+
+
+def test_where_a_person_could_answer_programs_on_the_same_machine_need_the_token_too() -> None:
+    async def build() -> None:
+        async with open_desk("memory:") as desk:
+            server = mcp_server(desk, person=ClientPerson(desk, Responder("ana")))
+            for host in ("127.0.0.1", "localhost", "::1"):
+                with pytest.raises(ValueError, match="ask and then answer as ana"):
+                    http_app(server, host=host)
+                http_app(server, host=host, token=TOKEN)
+
+    asyncio.run(build())

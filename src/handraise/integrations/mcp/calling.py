@@ -84,13 +84,14 @@ def mcp_server(
         expires_in=expires_in,
         least_risk=least_risk,
     )
-    server: Server[Any] = Server(
+    server = AskingServer(
         "handraise",
         version=__version__,
         instructions="Ask people, and get their approval before dangerous actions. Silence is never consent.",
         on_list_tools=calls.list_tools,
         on_call_tool=calls.call_tool,
     )
+    server.person = person
     security = (
         RequestStateSecurity(keys=list(state_keys), ttl=_STATE_LASTS)
         if state_keys
@@ -98,6 +99,12 @@ def mcp_server(
     )
     server.middleware.append(RequestStateBoundary(security, default_audience=f"handraise:{desk.workspace}"))
     return server
+
+
+class AskingServer(Server[Any]):
+    """A server with the tools, and who may answer at its clients."""
+
+    person: ClientPerson | None = None
 
 
 @dataclass(frozen=True, slots=True)

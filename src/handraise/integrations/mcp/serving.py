@@ -14,6 +14,8 @@ from mcp.server.stdio import stdio_server
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handraise.integrations.mcp.calling import AskingServer
+
 PATH = "/mcp"
 _STOP_SECONDS = 3
 
@@ -27,8 +29,14 @@ async def serve_stdio(server: Server[Any]) -> None:
 def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None = None) -> ASGIApp:
     """The server over streamable HTTP, both eras, as an ASGI app at `/mcp`; with a `token`, only for who has it.
 
-    Where anybody but this machine could come, it needs one.
+    It needs one if anybody but this machine could come, or if a person may answer at the clients of the server.
     """
+    person = server.person if isinstance(server, AskingServer) else None
+    if token is None and person is not None:
+        raise ValueError(
+            f"Without a token, any program on this machine could ask and then answer as {person.responder.id}: "
+            "set HANDRAISE_MCP_TOKEN, or leave out the person"
+        )
     if token is None and not is_loopback(host):
         raise ValueError(
             f"Without a token, whoever reaches {host} could ask in this agent's name: "
