@@ -381,7 +381,6 @@ async def test_a_key_is_good_for_its_own_name_only(house: House, issuer: Issuer)
                 await desk.answer("x", "a", by="ana")
 
 
-@promise("P10")
 @promise("P10", "P13")
 async def test_a_wait_keeps_its_timeout_while_the_server_is_down_and_does_not_say_what_it_does_not_know(
     house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
