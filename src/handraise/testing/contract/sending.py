@@ -36,6 +36,7 @@ class SendingContract(ContractFixtures):
         assert [(each.kind, each.by, each.channel) for each in events[1:]] == [("sent", "agent", "chat")]
         assert events[-1].at == sent_at
 
+    @promise("P5")
     async def test_of_many_who_would_send_a_question_one_does(self, desk: Desk) -> None:
         question = await desk.post("Which order?")
         assert sum(await asyncio.gather(*(desk.claim_sending(question.id) for _ in range(8)))) == 1
@@ -66,6 +67,7 @@ class SendingContract(ContractFixtures):
         assert (await desk.get(question.id)).sent_at is None
         assert await desk.claim_sending(question.id)
 
+    @promise("P5")
     @pytest.mark.parametrize("ending", ["answer", "withdraw", "expire"])
     async def test_what_has_ended_is_not_sent(self, desk: Desk, clock: ManualClock, ending: str) -> None:
         question = await desk.post("Which order?", expires_in=timedelta(hours=1))

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
+import pytest
+
 from handraise import (
+    Answered,
     Approval,
     Confirm,
     Draft,
@@ -19,13 +22,17 @@ from handraise import (
     QuestionOptions,
     Ref,
     Responder,
+    StillPending,
+    StoreUnavailable,
     Timeline,
+    open_desk_on,
 )
 from handraise.model.checking import check_answer
 from handraise.model.composing import compose
 from handraise.model.endings import Ending
 from handraise.model.lifecycle import answering, attempting, declining, using, withdrawing
 from handraise.ports import AGES, LOOKED_THROUGH, Filter, Store
+from handraise.testing.buses import SilentBus
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON
 from handraise.testing.contract.queue import QueueContract
@@ -47,6 +54,27 @@ class StoreContract(QueueContract):
         await _post(store, elsewhere, "q-2")
         (new,) = await _events(store, workspace, 1, after=end)
         assert (new.question_id, new.kind) == ("q-1", "asked")
+
+    @promise("P4")
+    async def test_a_waiter_gets_what_was_recorded_while_its_store_could_not_be_reached(
+        self, store: Store, workspace: str
+    ) -> None:
+        failing: Any = _FailingStore(store)
+        async with open_desk_on(failing, SilentBus(), workspace=workspace, poll_interval=0.01) as asker:
+            question = await asker.post("Which?")
+            waiting = asyncio.create_task(asker.wait(question.id, timeout=SOON))
+            with pytest.raises(StillPending):
+                await asker.wait(question.id, timeout=0.02)
+            failing.is_down = True
+            await store.settle([answering(question, Responder("ana"), "a")])
+            async with asyncio.timeout(SOON):
+                while failing.failed < 3:  # noqa: ASYNC110 -- the poll decides
+                    await asyncio.sleep(0.01)
+            assert not waiting.done()
+            failing.is_down = False
+            outcome = await waiting
+            assert isinstance(outcome, Answered)
+            assert outcome.value == "a"
 
     @promise("P7")
     async def test_from_the_end_of_a_feed_only_what_is_new_comes(self, store: Store, workspace: str) -> None:
@@ -379,6 +407,21 @@ class StoreContract(QueueContract):
         await store.tidy(rest=_HOUR / 2, keep=_HOUR / 2, limit=1_000_000)
         assert await store.read([question.ref]) == [None]
         assert await store.revoke(workspace, "g-1", by="ana") is not None
+
+
+class _FailingStore:
+    """The store behind a network that can be cut."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.is_down = False
+        self.failed = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_down:
+            self.failed += 1
+            raise StoreUnavailable("The store cannot be reached.")
+        return getattr(self._store, name)
 
 
 async def _post(

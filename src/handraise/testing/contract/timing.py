@@ -169,7 +169,7 @@ class TimingContract(ContractFixtures):
             assert (await desk.get(question.id)).expires_at == question.expires_at
         assert (await desk.get(question.id)).due_at == question.expires_at == question.asked_at + _DAY
 
-    @promise("P2")
+    @promise("P2", "P13")
     async def test_after_an_outage_those_who_are_reminded_can_still_answer(
         self, desk: Desk, clock: ManualClock
     ) -> None:
