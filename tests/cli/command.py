@@ -7,13 +7,14 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from resource import RLIMIT_NOFILE, setrlimit
 from typing import Any
@@ -82,6 +83,7 @@ class Serving:
     process: subprocess.Popen[str]
     banner: str
     log_file: Path
+    settings: dict[str, str]
 
     @property
     def address(self) -> str:
@@ -89,10 +91,14 @@ class Serving:
         assert found, self.banner
         return found[1]
 
-    @property
+    @cached_property
     def link(self) -> str | None:
-        found = re.search(r"^http://\S+/sign-in/link\?token=\S+$", self.banner, re.MULTILINE)
-        return found and found[0]
+        """A link for the first administrator, made as the banner says; None where it says nothing of one."""
+        found = re.search(r"^handraise (people link .+)$", self.banner, re.MULTILINE)
+        if found is None:
+            return None
+        made = process(*shlex.split(found[1]), **{"public_url": self.address, **self.settings})
+        return made.stdout.split()[-1]
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -134,7 +140,7 @@ def serving(
         os.set_blocking(process.stdout.fileno(), False)
         banner = os.read(process.stdout.fileno(), 65_536).decode()
         os.set_blocking(process.stdout.fileno(), True)
-        yield Serving(process, banner, log_file)
+        yield Serving(process, banner, log_file, {"url": url, **settings})
     finally:
         process.kill()
         process.communicate()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
 import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
+import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +24,7 @@ SOON = 30.0
 STAYS = 0.5
 """Seconds: what has printed all that a page shows, and has not ended so much later, is left running."""
 
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 GOES_ON = r"handraise watch\b"
 BUILT_IN = ("export", "cd", "source", "umask", "unset")
 ID = r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b"
@@ -98,8 +102,16 @@ class Running:
         log = folder / "log" if _serves(command) else None
         for each in (output, *([log] if log else [])):
             each.touch()
-        redirected = f'{{ {command}\n}} >"{output}" 2>{f"{log}" if log else "&1"}'
-        return cls(command, _bash(redirected, terminal.folder, terminal.environment), output, log)
+        if log is None:
+            redirected = f'{{ {command}\n}} >"{output}" 2>&1'
+            return cls(command, _bash(redirected, terminal.folder, terminal.environment), output, log)
+        # A server shows a secret only at a terminal.
+        mine, its = pty.openpty()
+        tty.setraw(its)
+        process = _bash(f'{{ {command}\n}} 2>"{log}"', terminal.folder, terminal.environment, stdout=its)
+        os.close(its)
+        threading.Thread(target=_copy, args=(mine, output), daemon=True).start()
+        return cls(command, process, output, log)
 
     @property
     def printed(self) -> str:
@@ -131,7 +143,7 @@ class Running:
         """Wait until a server takes requests; what it printed."""
         assert self.log is not None
         end = time.monotonic() + SOON
-        while '"event": "listening"' not in self.log.read_text(encoding="utf-8"):
+        while "Stop with Ctrl+C." not in self.printed:
             assert self.process.poll() is None, f"{self.command}:\n{self.log.read_text(encoding='utf-8')}"
             assert time.monotonic() < end, f"{self.command} takes too long"
             time.sleep(0.01)
@@ -153,14 +165,25 @@ class Running:
         self.process.wait()
 
 
-def _bash(script: str, folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _copy(terminal: int, output: Path) -> None:
+    """Write what comes over a terminal into a file, without its colours, until nobody has the other end."""
+    with output.open("ab") as file, contextlib.suppress(OSError):
+        while said := os.read(terminal, 65_536):
+            file.write(_COLOUR.sub(b"", said))
+            file.flush()
+    os.close(terminal)
+
+
+def _bash(
+    script: str, folder: Path, environment: dict[str, str], *, stdout: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         # Ctrl+C is a signal also where whoever started this ignores it.
         ["/usr/bin/env", "--default-signal=INT", "bash", "-c", script],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=stdout,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )

@@ -72,7 +72,7 @@ async def _play(settings: ServerSettings) -> None:
             _welcome(told)
             agents.append(tasks.create_task(_agent(told.settings.base_url, key)))
 
-        await running.serve(settings, listening)
+        await running.serve(settings, listening, show_link=True)
         for agent in agents:
             agent.cancel()
 

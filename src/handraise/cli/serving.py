@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import shlex
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -46,10 +47,13 @@ def serve(
     gc.freeze()
     gc.set_threshold(20_000, 5, 50)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(running.serve(settings, _show))
+        # Where nobody sits, what is printed ends up in a journal or a log store, and a link is a secret. From memory, no
+        # other command could make one.
+        show_link = sys.stdout.isatty() or settings.url == "memory:"
+        runner.run(running.serve(settings, show, show_link=show_link))
 
 
-def _show(listening: running.Listening) -> None:
+def show(listening: running.Listening) -> None:
     """Say where it listens, what it promises, and how the first administrator comes in."""
     settings = listening.settings
     facts = [
@@ -67,9 +71,16 @@ def _show(listening: running.Listening) -> None:
             f"administrator.\nIt works once, until {when(listening.link.expires_at)}. Keep it to yourself:\n"
         )
         typer.secho(listening.link.url, bold=True)
+    elif listening.newcomer is not None:
+        name, workspace = visible_line(listening.newcomer), visible_line(settings.workspace)
+        where = "" if workspace == "default" else f" --workspace {shlex.quote(workspace)}"
+        typer.echo(
+            f"\nNobody has signed in yet. To let {name} in as the first administrator, run this with the same settings:\n\n"
+            f"handraise people link {shlex.quote(name)}{where}"
+        )
     if sys.stdout.isatty():
         typer.echo("\nStop with Ctrl+C.\n")
-    else:
+    if not sys.stderr.isatty():
         _log.info("listening", extra={"url": settings.listening_url, "port": settings.port})
 
 

@@ -17,8 +17,8 @@ def raise_open_files() -> None:
     """Let this process have as many files open as it may; many systems begin with far fewer."""
     if resource is None:
         return
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

@@ -44,18 +44,25 @@ _TURNS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A server that takes connections now. `link` lets the first administrator in."""
+    """A server that takes connections now.
+
+    `newcomer` is the first administrator, if no administrator has signed in yet; `link` lets them in, if it may be shown.
+    """
 
     settings: ServerSettings
     durability: Durability
+    newcomer: str | None
     link: LinkRecord | None
 
 
-async def serve(settings: ServerSettings, listening: Callable[[Listening], None]) -> None:
+async def serve(
+    settings: ServerSettings, listening: Callable[[Listening], None], *, show_link: bool = False
+) -> None:
     """Serve until SIGTERM or SIGINT, then stop: no request is cut, no wait is lost.
 
     Calls `listening` once connections are taken; its settings have the port that was found where 0 was
-    wanted. Raises `OSError` where it cannot listen, and what opening a store raises.
+    wanted. With `show_link`, it gets a link for the first administrator: that is a secret, so only if what it prints
+    is kept by nobody. Raises `OSError` where it cannot listen, and what opening a store raises.
     """
     raise_open_files()
     with bind(settings.host, settings.port) as door:
@@ -66,7 +73,9 @@ async def serve(settings: ServerSettings, listening: Callable[[Listening], None]
         ):
             _warn(settings)
             await follow_everybody(house)
-            told = Listening(settings, await house.store.durability(), await first_link(house))
+            newcomer = await first_administrator(house)
+            link = await _first_link(house, newcomer) if newcomer and show_link else None
+            told = Listening(settings, await house.store.durability(), newcomer, link)
             await _Server(house, lambda: listening(told)).serve([door])
     _log.info("stopped")
 
@@ -89,8 +98,8 @@ def bind(host: str, port: int) -> socket.socket:
     return door
 
 
-async def first_link(house: House) -> LinkRecord | None:
-    """A sign-in link for the first administrator, who is made where there is none; None once one came in."""
+async def first_administrator(house: House) -> str | None:
+    """The first administrator, who is made where there is none; None once an administrator came in."""
     workspace, name = house.settings.workspace, house.settings.admin
     administrators = [person async for person in _everybody(house, workspace) if person.role is Role.ADMIN]
     if any(person.signed_in_at for person in administrators):
@@ -99,7 +108,13 @@ async def first_link(house: House) -> LinkRecord | None:
         await house.directory.put_person(workspace, name, name=name, email=None, role=Role.ADMIN, by=OPERATOR)
     elif name not in {person.id for person in administrators}:
         return None  # whoever added them gives them a link
-    return await issue_link(house, workspace, person=name, purpose="invitation", vouched_by=OPERATOR)
+    return name
+
+
+async def _first_link(house: House, name: str) -> LinkRecord | None:
+    return await issue_link(
+        house, house.settings.workspace, person=name, purpose="invitation", vouched_by=OPERATOR
+    )
 
 
 async def _everybody(house: House, workspace: str) -> AsyncIterator[Person]:
