@@ -111,10 +111,11 @@ def described(
     """
     if isinstance(form, Approval):
         raise InvalidQuestion([Problem("form", _NO_APPROVAL)])
-    if not isinstance(prompt, str) or not prompt.strip():
-        raise InvalidQuestion(
-            [Problem("prompt", "is empty" if isinstance(prompt, str) else "expected a text")]
-        )
+    given: object = prompt  # by a graph, whose types nobody checked
+    if not isinstance(given, str):
+        raise InvalidQuestion([Problem("prompt", "expected a text")])
+    if not given.strip():
+        raise InvalidQuestion([Problem("prompt", "is empty")])
     if isinstance(form, Mapping):
         form = form_from_schema(dict(form))
     elif form is None:
