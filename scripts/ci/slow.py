@@ -17,6 +17,8 @@ from scripts.ci.costs import read
 LIMIT = 3.0
 """Seconds that a test may take by itself, without its fixtures, which others share."""
 FAILS_FROM = 4 * LIMIT
+BESIDE = 2.0
+"""A test takes about so many times as long beside those of two other workers. What took less there is not run again."""
 TRIES = 2
 BUSY = 1.3
 """Wall-clock time of a busy loop divided by its processor time, from which on this machine is too busy to judge."""
@@ -42,7 +44,7 @@ def too_slow(costs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     best = {
         test: cost["call"]
         for test, cost in costs.items()
-        if cost["call"] > LIMIT and not cost["only_proof"] and not cost["failed"]
+        if cost["call"] > BESIDE * LIMIT and not cost["only_proof"] and not cost["failed"]
     }
     for _ in range(TRIES):
         suspects = [test for test, seconds in best.items() if seconds > LIMIT]

@@ -55,6 +55,7 @@ def folder(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setattr(slow, "LIMIT", 0.25)
     monkeypatch.setattr(slow, "FAILS_FROM", 0.25)
+    monkeypatch.setattr(slow, "BESIDE", 1.0)
     monkeypatch.setattr(slow, "TRIES", 1)
     monkeypatch.setattr(slow, "BUSY", 1e9)
     return tmp_path
