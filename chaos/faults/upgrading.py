@@ -1,9 +1,10 @@
-"""The release before and this one side by side, while this one brings the schema up to date under load."""
+"""The release before and a later one side by side, while the later one brings the schema up to date under load."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tarfile
 import tempfile
 import time
@@ -14,21 +15,45 @@ from pathlib import Path
 from chaos.database import fetch_value
 from chaos.faults.running import Survived, judged
 from chaos.faults.worker import merged, working
+from handraise import __version__
 from handraise.backends.postgres.schema import MIGRATIONS
 
+SOURCE = Path(__file__).parents[2] / "src"
 PREVIOUS = Path(__file__).with_name("previous.tar.xz")
-"""The folder `src` of the release before, whose schema is older. It is not on any index yet, and a clone may have no history."""
+"""The folder `src` of the release before. There is none yet."""
+LATER = {
+    "postgres": "alter table handraise.questions add column later integer;\n"
+    "alter table handraise.archive add column later integer;\n",
+    "sqlite": "alter table questions add column later integer;\n",
+}
+"""What a later release might change, for each engine."""
 
 
 @contextmanager
 def previous_release() -> Iterator[Path]:
-    """The source of the release before: `HANDRAISE_PREVIOUS`, or what is kept here."""
+    """The source of the release before: `HANDRAISE_PREVIOUS`, or what is kept here. While there is none, of this one."""
     if given := os.environ.get("HANDRAISE_PREVIOUS"):
         yield Path(given)
-        return
-    with tempfile.TemporaryDirectory(prefix="handraise-previous-") as folder, tarfile.open(PREVIOUS) as kept:
-        kept.extractall(folder, filter="data")
-        yield Path(folder, "src")
+    elif PREVIOUS.exists():
+        with (
+            tempfile.TemporaryDirectory(prefix="handraise-previous-") as folder,
+            tarfile.open(PREVIOUS) as kept,
+        ):
+            kept.extractall(folder, filter="data")
+            yield Path(folder, "src")
+    else:
+        yield SOURCE
+
+
+@contextmanager
+def later_release() -> Iterator[Path]:
+    """The source of this release with one more migration, on whose schema this release still works."""
+    name = f"{MIGRATIONS[-1].number + 1:04d}_later.sql"
+    with tempfile.TemporaryDirectory(prefix="handraise-later-") as folder:
+        source = shutil.copytree(SOURCE, Path(folder, "src"), ignore=shutil.ignore_patterns("__pycache__"))
+        migrations = source / "handraise" / "backends" / "postgres" / "migrations"
+        (migrations / name).write_text(f"-- oldest release: {__version__}\n{LATER['postgres']}")
+        yield source
 
 
 async def migrated(address: str) -> int:
@@ -40,7 +65,8 @@ async def migrated(address: str) -> int:
 async def side_by_side(address: str, seconds: float, *, seed: int = 7) -> Survived:
     """Two old processes under load; then two new ones migrate and join."""
     began = time.monotonic()
-    with previous_release() as source:
+    newest = MIGRATIONS[-1].number + 1
+    with previous_release() as source, later_release() as later:
         async with (
             working(address, "old-1", source=source) as old,
             working(address, "old-2", source=source) as other,
@@ -49,11 +75,14 @@ async def side_by_side(address: str, seconds: float, *, seed: int = 7) -> Surviv
             for worker in (old, other):
                 worker.tell("load", seconds=seconds, callers=3, seed=seed)
             await asyncio.sleep(seconds / 4)
-            async with working(address, "new-1") as new, working(address, "new-2") as newer:
+            async with (
+                working(address, "new-1", source=later) as new,
+                working(address, "new-2", source=later) as newer,
+            ):
                 for worker in (new, newer):
                     worker.tell("load", seconds=seconds / 2, callers=3, seed=seed)
                 said = [await worker.heard() for worker in (old, other, new, newer)]
         after = await migrated(address)
     figures = f"schema {before} to {after}"
-    short = [] if before < after == MIGRATIONS[-1].number else [f"it should end at {MIGRATIONS[-1].number}"]
+    short = [] if before < after == newest else [f"it should end at {newest}"]
     return await judged(address, merged(said), figures, began=began, also=short)

@@ -53,7 +53,7 @@ _RACES = (
     Bug(
         "key-not-unique",
         "two processes that post the same key at once leave two questions",
-        f"{_POSTGRES}/migrations/0021_keys_of_askers.sql",
+        f"{_POSTGRES}/migrations/0001_schema.sql",
         "create unique index questions_by_owner_and_key",
         "create index questions_by_owner_and_key",
         (f"{ON_POSTGRES}::test_concurrent_posts_with_one_key_are_one_question",),
@@ -152,7 +152,7 @@ _RACES = (
     Bug(
         "archive-loses-a-key",
         "a key whose question is archived can be used for another one",
-        f"{_POSTGRES}/migrations/0021_keys_of_askers.sql",
+        f"{_POSTGRES}/migrations/0001_schema.sql",
         "else q.asker end, q.key\n        from q\n",
         "else q.asker end, null\n        from q\n",
         (f"{ON_POSTGRES}Store::test_a_question_that_was_put_away_is_found_as_before",),
@@ -313,7 +313,7 @@ _IDENTITY = (
     Bug(
         "owner-bypasses-rls",
         "row-level security does not bind the owner of the tables",
-        f"{_POSTGRES}/migrations/0002_directory_and_walls.sql",
+        f"{_POSTGRES}/migrations/0001_schema.sql",
         "alter table %s enable row level security, force row level security",
         "alter table %s enable row level security",
         (f"{WALLS}::test_every_table_with_a_workspace_is_walled",),

@@ -14,8 +14,8 @@ PACKAGE = ROOT / "src" / "handraise"
 NEEDED = {
     "SQL of SQLite": "handraise/backends/sqlite/statements.sql",
     "SQL of PostgreSQL": "handraise/backends/postgres/statements.sql",
-    "migrations of SQLite": "handraise/backends/sqlite/migrations/0001_foundation.sql",
-    "migrations of PostgreSQL": "handraise/backends/postgres/migrations/0001_foundation.sql",
+    "migrations of SQLite": "handraise/backends/sqlite/migrations/0001_schema.sql",
+    "migrations of PostgreSQL": "handraise/backends/postgres/migrations/0001_schema.sql",
     "templates": "handraise/server/pages/templates/",
     "templates of mail": "handraise/channels/email/templates/",
     "static files": "handraise/server/pages/static/",

@@ -14,7 +14,6 @@ import pytest
 
 from handraise import (
     AlreadyConsumed,
-    Answered,
     Approval,
     ApprovalTakenBack,
     Desk,
@@ -23,9 +22,8 @@ from handraise import (
     open_desk,
     open_desk_on,
 )
-from handraise.backends.postgres import open_postgres, schema, store
+from handraise.backends.postgres import open_postgres, store
 from handraise.backends.postgres.connecting import SETTINGS
-from handraise.backends.postgres.schema import MIGRATIONS, migrate
 from handraise.ports import Backend
 from handraise.testing import ManualClock, promise
 from tests.conftest import own_database
@@ -422,40 +420,6 @@ async def test_an_owner_who_is_no_superuser_archives_and_removes_for_every_works
     finally:
         await plain.execute(f"drop database {name} with (force)")
         await plain.execute(f"drop role {name}")
-
-
-@pytest.mark.parametrize("address", ["postgres"], indirect=True)
-async def test_a_database_of_schema_5_with_questions_in_it_is_upgraded_in_place(
-    empty_address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with connected(empty_address) as connection:
-        monkeypatch.setattr(schema, "MIGRATIONS", MIGRATIONS[:5])
-        assert await migrate(connection) == 5
-        await connection.execute(
-            """
-            insert into handraise.questions
-                (asked_at, settled_at, need, veto, workspace, id, status, asker, key, recipients, prompt, form, outcome)
-            select
-                now() - interval '40 days', case when n <= 500 then now() - interval '30 days' end, 1, false,
-                'default', 'q-' || n, case when n <= 500 then 'answered' else 'pending' end, 'agent', 'key ' || n,
-                '[]', 'Which?', '{"kind": "open"}',
-                case when n <= 500 then '{"value": "this", "by": "ana"}'::json end
-            from generate_series(1, 600) as n
-            """
-        )
-        files = "select pg_relation_filenode('handraise.questions'), pg_relation_filenode('handraise.events')"
-        before = await connection.fetchrow(files)
-        monkeypatch.setattr(schema, "MIGRATIONS", MIGRATIONS)
-        assert await migrate(connection) == len(MIGRATIONS) - 5
-        assert await connection.fetchrow(files) == before, "the migration wrote a table anew"
-        async with open_postgres(empty_address) as backend:
-            assert await backend.store.tidy(rest=WEEK, keep=None, limit=ALL) == 500
-            async with open_desk_on(backend.store, backend.bus) as desk:
-                old = await desk.get("q-7")
-                assert isinstance(old.outcome, Answered)
-                assert (await desk.post("Which?", key="key 7")).id == "q-7"
-                assert (await desk.get("q-501")).status == "pending"
-        assert await connection.fetchval("select count(*) from handraise.questions") == 100
 
 
 async def answered(desk: Desk, count: int) -> list[Question]:

@@ -27,9 +27,9 @@ from handraise import (
     __version__,
     open_desk,
 )
-from handraise.backends.sqlite import connecting, durability
+from handraise.backends.sqlite import connecting, durability, opening
 from handraise.backends.sqlite.opening import MIGRATIONS
-from handraise.backends.statements import load_statements
+from handraise.backends.statements import Migration, load_statements
 from handraise.model.forms import form_to_json
 from handraise.testing import promise
 
@@ -41,7 +41,7 @@ OLD_APPROVAL = (
     '"digest":"c235b41b3d33c131d6a96bae55005b8af892d009c4f7ff9716f1b00396d1a121",'
     '"editable":[],"scopes":["once"],"remember_for":2592000.0}'
 )
-"""As it was stored before approvals had a risk."""
+"""Without a risk, as it may be stored."""
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
@@ -270,10 +270,12 @@ async def test_a_walk_back_goes_along_the_feed_and_sorts_nothing(address: str, f
     assert [row[3] for row in plan if "TEMP B-TREE" in row[3]] == []
 
 
-async def test_a_file_of_schema_2_keeps_its_questions_and_takes_new_ones(address: str, file: Path) -> None:
+async def test_a_later_migration_keeps_the_questions_of_a_file(
+    address: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_desk(address):
+        pass
     old = sqlite3.connect(file)
-    for migration in MIGRATIONS[:2]:
-        old.executescript(migration.sql)
     old.execute(
         """
         insert into questions (workspace, id, asker, recipients, need, veto, asked_at, prompt, form)
@@ -287,9 +289,10 @@ async def test_a_file_of_schema_2_keeps_its_questions_and_takes_new_ones(address
         values ('default', 'q-1', '*', 'agent', 1, 1)
         """
     )
-    old.execute("pragma user_version = 2")
     old.commit()
     old.close()
+    later = Migration(MIGRATIONS[-1].number + 1, "later", "alter table questions add column later integer;")
+    monkeypatch.setattr(opening, "MIGRATIONS", (*MIGRATIONS, later))
     async with open_desk(address) as desk:
         (read,) = (await desk.pending()).questions
         assert isinstance(read.form, Approval)
@@ -298,6 +301,11 @@ async def test_a_file_of_schema_2_keeps_its_questions_and_takes_new_ones(address
         answered = await desk.answer("q-1", "approve", by="ana")
         assert (await desk.settled()).questions == [answered]
         assert (await desk.get((await desk.post("Which?", undo_for=5)).id)).undo_for == 5.0
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("select count(*), count(later) from questions").fetchone() == (2, 0)
+        assert connection.execute("pragma user_version").fetchone() == (later.number,)
+        kept = connection.execute("select number, oldest_release from migrations order by number").fetchall()
+    assert kept == [(each.number, each.oldest_release) for each in (*MIGRATIONS, later)]
 
 
 async def count(file: Path, table: str) -> int:

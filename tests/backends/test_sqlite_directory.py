@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from handraise.backends.sqlite import open_sqlite
-from handraise.backends.statements import load_migrations, load_statements
+from handraise.backends.statements import load_statements
 from handraise.model.identities import Role
 
 STATEMENTS = load_statements("handraise.backends.sqlite", "directory.sql")
@@ -71,32 +71,3 @@ async def test_a_statement_searches_and_never_scans(file: Path, name: str) -> No
     connection.close()
     assert [step for step in plan if step.startswith("SCAN")] == []
     assert [step for step in plan if "TEMP B-TREE" in step] == []
-
-
-async def test_a_file_of_the_release_before_becomes_like_a_new_one(file: Path, tmp_path: Path) -> None:
-    foundation, *_ = load_migrations("handraise.backends.sqlite")
-    old = sqlite3.connect(file)
-    old.executescript(foundation.sql)
-    old.execute("insert into listeners (process, port, seen_at) values ('p', 1, 0)")
-    old.execute(f"pragma user_version = {foundation.number:d}")
-    old.commit()
-    old.close()
-    new = tmp_path / "new.db"
-    for path in (file, new):
-        async with open_sqlite(path):
-            pass
-    assert schema(file) == schema(new)
-
-
-def schema(file: Path) -> dict[str, object]:
-    """Everything in a file's schema, columns as SQLite understands them."""
-    connection = sqlite3.connect(file)
-    made = connection.execute("select type, name, sql from sqlite_master order by type, name").fetchall()
-    columns = {
-        name: connection.execute("select * from pragma_table_xinfo(?)", [name]).fetchall()
-        for kind, name, _ in made
-        if kind in ("table", "view")
-    }
-    version = connection.execute("pragma user_version").fetchone()
-    connection.close()
-    return {"made": made, "columns": columns, "version": version}

@@ -16,17 +16,20 @@ from handraise.model.errors import SchemaMismatch
 MIGRATIONS = load_migrations("handraise.backends.postgres")
 
 _LOCK = 0x68616E6472616973
-_STATES_RELEASE = 9
-"""The migration that made room for the oldest release that can work on each."""
 
 _STATED = "select number, oldest_release from handraise.migrations where number > $1"
 _APPLIED = "select coalesce(max(number), 0) from handraise.migrations"
 _RESTORED = "select cluster <> handraise.cluster() from handraise.numbering"
 _MOVE_IN = "select handraise.move_in()"
+# `oldest_release` is the oldest one that works on the schema a migration made: that release may start after it. Null
+# says that it was not stated, and then no earlier release may.
 _CREATE = """
 create schema if not exists handraise;
 create table if not exists handraise.migrations (
-    number integer primary key, name text not null, applied_at timestamptz not null default now()
+    number integer primary key,
+    name text not null,
+    applied_at timestamptz not null default now(),
+    oldest_release text
 );
 """
 # Whoever wants a table while a migration waits for it waits too, so it gives up soon and tries again later.
@@ -121,16 +124,11 @@ async def _apply(acquired: Connection, migration: Migration) -> int:
         await acquired.execute(_BRIEFLY)
         await acquired.execute(migration.sql, timeout=_LONG)
         await acquired.execute(
-            "insert into handraise.migrations (number, name) values ($1, $2)",
+            "insert into handraise.migrations (number, name, oldest_release) values ($1, $2, $3)",
             migration.number,
             migration.name,
+            migration.oldest_release,
         )
-        if migration.number >= _STATES_RELEASE:
-            await acquired.execute(
-                "update handraise.migrations set oldest_release = $2 where number = $1",
-                migration.number,
-                migration.oldest_release,
-            )
         return 1
 
 

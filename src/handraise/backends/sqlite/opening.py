@@ -22,9 +22,6 @@ from handraise.ports import Backend, Clock
 
 MIGRATIONS = load_migrations("handraise.backends.sqlite")
 
-_STATES_RELEASE = 8
-"""The migration that made room for the oldest release that can work on each."""
-
 _OLDEST = (3, 38, 0)
 
 
@@ -89,11 +86,10 @@ def _migrate(connection: sqlite3.Connection) -> None:
                 connection.execute(statement)
             # A pragma takes no parameters; the number is our own.
             connection.execute(f"pragma user_version = {migration.number:d}")
-            if migration.number >= _STATES_RELEASE:
-                connection.execute(
-                    "insert into migrations (number, name, oldest_release) values (?, ?, ?)",
-                    [migration.number, migration.name, migration.oldest_release],
-                )
+            connection.execute(
+                "insert into migrations (number, name, oldest_release) values (?, ?, ?)",
+                [migration.number, migration.name, migration.oldest_release],
+            )
 
 
 def check_readable(connection: sqlite3.Connection, applied: int) -> None:

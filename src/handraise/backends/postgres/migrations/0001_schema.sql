@@ -1,0 +1,1839 @@
+-- oldest release: 0.1.0
+-- The whole schema. Its rules:
+--   * Everything is in the schema `handraise`. Every row belongs to one workspace, and PostgreSQL itself keeps
+--     workspaces apart by row-level security.
+--   * Ids are text compared by bytes: any id factory works, and time-ordered ids sort by time.
+--   * No index of `questions` has a column that changes, so that settling a question is a HOT update. Whatever finds
+--     pending questions is in `inbox`.
+--   * Columns of fixed width come first, so that no padding is stored.
+--   * Of a secret, only the digest is kept.
+--
+-- In this order: the workspace; questions, their inbox, events and grants; the directory of people and agents;
+-- deliveries; the archive; shards; the audit trail; erasing; row-level security; rights.
+
+
+-- == The workspace of a transaction ==
+
+-- The setting has the hex of the name's UTF-8, so that nothing needs quoting. It is null if it was never set, and
+-- empty after a transaction that set it. Null equals nothing, so then no row is visible.
+create function handraise.workspace() returns text
+    language sql stable parallel safe
+    return convert_from(decode(nullif(current_setting('handraise.workspace', true), ''), 'hex'), 'UTF8');
+
+
+-- == Questions ==
+
+create table handraise.questions (
+    asked_at      timestamptz not null,
+    expires_at    timestamptz,
+    settled_at    timestamptz,
+    consumed_at   timestamptz,
+    -- Since when an approval that nobody has consumed is taken back.
+    taken_back_at timestamptz,
+    -- When the last step of the timeline was taken: a late step puts off the next one.
+    stepped_at    timestamptz,
+    unreached_at  timestamptz,
+    -- When the question was shown in a chat of its asker's, and until when a process has taken that on.
+    sent_at       timestamptz,
+    sending_until timestamptz,
+    -- For how many seconds a person may take an answer back before it is sent. Null is not at all.
+    undo_for      double precision,
+    attempts      integer     not null default 0,
+    max_attempts  integer,
+    need          smallint    not null,
+    steps_taken   smallint    not null default 0,
+    veto          boolean     not null,
+    -- A key is its asker's own, so that nobody can take another's. Askers that share one on purpose say so.
+    shared        boolean     not null default false,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    status        text        collate "C" not null default 'pending',
+    asker         text        collate "C" not null,
+    key           text        collate "C",
+    conversation  text        collate "C",
+    tool_call     text        collate "C",
+    -- The span in which the question was asked, as a W3C traceparent: the span of an answer links to it.
+    trace         text        collate "C",
+    recipients    jsonb       not null,
+    prompt        text        not null,
+    form          json        not null,
+    context       json,
+    state         json,
+    steps         jsonb,
+    votes         jsonb,
+    -- By what right each vote was given: true if the directory gave it, false if only the calling program vouched for
+    -- it, null if the directory did not know the person. Those whose votes were dropped are here too.
+    voters        jsonb,
+    outcome       json,
+    primary key (workspace, id),
+    check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')),
+    check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null))
+) with (fillfactor = 75);
+
+create unique index questions_by_owner_and_key
+    on handraise.questions (workspace, (case when shared then '' else asker end), key) where key is not null;
+
+-- For `pulse`, which concerns all workspaces. Such functions run as the owner of the tables, who is bound by row-level
+-- security too (unless it is a superuser). Policies like this one let the owner see what the function needs.
+create policy counted on handraise.questions for select to current_user using (true);
+
+-- Pending questions only: a row for each recipient ('*' if anyone may answer), deleted when the question settles. The
+-- `main` row stands for the question itself and has its next due step. Those that a timeline escalates to have their
+-- rows from the start, not yet `open`: a settlement that began earlier could miss a row that came later.
+create table handraise.inbox (
+    due_at        timestamptz,
+    -- Escalated questions first, then by expiry, then by risk: see the function `urgency`. The default is for a question
+    -- that is neither escalated nor an approval, and never expires.
+    urgency       bigint  not null default 1130297953353731,
+    -- The same for questions of one asker that are equal. Null is like no other.
+    likeness      bigint,
+    step          smallint,
+    main          boolean not null,
+    open          boolean not null,
+    workspace     text collate "C" not null,
+    question_id   text collate "C" not null,
+    recipient     text collate "C" not null,
+    asker         text collate "C" not null,
+    conversation  text collate "C",
+    primary key (workspace, question_id, recipient)
+) with (fillfactor = 90);
+
+create index inbox_by_recipient on handraise.inbox (workspace, recipient, question_id) where open;
+create index inbox_by_urgency on handraise.inbox (workspace, recipient, urgency, question_id) where open;
+create index inbox_all_by_urgency on handraise.inbox (workspace, urgency, question_id) where main;
+create index inbox_by_asker on handraise.inbox (workspace, asker, question_id) where main;
+create index inbox_by_conversation on handraise.inbox (workspace, conversation, question_id)
+    where main and conversation is not null;
+create index inbox_by_due on handraise.inbox (due_at) where due_at is not null;
+create index inbox_by_workspace_and_due on handraise.inbox (workspace, due_at) where due_at is not null;
+
+create policy seen_when_due on handraise.inbox for select to current_user using (true);
+
+-- One line of history for each transition; an event that is about no question has '' as its question's id.
+-- `transaction` orders the feed: a reader takes only what is older than every transaction that is still running, so that
+-- a late commit is never skipped.
+create table handraise.events (
+    transaction   xid8        not null default pg_current_xact_id(),
+    number        bigint      generated always as identity,
+    at            timestamptz not null,
+    workspace     text        collate "C" not null,
+    question_id   text        collate "C" not null,
+    kind          text        collate "C" not null,
+    actor         text        collate "C",
+    channel       text        collate "C",
+    -- Another key under which the question is found: that of a call that waits for the same answer. `data` has it too.
+    key           text        collate "C",
+    data          jsonb,
+    primary key (workspace, transaction, number)
+);
+
+create index events_by_question on handraise.events (workspace, question_id, number);
+create unique index events_by_key on handraise.events (workspace, actor, key) where key is not null;
+create index events_of_workspaces on handraise.events (workspace, transaction, number) where question_id = '';
+
+create policy seen_when_sealed on handraise.events for select to current_user using (question_id = '');
+
+-- Processes that listen for wake-ups. If none was seen lately, a writer sends no NOTIFY.
+create unlogged table handraise.listeners (
+    seen_at       timestamptz not null,
+    -- Whether it is also told of feeds, or only of settled questions.
+    feeds         boolean     not null default false,
+    process       text collate "C" primary key
+);
+
+-- Remembered approvals: for one conversation (session) or everywhere (always), always with an end.
+create table handraise.grants (
+    created_at    timestamptz not null,
+    expires_at    timestamptz not null,
+    revoked_at    timestamptz,
+    -- By what right it was given, as in `voters`, with the groups that were vouched for.
+    giver_backed  boolean,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    asker         text        collate "C" not null,
+    tool          text        collate "C" not null,
+    digest        text        collate "C" not null,
+    scope         text        collate "C" not null check (scope in ('session', 'always')),
+    conversation  text        collate "C",
+    granted_by    text        collate "C" not null,
+    revoked_by    text        collate "C",
+    question_id   text        collate "C" not null,
+    giver_groups  jsonb,
+    primary key (workspace, id)
+);
+
+create index grants_by_action on handraise.grants (workspace, asker, tool, digest) where revoked_at is null;
+create index grants_by_question on handraise.grants (workspace, question_id);
+
+-- How urgent a pending question is, as a number that indexes can sort by. Smaller is more urgent.
+create function handraise.urgency(expires_at timestamptz, form json, is_escalated boolean) returns bigint
+    language sql stable parallel safe
+    return
+        case when is_escalated then 0 else 1125899906842624 end
+        + 4 * case when expires_at is null then 1099511627776 else floor(extract(epoch from expires_at))::bigint end
+        + case
+            when form ->> 'kind' <> 'approval' then 3
+            when form ->> 'risk' = 'high' then 0
+            when form ->> 'risk' = 'low' then 2
+            else 1
+        end;
+
+-- When the next step of a timeline is due; null if none is left. After a late step, the next one waits at least ten
+-- minutes, or as long as was planned between the two if that is less.
+create function handraise.due_at(asked_at timestamptz, stepped_at timestamptz, steps jsonb, steps_taken integer)
+    returns timestamptz
+    language sql stable parallel safe
+    return case when steps_taken < jsonb_array_length(steps) then greatest(
+        asked_at + (steps -> steps_taken ->> 'after')::float8 * interval '1 second',
+        case when steps_taken > 0 then stepped_at + least(
+            (steps -> steps_taken ->> 'after')::float8 - (steps -> (steps_taken - 1) ->> 'after')::float8, 600
+        ) * interval '1 second' end
+    ) end;
+
+-- When the clock settles a question whose last step was taken at `stepped_at`; null if it never does.
+create function handraise.end_at(expires_at timestamptz, stepped_at timestamptz, steps jsonb, steps_taken integer)
+    returns timestamptz
+    language sql stable parallel safe
+    return case when expires_at is not null then greatest(expires_at, stepped_at + (
+        select sum(least(
+            (s.step ->> 'after')::float8 - (steps -> (s.place::integer - 2) ->> 'after')::float8, 600
+        ))
+        from jsonb_array_elements(steps) with ordinality as s (step, place)
+        where s.place > steps_taken
+    ) * interval '1 second') end;
+
+-- The workspaces in which a step is due. If few are due, those tell. Otherwise a walk goes from the first step of one
+-- workspace to the first of the next, so that one workspace with a million due steps does not hide the others.
+create function handraise.due_workspaces(now timestamptz, at_most integer) returns setof text
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    with recursive oldest as materialized (
+        select i.workspace
+        from handraise.inbox as i
+        where i.due_at <= due_workspaces.now
+        order by i.due_at
+        limit 1000
+    ),
+    many as materialized (
+        select count(*) = 1000 as so from oldest
+    ),
+    walk (workspace, due_at) as (
+        select '' collate "C", null::timestamptz from many where many.so
+        union all
+        select following.workspace, following.due_at
+        from walk
+        cross join lateral (
+            select i.workspace, i.due_at
+            from handraise.inbox as i
+            where i.due_at is not null and i.workspace > walk.workspace
+            order by i.workspace, i.due_at
+            limit 1
+        ) as following
+    )
+    (select distinct oldest.workspace from oldest, many where not many.so)
+    union all
+    (select walk.workspace from walk where walk.due_at <= due_workspaces.now)
+    limit due_workspaces.at_most;
+end;
+
+
+-- == The directory: people, agents, sessions ==
+
+-- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it, so that it does not
+-- depend on the database's locale. `identity` is the account at an OIDC provider that the person first came with: a digest
+-- of its issuer and subject.
+create table handraise.people (
+    created_at    timestamptz not null,
+    signed_in_at  timestamptz,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    role          text        collate "C" not null check (role in ('member', 'admin')),
+    name          text        not null,
+    email         text        collate "C",
+    email_folded  text        collate "C",
+    identity      text        collate "C",
+    primary key (workspace, id),
+    unique (workspace, email_folded),
+    check ((email is null) = (email_folded is null))
+) with (fillfactor = 75);
+
+-- `seen_when_adopted` here and below: making a database a shard looks for the workspaces that it has.
+create policy seen_when_adopted on handraise.people for select to current_user using (true);
+
+-- What belongs to a person refers to them, so that nothing of it is left if they are removed and come back.
+create table handraise.members (
+    workspace     text        collate "C" not null,
+    group_name    text        collate "C" not null,
+    person        text        collate "C" not null,
+    primary key (workspace, group_name, person),
+    foreign key (workspace, person) references handraise.people on delete cascade
+);
+
+create index members_by_person on handraise.members (workspace, person);
+
+-- The groups of a person, as a JSON array.
+create function handraise.groups_of(workspace text, person text) returns json
+    language sql stable parallel safe
+    return (
+        select coalesce(json_agg(m.group_name order by m.group_name), '[]')
+        from handraise.members as m
+        where m.workspace = groups_of.workspace and m.person = groups_of.person
+    );
+
+create table handraise.agent_keys (
+    created_at    timestamptz not null,
+    last_used_at  timestamptz,
+    revoked_at    timestamptz,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    digest        text        collate "C" not null,
+    agent         text        collate "C" not null,
+    created_by    text        collate "C" not null,
+    revoked_by    text        collate "C",
+    primary key (workspace, id),
+    unique (workspace, digest)
+) with (fillfactor = 75);
+
+create policy seen_when_adopted on handraise.agent_keys for select to current_user using (true);
+
+-- `vouched_by` is who made the link that the session began with, if that was somebody else.
+create table handraise.sessions (
+    created_at    timestamptz not null,
+    expires_at    timestamptz not null,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    digest        text        collate "C" not null,
+    person        text        collate "C" not null,
+    how           text        collate "C" not null,
+    vouched_by    text        collate "C",
+    primary key (workspace, id),
+    unique (workspace, digest),
+    foreign key (workspace, person) references handraise.people on delete cascade
+);
+
+create index sessions_by_person on handraise.sessions (workspace, person);
+create index sessions_by_end on handraise.sessions (expires_at);
+
+create policy found_when_over on handraise.sessions for select to current_user using (true);
+create policy forgotten on handraise.sessions for delete to current_user using (true);
+
+-- A link that was used is deleted.
+create table handraise.links (
+    created_at    timestamptz not null,
+    expires_at    timestamptz not null,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    digest        text        collate "C" not null,
+    person        text        collate "C" not null,
+    purpose       text        collate "C" not null check (purpose in ('invitation', 'sign-in')),
+    vouched_by    text        collate "C",
+    primary key (workspace, id),
+    unique (workspace, digest),
+    foreign key (workspace, person) references handraise.people on delete cascade
+);
+
+create index links_by_person on handraise.links (workspace, person);
+create index links_by_end on handraise.links (expires_at);
+
+create policy found_when_over on handraise.links for select to current_user using (true);
+create policy forgotten on handraise.links for delete to current_user using (true);
+
+-- A link with which one person answers one question. It can be opened any number of times until it expires.
+create table handraise.question_links (
+    created_at    timestamptz not null,
+    expires_at    timestamptz not null,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    digest        text        collate "C" not null,
+    question_id   text        collate "C" not null,
+    person        text        collate "C" not null,
+    channel       text        collate "C" not null,
+    created_by    text        collate "C" not null,
+    primary key (workspace, id),
+    unique (workspace, digest),
+    foreign key (workspace, person) references handraise.people on delete cascade
+);
+
+create index question_links_by_question on handraise.question_links (workspace, question_id);
+create index question_links_by_person on handraise.question_links (workspace, person);
+create index question_links_by_end on handraise.question_links (expires_at);
+
+create policy found_when_over on handraise.question_links for select to current_user using (true);
+create policy forgotten on handraise.question_links for delete to current_user using (true);
+
+-- Requests by their idempotency keys. `turns` counts how often one was taken on; it is finished once it has a status.
+create table handraise.requests (
+    began_at      timestamptz not null,
+    turns         integer     not null default 1,
+    status        integer,
+    released      boolean     not null default false,
+    workspace     text        collate "C" not null,
+    actor         text        collate "C" not null,
+    key           text        collate "C" not null,
+    fingerprint   text        collate "C" not null,
+    made          text        collate "C" not null,
+    body          text,
+    primary key (workspace, actor, key),
+    check ((status is null) = (body is null))
+) with (fillfactor = 75);
+
+create index requests_by_beginning on handraise.requests (began_at);
+
+create policy found_when_over on handraise.requests for select to current_user using (true);
+create policy forgotten on handraise.requests for delete to current_user using (true);
+
+-- Delete requests, links and sessions that ended before an instant, at most so many of each, and return how many. The
+-- time is compared twice: a request may be taken on again between being found and being deleted.
+create function handraise.forget(before timestamptz, at_most integer) returns bigint
+    language sql security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    with old_requests as (
+        delete from handraise.requests as r
+        where r.began_at < forget.before and r.ctid = any (array(
+            select o.ctid from handraise.requests as o
+            where o.began_at < forget.before order by o.began_at limit forget.at_most
+        ))
+        returning 1
+    ),
+    old_links as (
+        delete from handraise.links as l
+        where l.expires_at < forget.before and l.ctid = any (array(
+            select o.ctid from handraise.links as o
+            where o.expires_at < forget.before order by o.expires_at limit forget.at_most
+        ))
+        returning 1
+    ),
+    old_sessions as (
+        delete from handraise.sessions as s
+        where s.expires_at < forget.before and s.ctid = any (array(
+            select o.ctid from handraise.sessions as o
+            where o.expires_at < forget.before order by o.expires_at limit forget.at_most
+        ))
+        returning 1
+    )
+    select (select count(*) from old_requests) + (select count(*) from old_links)
+        + (select count(*) from old_sessions);
+end;
+
+-- The same for question links.
+create function handraise.forget_question_links(before timestamptz, at_most integer) returns bigint
+    language sql security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    with old as (
+        delete from handraise.question_links as l
+        where l.expires_at < forget_question_links.before and l.ctid = any (array(
+            select o.ctid from handraise.question_links as o
+            where o.expires_at < forget_question_links.before
+            order by o.expires_at limit forget_question_links.at_most
+        ))
+        returning 1
+    )
+    select count(*) from old;
+end;
+
+
+-- == By what right somebody answers ==
+-- Votes and grants are checked again when they are used: what the directory gave, it can take away.
+
+-- The advisory lock that is held to change a group.
+create function handraise.group_lock(workspace text, group_name text) returns bigint
+    language sql stable parallel safe
+    return hashtextextended(json_build_array(workspace, group_name)::text, 0);
+
+-- Who may answer a question now: its recipients and those that it was escalated to. Empty is anyone.
+create function handraise.audience(recipients jsonb, steps jsonb, steps_taken integer) returns jsonb
+    language sql immutable parallel safe
+    return case
+        when recipients = '[]' or steps_taken = 0 then recipients
+        else recipients || coalesce(
+            (
+                select jsonb_agg(name)
+                from jsonb_array_elements(steps) with ordinality as s (step, place),
+                    jsonb_array_elements(step -> 'to') as name
+                where place <= steps_taken
+            ),
+            '[]'
+        )
+    end;
+
+-- Whether the directory lets a person answer; null if it does not know them. A transaction that removes them or changes
+-- a group of the audience waits until this one has ended. What it has committed is seen, because every query in here takes
+-- a new snapshot.
+create function handraise.is_backed(workspace text, person text, audience jsonb) returns boolean
+    language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from handraise.people as p
+    where p.workspace = is_backed.workspace and p.id = is_backed.person
+    for key share;
+    if not found then
+        return null;
+    end if;
+    if audience = '[]' or audience ? person then
+        return true;
+    end if;
+    perform pg_advisory_xact_lock_shared(handraise.group_lock(is_backed.workspace, substr(a.name, 7)))
+    from (
+        select distinct name from jsonb_array_elements_text(audience) as n (name)
+        where starts_with(name, 'group:')
+        order by name
+    ) as a;
+    return exists (
+        select from handraise.members as m
+        where m.workspace = is_backed.workspace and m.person = is_backed.person
+            and audience ? ('group:' || m.group_name)
+    );
+end
+$$;
+
+-- Whether a person who had a right may still answer. `groups` are those that were vouched for at that time; null means
+-- that what was vouched for is not checked again.
+create function handraise.is_still_backed(
+    workspace text, person text, backed boolean, groups jsonb, audience jsonb
+) returns boolean
+    language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    now_backed boolean;
+begin
+    if backed is not null then
+        now_backed := handraise.is_backed(workspace, person, audience);
+        if backed or now_backed is null then
+            return coalesce(now_backed, false);
+        end if;
+    end if;
+    return groups is null or audience = '[]' or audience ? person
+        or audience ?| array(select jsonb_array_elements_text(groups));
+end
+$$;
+
+-- Whether an approval may still be executed: it has not lapsed, and the grant that it came from, if any, is valid. The
+-- grant is locked, so that an acknowledged revocation is seen and a later one waits.
+create function handraise.is_good(
+    workspace text, form json, outcome json, settled_at timestamptz, audience jsonb, now timestamptz
+) returns boolean
+    language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if settled_at + (form ->> 'valid_for')::float8 * interval '1 second' <= now then
+        return false;
+    end if;
+    if outcome ->> 'source' is distinct from 'grant' then
+        return true;
+    end if;
+    perform from handraise.grants as g
+    where g.workspace = is_good.workspace and g.id = is_good.outcome ->> 'grant'
+        and g.revoked_at is null and g.expires_at > is_good.now
+        and handraise.is_still_backed(
+            g.workspace, g.granted_by, g.giver_backed, coalesce(g.giver_groups, '[]'), is_good.audience
+        )
+    for share;
+    return found;
+end
+$$;
+
+
+-- == Deliveries: who has to be told ==
+
+-- Where recipients can be reached: a person, a group ('group:ops') or anyone ('*').
+create table handraise.addresses (
+    workspace     text        collate "C" not null,
+    recipient     text        collate "C" not null,
+    channel       text        collate "C" not null,
+    id            text        collate "C" not null,
+    destination   json        not null,
+    primary key (workspace, recipient, channel, id)
+);
+
+create index addresses_by_id on handraise.addresses (workspace, channel, id);
+
+create policy seen_when_adopted on handraise.addresses for select to current_user using (true);
+
+create table handraise.policies (
+    workspace     text        collate "C" primary key,
+    policy        json        not null
+);
+
+create policy seen_when_adopted on handraise.policies for select to current_user using (true);
+
+-- Events that nobody has been told of yet.
+create table handraise.outbox (
+    at            timestamptz not null,
+    number        bigint      generated always as identity,
+    workspace     text        collate "C" not null,
+    question_id   text        collate "C" not null,
+    kind          text        collate "C" not null,
+    data          jsonb,
+    primary key (workspace, number)
+);
+
+create policy seen_when_due on handraise.outbox for select to current_user using (true);
+
+-- Attempts to reach people. A delivery that is being tried is due again when its lease ends; `due_at` is null if nothing is
+-- left to do.
+create table handraise.deliveries (
+    due_at        timestamptz,
+    created_at    timestamptz not null,
+    sent_at       timestamptz,
+    tries         integer     not null default 0,
+    turn          integer     not null default 0,
+    stale         boolean     not null default false,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    question_id   text        collate "C" not null,
+    recipient     text        collate "C" not null,
+    channel       text        collate "C" not null,
+    status        text        collate "C" not null default 'queued',
+    asker         text        collate "C" not null,
+    reason        text        collate "C" not null,
+    lane          text        collate "C" not null,
+    bundle        text        collate "C",
+    destination   json        not null,
+    receipt       json,
+    problem       text,
+    primary key (workspace, id),
+    check (status in ('queued', 'sent', 'updated', 'unsent', 'failed', 'unknown'))
+) with (fillfactor = 75);
+
+create index deliveries_by_due on handraise.deliveries (due_at) where due_at is not null;
+create index deliveries_by_workspace_and_due on handraise.deliveries (workspace, due_at) where due_at is not null;
+-- With the id: what waited for the same hour, of many people, is due at the same instant.
+create index deliveries_by_lane on handraise.deliveries (workspace, channel, lane, due_at, id) where due_at is not null;
+create index deliveries_by_question on handraise.deliveries (workspace, question_id);
+create index deliveries_by_bundle on handraise.deliveries (workspace, bundle) where bundle is not null;
+create index deliveries_by_creation on handraise.deliveries (workspace, created_at);
+
+create policy counted on handraise.deliveries for select to current_user using (true);
+
+-- An event puts its line into the outbox in its own transaction, if the workspace has any address at all, or if the event
+-- ends a question that somebody was told of. Rows that are copied from another shard have left their lines there.
+create function handraise.line_up() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into handraise.outbox (at, workspace, question_id, kind, data)
+    select e.at, e.workspace, e.question_id, e.kind, case when e.kind = 'escalated' then e.data end
+    from happened as e
+    where e.kind in (
+            'asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted'
+        )
+        and (
+            exists (select from handraise.addresses as a where a.workspace = e.workspace)
+            or e.kind not in ('asked', 'reminded', 'escalated') and exists (
+                select from handraise.deliveries as d
+                where d.workspace = e.workspace and d.question_id = e.question_id
+            )
+        );
+    return null;
+end
+$$;
+
+create trigger line_up after insert on handraise.events
+    referencing new table as happened
+    for each statement
+    when (current_setting('handraise.moving', true) is distinct from 'on')
+    execute function handraise.line_up();
+
+-- The workspaces that have lines, walking from one to the next.
+create function handraise.workspaces_with_lines(at_most integer) returns setof text
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    with recursive walk (workspace) as (
+        (select o.workspace from handraise.outbox as o order by o.workspace limit 1)
+        union all
+        select (
+            select o.workspace from handraise.outbox as o
+            where o.workspace > walk.workspace order by o.workspace limit 1
+        )
+        from walk
+        where walk.workspace is not null
+    )
+    select walk.workspace from walk where walk.workspace is not null limit workspaces_with_lines.at_most;
+end;
+
+-- The workspaces in which a delivery is due. As in `due_workspaces`, many of one do not hide the others.
+create function handraise.workspaces_with_due(now timestamptz, at_most integer) returns setof text
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    with recursive oldest as materialized (
+        select d.workspace
+        from handraise.deliveries as d
+        where d.due_at <= workspaces_with_due.now
+        order by d.due_at
+        limit 1000
+    ),
+    many as materialized (
+        select count(*) = 1000 as so from oldest
+    ),
+    walk (workspace, due_at) as (
+        select '' collate "C", null::timestamptz from many where many.so
+        union all
+        select following.workspace, following.due_at
+        from walk
+        cross join lateral (
+            select d.workspace, d.due_at
+            from handraise.deliveries as d
+            where d.due_at is not null and d.workspace > walk.workspace
+            order by d.workspace, d.due_at
+            limit 1
+        ) as following
+    )
+    (select distinct oldest.workspace from oldest, many where not many.so)
+    union all
+    (select walk.workspace from walk where walk.due_at <= workspaces_with_due.now)
+    limit workspaces_with_due.at_most;
+end;
+
+-- How many pending questions are at most so old, for each age in seconds; and how many deliveries have each status.
+create function handraise.pulse(
+    now timestamptz, ages double precision[], out pending bigint[], out deliveries json
+)
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    with aged as materialized (
+        select extract(epoch from pulse.now - q.asked_at)::double precision as age
+        from (
+            select i.workspace, i.question_id from handraise.inbox as i where i.main limit 100000
+        ) as counted
+        join handraise.questions as q on q.workspace = counted.workspace and q.id = counted.question_id
+    ),
+    sent as (
+        select counted.status, count(*) as number
+        from (select d.status from handraise.deliveries as d limit 100000) as counted
+        group by counted.status
+    )
+    select
+        array(
+            select (select count(*) from aged where aged.age <= a.age)
+            from unnest(pulse.ages) with ordinality as a (age, place)
+            order by a.place
+        ),
+        (select coalesce(json_object_agg(sent.status, sent.number), '{}') from sent);
+end;
+
+
+-- == The archive ==
+-- Some time after its end, a settled question leaves `questions` for a partition by the month in which it was settled. A
+-- partition is dropped when nothing in it is kept any more.
+
+-- The same columns as `questions`, in the same order: a later migration adds a column to both. A row changes only if its
+-- approval is consumed or taken back.
+create table handraise.archive (like handraise.questions including defaults)
+    partition by range (settled_at);
+alter table handraise.archive add primary key (workspace, id, settled_at);
+
+-- Where an archived question is, and that its id and its key are taken: what one index over all partitions would say.
+-- `kept_until` is set if a grant that is still valid keeps the question longer. `owner` is whose key it is, '' if it is
+-- shared.
+create table handraise.archive_index (
+    settled_at    timestamptz not null,
+    kept_until    timestamptz,
+    workspace     text        collate "C" not null,
+    id            text        collate "C" not null,
+    owner         text        collate "C",
+    key           text        collate "C",
+    primary key (workspace, id)
+);
+
+create unique index archive_index_by_owner_and_key
+    on handraise.archive_index (workspace, owner, key) where key is not null;
+create index archive_index_by_end on handraise.archive_index (settled_at);
+create index archive_index_by_workspace_and_end on handraise.archive_index (workspace, settled_at);
+create index archive_index_by_keeping on handraise.archive_index (kept_until) where kept_until is not null;
+
+create policy found_when_over on handraise.archive_index for select to current_user using (true);
+
+-- The page of `questions` that is looked at next. A process that archives or removes locks this row, so only one does at a
+-- time. No archived id is greater than `mark`, so a new question, whose id is time-ordered, need not be looked for. It
+-- has only the time of an id.
+create table handraise.archive_hand (
+    page          bigint not null,
+    mark          text   collate "C" not null
+);
+
+insert into handraise.archive_hand values (0, '');
+
+-- What was asked and how it ended never changes (P6), by whatever statement.
+create function handraise.refuse_change() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception 'what was asked, and how it ended, does not change: %', tg_argv[0] using errcode = 'HR004';
+end
+$$;
+
+-- Only a move to another shard names these columns, and it brings them as they were; so the triggers cost nothing in other
+-- statements. What may change after the end is not among them: `consumed_at` once, `taken_back_at` once and only until it
+-- is consumed, `unreached_at`. A question may also be archived, moved or erased.
+do $$
+declare
+    kept text;
+begin
+    foreach kept in array array['questions', 'archive']
+    loop
+        execute format(
+            'create trigger asked_stays before update of id, asked_at, asker, key, conversation, tool_call, recipients, '
+            'need, veto, max_attempts, prompt, form, context, state, steps, undo_for on handraise.%I '
+            'for each row when ('
+            '(old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.need, '
+            'old.veto, old.max_attempts, old.prompt, old.form::text, old.context::text, old.state::text, old.steps, '
+            'old.undo_for) '
+            'is distinct from '
+            '(new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.need, '
+            'new.veto, new.max_attempts, new.prompt, new.form::text, new.context::text, new.state::text, new.steps, '
+            'new.undo_for)) '
+            'execute function handraise.refuse_change(''asked'')',
+            kept
+        );
+        execute format(
+            'create trigger settled_stays before update of status, settled_at, outcome, votes on handraise.%I '
+            'for each row when (old.status <> ''pending'' and '
+            '(old.status, old.settled_at, old.outcome::text, old.votes) is distinct from '
+            '(new.status, new.settled_at, new.outcome::text, new.votes)) '
+            'execute function handraise.refuse_change(''settled'')',
+            kept
+        );
+        execute format(
+            'create trigger consumed_stays before update of consumed_at on handraise.%I '
+            'for each row when (old.consumed_at is not null and new.consumed_at is distinct from old.consumed_at) '
+            'execute function handraise.refuse_change(''consumed'')',
+            kept
+        );
+        execute format(
+            'create trigger taken_back_stays before update of consumed_at, taken_back_at on handraise.%I '
+            'for each row when ('
+            'old.taken_back_at is not null and new.taken_back_at is distinct from old.taken_back_at '
+            'or new.taken_back_at is not null and new.consumed_at is not null) '
+            'execute function handraise.refuse_change(''taken back'')',
+            kept
+        );
+    end loop;
+end
+$$;
+
+-- Make the partition of a month if it is missing. It is attached when it is complete, so nobody waits.
+create function handraise.add_archive_month(month timestamptz) returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    name text := 'archive_' || to_char(month at time zone 'UTC', 'YYYY_MM');
+begin
+    if to_regclass('handraise.' || name) is not null then
+        return;
+    end if;
+    execute format('create table handraise.%I (like handraise.archive including defaults)', name);
+    execute format('alter table handraise.%I enable row level security, force row level security', name);
+    execute format(
+        'create policy workspace on handraise.%I
+        using (workspace = (select handraise.workspace()))
+        with check (workspace = (select handraise.workspace()))',
+        name
+    );
+    execute format(
+        'alter table handraise.archive attach partition handraise.%I for values from (%L) to (%L)',
+        name, month, date_trunc('month', month + interval '32 days', 'UTC')
+    );
+end
+$$;
+
+
+-- == Shards: workspaces spread over several databases ==
+-- `shards` and `placements` are used in the database that knows where each workspace is, the other tables in every database
+-- that is a shard. In a database that is no part of this, all of them are empty except for `numbering`.
+
+-- Every shard and how it is reached; a closed one gets no new workspaces.
+create table handraise.shards (
+    number        integer     primary key check (number > 0),
+    address       text        not null,
+    open          boolean     not null default true
+);
+
+-- Where each workspace is, and where it is going while it moves.
+create table handraise.placements (
+    shard         integer     not null references handraise.shards,
+    going_to      integer     references handraise.shards,
+    workspace     text        collate "C" primary key,
+    move          text        collate "C",
+    check ((going_to is null) = (move is null))
+);
+
+create policy seen_when_adopted on handraise.placements for select to current_user using (true);
+
+-- Which shard this database is.
+create table handraise.shard (
+    only_one      boolean     primary key default true check (only_one),
+    number        integer     not null
+);
+
+-- By whose transactions events are numbered. The epoch counts how often numbering had to get ahead of what was there: when a
+-- workspace came from another shard, or when a dump was restored in another cluster.
+create table handraise.numbering (
+    only_one      boolean     primary key default true check (only_one),
+    epoch         integer     not null default 0,
+    cluster       text        collate "C"
+);
+
+-- The name that a cluster has for life; null if we may not read it.
+create function handraise.cluster() returns text
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (select system_identifier::text from pg_control_system());
+exception when insufficient_privilege then
+    return null;
+end
+$$;
+
+insert into handraise.numbering (cluster) values (handraise.cluster());
+
+-- Workspaces that are moving or have moved; one that never did is not here. `leaving`: its changes are noted, and writes
+-- are refused until `fenced_until`. `away`: it is on another shard. `arriving`: not to be used yet. `home`: it came by a
+-- move, which cannot be made a second time.
+create table handraise.homes (
+    fenced_until  timestamptz,
+    shard         integer     not null,
+    workspace     text        collate "C" primary key,
+    state         text        collate "C" not null check (state in ('home', 'leaving', 'away', 'arriving')),
+    move          text        collate "C" not null,
+    mover         text        collate "C" not null,
+    progress      jsonb
+);
+
+create policy seen_when_moving on handraise.homes for select to current_user using (true);
+
+-- What was written in workspaces that leave, by the keys of the rows.
+create table handraise.changes (
+    number        bigint      generated always as identity,
+    workspace     text        collate "C" not null,
+    relation      text        collate "C" not null,
+    key           jsonb       not null,
+    primary key (workspace, number)
+);
+
+-- Which of these workspaces cannot be read here, because they are on another shard.
+create function handraise.elsewhere(workspaces text[]) returns setof text
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    select h.workspace from handraise.homes as h
+    where h.workspace = any (elsewhere.workspaces) and h.state in ('away', 'arriving');
+end;
+
+-- Whether there is nothing to look up, because no workspace has ever moved.
+create function handraise.nobody_moves() returns boolean
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    select not exists (select from handraise.homes);
+end;
+
+-- Whether a workspace can be written to here.
+create function handraise.is_writable(workspace text) returns boolean
+    language sql volatile security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    select not exists (
+        select from handraise.homes as h
+        where h.workspace = is_writable.workspace
+            and (h.state in ('away', 'arriving') or h.fenced_until > clock_timestamp())
+    );
+end;
+
+-- Whether questions of a workspace are archived and removed here; with null, whether months are dropped. A workspace that
+-- moves is left as it is until it has moved, and while rows of one may come, every month stays.
+create function handraise.is_tidied(workspace text) returns boolean
+    language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    select not exists (
+        select from handraise.homes as h
+        where case
+            when is_tidied.workspace is null then h.state in ('leaving', 'arriving')
+            else h.workspace = is_tidied.workspace and h.state <> 'home'
+        end
+    );
+end;
+
+-- The transaction below which every event of every feed is there for good. Events are numbered after the epoch, so that a
+-- workspace takes its events along as they are, and those to come are after them.
+create function handraise.feed_edge() returns xid8
+    language sql stable parallel safe
+begin atomic
+    select coalesce(
+        (
+            select ((n.epoch::bigint << 44) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::text::xid8
+            from handraise.numbering as n
+            where n.epoch > 0
+        ),
+        pg_snapshot_xmin(pg_current_snapshot())
+    );
+end;
+
+-- Get ahead of all events of lower epochs. The lock lets every transaction finish that numbers events by the old epoch.
+create function handraise.raise_epoch(at_least integer) returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    lock table handraise.events in access exclusive mode;
+    update handraise.numbering set epoch = at_least where epoch < at_least;
+    if found then
+        execute format(
+            'alter table handraise.events alter column transaction
+            set default ((%s + pg_current_xact_id()::text::bigint)::text::xid8)',
+            at_least::bigint << 44
+        );
+    end if;
+end
+$$;
+
+-- Go on in this cluster, whose transactions may have lower numbers than those of the cluster that was dumped.
+create function handraise.move_in() returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update handraise.numbering set cluster = handraise.cluster() where cluster <> handraise.cluster();
+    if found then
+        perform handraise.raise_epoch(epoch + 1) from handraise.numbering;
+    end if;
+end
+$$;
+
+-- The fence around every statement that writes. It runs after the rows are written, so its transaction has locked their
+-- table, and each query in it sees what is committed by then. So a transaction that does not see that a workspace leaves,
+-- or is fenced, has the table locked when that is committed, and can be waited for. The lock on the home keeps a
+-- workspace from being away before those are done that came when a fence had ended.
+create function handraise.fence() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    home record;
+begin
+    if current_setting('handraise.moving', true) = 'on' then
+        return null;
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'a shard is written to at read committed' using errcode = 'HR003';
+    end if;
+    for home in
+        select h.workspace, h.state, h.fenced_until, h.shard
+        from handraise.homes as h
+        where h.state <> 'home' and h.workspace in (select t.workspace from touched as t)
+        order by h.workspace
+        for key share of h
+    loop
+        if home.state <> 'leaving' then
+            raise exception 'a workspace lives on another shard' using errcode = 'HR001';
+        elsif home.fenced_until > clock_timestamp() then
+            raise exception 'a workspace is about to move to another shard' using errcode = 'HR002';
+        end if;
+        insert into handraise.changes (workspace, relation, key)
+        select distinct t.workspace, tg_table_name, k.key
+        from touched as t
+        cross join lateral (
+            select jsonb_object_agg(c.name, to_jsonb(t) -> c.name) as key from unnest(tg_argv) as c (name)
+        ) as k
+        where t.workspace = home.workspace;
+    end loop;
+    return null;
+end
+$$;
+
+-- Put the fence around every table with a workspace that has none yet, and return how many triggers that took. Every
+-- transition of a question leaves an event, so the busiest tables need no fence of their own.
+create function handraise.raise_fences() returns integer
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    fence record;
+    number integer := 0;
+begin
+    for fence in
+        select
+            c.oid::regclass as name, w.event, w.touched,
+            case c.relname
+                when 'events' then $q$'question_id'$q$
+                when 'deliveries' then $q$'workspace', 'id', 'question_id'$q$
+                else (
+                    select string_agg(quote_literal(a.attname), ', ' order by k.place)
+                    from pg_index as i
+                    cross join lateral unnest(i.indkey) with ordinality as k (number, place)
+                    join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.number
+                    where i.indrelid = c.oid and i.indisprimary
+                )
+            end as columns
+        from pg_class as c
+        cross join (values ('insert', 'new'), ('update', 'new'), ('delete', 'old')) as w (event, touched)
+        where c.relnamespace = 'handraise'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+            and exists (select from pg_attribute as a where a.attrelid = c.oid and a.attname = 'workspace')
+            and c.relname not in ('placements', 'homes', 'changes', 'inbox')
+            and (c.relname <> 'events' or w.event = 'insert')
+            and (c.relname <> 'questions' or w.event = 'delete')
+            and not exists (
+                select from pg_trigger as t where t.tgrelid = c.oid and t.tgname = 'fence_' || w.event
+            )
+    loop
+        execute format(
+            'create trigger %I after %s on %s referencing %s table as touched
+            for each statement execute function handraise.fence(%s)',
+            'fence_' || fence.event, fence.event, fence.name, fence.touched, fence.columns
+        );
+        number := number + 1;
+    end loop;
+    return number;
+end
+$$;
+
+
+-- == The audit trail ==
+
+-- A batch of events and removals, chained to the one before. `leaves` are digests of 32 bytes, one after the other;
+-- `cursors` are the places of the events, so that a leaf is known when its event is gone.
+create table handraise.seals (
+    number           bigint      not null,
+    oldest           bigint      not null,
+    last_transaction xid8        not null,
+    last_number      bigint      not null,
+    sealed_at        timestamptz not null,
+    workspace        text        collate "C" not null,
+    previous         bytea       not null,
+    leaves           bytea       not null,
+    cursors          text        not null,
+    signature        bytea,
+    key_id           text        collate "C",
+    primary key (workspace, number)
+);
+
+create index seals_by_key on handraise.seals (workspace, key_id) where key_id is not null;
+
+create policy seen_when_sealed on handraise.seals for select to current_user using (true);
+
+-- What the digests of a question's events are salted with. It is deleted with the question.
+create table handraise.salts (
+    workspace     text        collate "C" not null,
+    question_id   text        collate "C" not null,
+    salt          bytea       not null,
+    primary key (workspace, question_id)
+);
+
+-- Questions that are gone, with the places of their events, and the seal that says so once there is one.
+create table handraise.removals (
+    number        bigint      generated always as identity,
+    seal          bigint,
+    at            timestamptz not null,
+    workspace     text        collate "C" not null,
+    question_id   text        collate "C" not null,
+    what          text        collate "C" not null check (what in ('erased', 'removed')),
+    actor         text        collate "C",
+    cursors       text        not null,
+    primary key (workspace, number)
+);
+
+create index removals_unsealed on handraise.removals (workspace, number) where seal is null;
+create index removals_by_seal on handraise.removals (workspace, seal, number) where seal is not null;
+
+create policy seen_when_sealed on handraise.removals for select to current_user using (seal is null);
+
+-- How long a workspace keeps settled questions, if it has a rule of its own; null is for ever.
+create table handraise.retention (
+    keep          interval,
+    workspace     text        collate "C" primary key
+);
+
+create policy seen_when_over on handraise.retention for select to current_user using (true);
+
+-- What is neither removed nor erased: a whole workspace, or one question of it.
+create table handraise.holds (
+    since         timestamptz not null,
+    workspace     text        collate "C" not null,
+    name          text        collate "C" not null,
+    question_id   text        collate "C",
+    reason        text        not null,
+    actor         text        collate "C" not null,
+    primary key (workspace, name)
+);
+
+create policy seen_when_over on handraise.holds for select to current_user using (true);
+
+-- The advisory lock that keeps sealing and removing apart.
+create function handraise.seal_lock(workspace text) returns bigint
+    language sql immutable parallel safe
+    return hashtextextended('handraise seal ' || workspace, 0);
+
+-- The workspaces with events or removals that no seal covers, walking from one to the next. Events are looked at inside one
+-- workspace after the other, as the owner is bound by row-level security too.
+create function handraise.unsealed_workspaces(at_most integer) returns setof text
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    home text := coalesce(current_setting('handraise.workspace', true), '');
+    walked text := '';
+    behind boolean;
+    found_so_far integer := 0;
+begin
+    loop
+        select least(
+            (
+                select q.workspace from handraise.questions as q
+                where q.workspace > walked order by q.workspace limit 1
+            ),
+            (
+                select x.workspace from handraise.archive_index as x
+                where x.workspace > walked order by x.workspace limit 1
+            ),
+            (
+                select r.workspace from handraise.removals as r
+                where r.seal is null and r.workspace > walked order by r.workspace limit 1
+            ),
+            (
+                select e.workspace from handraise.events as e
+                where e.question_id = '' and e.workspace > walked order by e.workspace limit 1
+            )
+        )
+        into walked;
+        exit when walked is null or found_so_far >= at_most;
+        perform set_config('handraise.workspace', encode(convert_to(walked, 'UTF8'), 'hex'), true);
+        select
+            exists (select from handraise.removals as r where r.workspace = walked and r.seal is null)
+            or coalesce(
+                (newest.transaction, newest.number) > (sealed.last_transaction, sealed.last_number),
+                newest.number is not null
+            )
+        into behind
+        from (select) as one
+        left join lateral (
+            select e.transaction, e.number
+            from handraise.events as e
+            where e.workspace = walked
+            order by e.transaction desc, e.number desc
+            limit 1
+        ) as newest on true
+        left join lateral (
+            select s.last_transaction, s.last_number
+            from handraise.seals as s
+            where s.workspace = walked
+            order by s.number desc
+            limit 1
+        ) as sealed on true;
+        if behind then
+            found_so_far := found_so_far + 1;
+            return next walked;
+        end if;
+    end loop;
+    perform set_config('handraise.workspace', home, true);
+end
+$$;
+
+-- Add a seal and return true, unless its number is taken or its events are not all there. What the store knows, it computes
+-- itself: where the seal goes on, which events it covers, and which seals are dropped. `after_transaction`,
+-- `after_number` and `events` are ignored.
+create function handraise.append_seal(
+    workspace text, number bigint, oldest bigint, after_transaction xid8, after_number bigint, last_transaction xid8,
+    last_number bigint, sealed_at timestamptz, previous bytea, leaves bytea, cursors text, events bigint,
+    signature bytea, key_id text, removals bigint[]
+) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    last record;
+    behind text;
+    found_events bigint;
+    needed bigint;
+    covered bigint;
+begin
+    if not pg_try_advisory_xact_lock(handraise.seal_lock(append_seal.workspace)) then
+        return false;
+    end if;
+    perform set_config(
+        'handraise.workspace', encode(convert_to(append_seal.workspace, 'UTF8'), 'hex'), true
+    );
+    select s.number, s.oldest, s.last_transaction, s.last_number, s.key_id into last
+    from handraise.seals as s
+    where s.workspace = append_seal.workspace
+    order by s.number desc
+    limit 1;
+    if append_seal.number <> coalesce(last.number, 0) + 1 or (last.key_id is not null and append_seal.key_id is null) then
+        return false;
+    end if;
+    select
+        count(*), coalesce(
+            string_agg(e.transaction::text || '.' || e.number::text, ',' order by e.transaction, e.number), ''
+        )
+    into found_events, behind
+    from handraise.events as e
+    where e.workspace = append_seal.workspace
+        and (e.transaction, e.number) > (coalesce(last.last_transaction, '0'::xid8), coalesce(last.last_number, 0))
+        and (e.transaction, e.number) <= (append_seal.last_transaction, append_seal.last_number);
+    if behind <> append_seal.cursors or (append_seal.last_transaction, append_seal.last_number)
+        < (coalesce(last.last_transaction, '0'::xid8), coalesce(last.last_number, 0)) then
+        return false;
+    end if;
+    select s.number into needed
+    from handraise.seals as s
+    where s.workspace = append_seal.workspace
+        and (s.last_transaction, s.last_number) >= (
+            select e.transaction, e.number
+            from handraise.events as e
+            where e.workspace = append_seal.workspace
+            order by e.transaction, e.number
+            limit 1
+        )
+    order by s.number
+    limit 1;
+    if append_seal.oldest < coalesce(last.oldest, 1)
+        or append_seal.oldest > least(coalesce(needed, append_seal.number), append_seal.number) then
+        return false;
+    end if;
+    select count(*) into covered
+    from handraise.removals as r
+    where r.workspace = append_seal.workspace and r.seal is null and r.number = any (append_seal.removals);
+    if covered <> cardinality(append_seal.removals) or octet_length(append_seal.leaves) <> 32 * (found_events + covered) then
+        return false;
+    end if;
+    insert into handraise.seals (
+        number, oldest, last_transaction, last_number, sealed_at, workspace, previous, leaves, cursors, signature,
+        key_id
+    )
+    values (
+        append_seal.number, append_seal.oldest, append_seal.last_transaction, append_seal.last_number,
+        append_seal.sealed_at, append_seal.workspace, append_seal.previous, append_seal.leaves, append_seal.cursors,
+        append_seal.signature, append_seal.key_id
+    );
+    update handraise.removals as r set seal = append_seal.number
+    where r.workspace = append_seal.workspace and r.seal is null and r.number = any (append_seal.removals);
+    delete from handraise.removals as r
+    where r.workspace = append_seal.workspace and r.seal < append_seal.oldest;
+    delete from handraise.seals as s
+    where s.workspace = append_seal.workspace and s.number < append_seal.oldest;
+    return true;
+end
+$$;
+
+-- Note that questions go whose events are still there, if the workspace is sealed.
+create function handraise.note_removals(workspace text, ids text[], what text, actor text, at timestamptz)
+    returns void
+    language sql set search_path = pg_catalog, pg_temp
+begin atomic
+    insert into handraise.removals (at, workspace, question_id, what, actor, cursors)
+    select
+        note_removals.at, e.workspace, e.question_id, note_removals.what, note_removals.actor,
+        string_agg(e.transaction::text || '.' || e.number::text, ',' order by e.transaction, e.number)
+    from handraise.events as e
+    where e.workspace = note_removals.workspace and e.question_id = any (note_removals.ids)
+        and exists (select from handraise.seals as s where s.workspace = note_removals.workspace)
+    group by e.workspace, e.question_id;
+end;
+
+
+-- == Archiving, removing and erasing ==
+-- These work inside one workspace after the other, as the owner is bound by row-level security too.
+
+-- Copy what was settled before an instant into the archive, from the next pages of `questions`, and return which questions.
+-- They may leave once every statement that began before has ended. `around` says that these were the last pages.
+create function handraise.copy_settled(
+    before timestamptz, pages integer, out workspaces text[], out ids text[], out around boolean
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    home text := coalesce(current_setting('handraise.workspace', true), '');
+    hand bigint;
+    size bigint;
+    old record;
+    newest text := '';
+begin
+    workspaces := '{}';
+    ids := '{}';
+    around := true;
+    select h.page into hand from handraise.archive_hand as h for update skip locked;
+    if not found then
+        return;
+    end if;
+    size := pg_relation_size('handraise.questions') / current_setting('block_size')::bigint;
+    if hand >= size then
+        hand := 0;
+    end if;
+    for old in
+        -- The pages first, by themselves: an index whose order is that of the groups would lead through all of them.
+        with settled as materialized (
+            select q.workspace, q.id, q.ctid as place, date_trunc('month', q.settled_at, 'UTC') as month
+            from handraise.questions as q
+            where q.ctid >= format('(%s,0)', hand)::tid and q.ctid < format('(%s,0)', hand + pages)::tid
+                and q.settled_at < before
+        )
+        select s.workspace, s.month, array_agg(s.id) as ids, array_agg(s.place) as places
+        from settled as s
+        group by s.workspace, s.month
+    loop
+        continue when not handraise.is_tidied(old.workspace);
+        perform handraise.add_archive_month(old.month);
+        perform set_config('handraise.workspace', encode(convert_to(old.workspace, 'UTF8'), 'hex'), true);
+        with q as materialized (
+            select q.*
+            from handraise.questions as q
+            where q.ctid = any (old.places) and q.workspace = old.workspace and q.settled_at < before
+        ),
+        body as (
+            insert into handraise.archive select q.* from q on conflict do nothing
+        )
+        insert into handraise.archive_index (settled_at, kept_until, workspace, id, owner, key)
+        select
+            q.settled_at,
+            (
+                select max(g.expires_at)
+                from handraise.grants as g
+                where g.workspace = q.workspace and g.question_id = q.id and g.revoked_at is null
+            ),
+            q.workspace, q.id, case when q.shared then '' else q.asker end, q.key
+        from q
+        on conflict do nothing;
+        workspaces := workspaces || array_fill(old.workspace, array[cardinality(old.ids)]);
+        ids := ids || old.ids;
+    end loop;
+    perform set_config('handraise.workspace', home, true);
+    select coalesce(max(i.id collate "C"), '') into newest from unnest(ids) as i (id);
+    around := hand + pages >= size;
+    update handraise.archive_hand as h
+    set page = case when around then 0 else hand + pages end,
+        mark = case when newest = '' then h.mark else greatest(h.mark, left(newest, 8) || '~') end;
+end
+$$;
+
+-- Delete copied questions from `questions`, and return how many. Never waits: what another transaction has locked stays for
+-- the next time. What changed since a question was copied (consumed, taken back, unreached) goes to the archive.
+create function handraise.leave_copied(workspaces text[], ids text[]) returns bigint
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    home text := coalesce(current_setting('handraise.workspace', true), '');
+    old record;
+    number bigint;
+    moved bigint := 0;
+begin
+    for old in
+        select c.workspace, array_agg(c.id) as ids
+        from unnest(leave_copied.workspaces, leave_copied.ids) as c (workspace, id)
+        group by c.workspace
+    loop
+        continue when not handraise.is_tidied(old.workspace);
+        perform set_config('handraise.workspace', encode(convert_to(old.workspace, 'UTF8'), 'hex'), true);
+        -- One at a time, whatever the planner knows of the tables: it must not walk through the archive.
+        with free as materialized (
+            select q.*
+            from unnest(old.ids) as c (id)
+            cross join lateral (
+                select from handraise.archive_index as x where x.workspace = old.workspace and x.id = c.id limit 1
+            ) as x
+            cross join lateral (
+                select q.ctid as place, q.id, q.settled_at, q.consumed_at, q.taken_back_at, q.unreached_at
+                from handraise.questions as q
+                where q.workspace = old.workspace and q.id = c.id and q.settled_at is not null
+                limit 1
+                for update skip locked
+            ) as q
+        ),
+        changed as (
+            update handraise.archive as a
+            set consumed_at = free.consumed_at, taken_back_at = free.taken_back_at, unreached_at = free.unreached_at
+            from free
+            where a.workspace = old.workspace and a.id = free.id and a.settled_at = free.settled_at
+                and a.id = any (array(
+                    select f.id from free as f
+                    where f.consumed_at is not null or f.taken_back_at is not null or f.unreached_at is not null
+                ))
+        )
+        delete from handraise.questions as q where q.ctid = any (array(select free.place from free));
+        get diagnostics number = row_count;
+        moved := moved + number;
+    end loop;
+    perform set_config('handraise.workspace', home, true);
+    return moved;
+end
+$$;
+
+-- Remove archived questions that were settled too long ago, by the rule of each workspace or else before `before` (null is
+-- for ever), with their events and deliveries. At most so many; return how many. What is held stays, and in a sealed
+-- workspace what no seal covers yet.
+create function handraise.remove_archived(now timestamptz, before timestamptz, at_most integer)
+    returns bigint
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    home text := coalesce(current_setting('handraise.workspace', true), '');
+    old record;
+    ids text[];
+    removed bigint := 0;
+begin
+    if before is null and not exists (select from handraise.retention as r where r.keep is not null) then
+        return 0;
+    end if;
+    perform from handraise.archive_hand for update skip locked;
+    if not found then
+        return 0;
+    end if;
+    for old in
+        with recursive walk (workspace) as (
+            (select x.workspace from handraise.archive_index as x order by x.workspace limit 1)
+            union all
+            select (
+                select x.workspace
+                from handraise.archive_index as x
+                where x.workspace > walk.workspace
+                order by x.workspace
+                limit 1
+            )
+            from walk
+            where walk.workspace is not null
+        ),
+        due as (
+            select
+                walk.workspace, case when r.workspace is null then before else now - r.keep end as before,
+                (
+                    select s.sealed_at
+                    from handraise.seals as s
+                    where s.workspace = walk.workspace
+                    order by s.number desc
+                    limit 1
+                ) as sealed_at
+            from walk
+            left join handraise.retention as r on r.workspace = walk.workspace
+            where walk.workspace is not null and handraise.is_tidied(walk.workspace)
+                and not exists (
+                    select from handraise.holds as h where h.workspace = walk.workspace and h.question_id is null
+                )
+        )
+        select o.workspace, array_agg(o.id) as ids
+        from (
+            select due.workspace, over.id
+            from due
+            cross join lateral (
+                select x.id
+                from handraise.archive_index as x
+                where x.workspace = due.workspace and x.settled_at < due.before
+                    and (x.kept_until is null or x.kept_until <= now)
+                    and not exists (
+                        select from handraise.holds as h where h.workspace = x.workspace and h.question_id = x.id
+                    )
+                    -- What ended later than the last seal was made is not sealed; the rest is looked at below.
+                    and x.settled_at <= coalesce(due.sealed_at, x.settled_at)
+                order by x.settled_at
+                limit at_most
+            ) as over
+            limit at_most
+        ) as o
+        group by o.workspace
+    loop
+        continue when not pg_try_advisory_xact_lock(handraise.seal_lock(old.workspace));
+        perform set_config('handraise.workspace', encode(convert_to(old.workspace, 'UTF8'), 'hex'), true);
+        with gone as (
+            delete from handraise.archive_index as x
+            where x.workspace = old.workspace and x.id = any (old.ids)
+                and not exists (
+                    select from handraise.questions as q where q.workspace = x.workspace and q.id = x.id
+                )
+                and not exists (
+                    select from handraise.holds as h
+                    where h.workspace = x.workspace and (h.question_id is null or h.question_id = x.id)
+                )
+                and not exists (
+                    select
+                    from handraise.events as e
+                    where e.workspace = x.workspace and e.question_id = x.id
+                        and (e.transaction, e.number) > (
+                            select s.last_transaction, s.last_number
+                            from handraise.seals as s
+                            where s.workspace = x.workspace
+                            order by s.number desc
+                            limit 1
+                        )
+                )
+            returning x.id, x.settled_at
+        ),
+        body as (
+            delete from handraise.archive as a
+            using gone
+            where a.workspace = old.workspace and a.id = gone.id and a.settled_at = gone.settled_at
+        )
+        select array(select gone.id from gone) into ids;
+        perform handraise.note_removals(old.workspace, ids, 'removed', null, now);
+        delete from handraise.events as e where e.workspace = old.workspace and e.question_id = any (ids);
+        delete from handraise.deliveries as d where d.workspace = old.workspace and d.question_id = any (ids);
+        delete from handraise.salts as s where s.workspace = old.workspace and s.question_id = any (ids);
+        removed := removed + cardinality(ids);
+    end loop;
+    perform set_config('handraise.workspace', home, true);
+    return removed;
+end
+$$;
+
+-- Drop the months before an instant in which nothing is kept any more, and return how many. Only readers of the archive
+-- could have to wait. If there is one at that moment, this gives up until the next time.
+create function handraise.drop_archive_months(before timestamptz) returns bigint
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    old record;
+    dropped bigint := 0;
+begin
+    perform from handraise.archive_hand for update skip locked;
+    if not found or not handraise.is_tidied(null) then
+        return 0;
+    end if;
+    for old in
+        select m.name, m.month, date_trunc('month', m.month + interval '32 days', 'UTC') as ends
+        from (
+            select
+                c.relname as name,
+                to_timestamp(substr(c.relname, 9) || ' +00', 'YYYY_MM TZH') as month
+            from pg_inherits as i
+            join pg_class as c on c.oid = i.inhrelid
+            where i.inhparent = 'handraise.archive'::regclass
+        ) as m
+        order by m.month
+    loop
+        exit when old.ends > before;
+        continue when exists (
+            select from handraise.archive_index as x where x.settled_at >= old.month and x.settled_at < old.ends
+        );
+        begin
+            perform set_config('lock_timeout', '100ms', true);
+            execute format('alter table handraise.archive detach partition handraise.%I', old.name);
+            execute format('drop table handraise.%I', old.name);
+            dropped := dropped + 1;
+        exception
+            when lock_not_available then exit;
+        end;
+    end loop;
+    return dropped;
+end
+$$;
+
+-- Erase questions, pending or not, with all that was kept of them, except those that are held; return which.
+create function handraise.erase_questions(workspace text, ids text[], actor text, now timestamptz) returns text[]
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    wanted text[];
+    gone text[];
+begin
+    if not handraise.is_tidied(erase_questions.workspace) then
+        raise exception 'a workspace is about to move to another shard' using errcode = 'HR002';
+    end if;
+    perform pg_advisory_xact_lock(handraise.seal_lock(erase_questions.workspace));
+    perform set_config(
+        'handraise.workspace', encode(convert_to(erase_questions.workspace, 'UTF8'), 'hex'), true
+    );
+    select coalesce(array_agg(i.id), '{}') into wanted
+    from unnest(erase_questions.ids) as i (id)
+    where not exists (
+        select from handraise.holds as h
+        where h.workspace = erase_questions.workspace and (h.question_id is null or h.question_id = i.id)
+    );
+    -- First from where it is worked on, so that nobody settles it any more.
+    with worked_on as (
+        delete from handraise.questions as q
+        where q.workspace = erase_questions.workspace and q.id = any (wanted)
+        returning q.id
+    ),
+    archived as (
+        delete from handraise.archive_index as x
+        where x.workspace = erase_questions.workspace and x.id = any (wanted)
+        returning x.id, x.settled_at
+    ),
+    body as (
+        delete from handraise.archive as a
+        using archived
+        where a.workspace = erase_questions.workspace and a.id = archived.id and a.settled_at = archived.settled_at
+    )
+    select array(select worked_on.id from worked_on union select archived.id from archived) into gone;
+    perform handraise.note_removals(erase_questions.workspace, gone, 'erased', erase_questions.actor, erase_questions.now);
+    delete from handraise.inbox as i where i.workspace = erase_questions.workspace and i.question_id = any (gone);
+    delete from handraise.events as e where e.workspace = erase_questions.workspace and e.question_id = any (gone);
+    delete from handraise.deliveries as d
+    where d.workspace = erase_questions.workspace and d.question_id = any (gone);
+    delete from handraise.outbox as o where o.workspace = erase_questions.workspace and o.question_id = any (gone);
+    delete from handraise.question_links as l
+    where l.workspace = erase_questions.workspace and l.question_id = any (gone);
+    delete from handraise.grants as g where g.workspace = erase_questions.workspace and g.question_id = any (gone);
+    delete from handraise.salts as s where s.workspace = erase_questions.workspace and s.question_id = any (gone);
+    -- What was answered to requests is kept for a day, in case they are made again.
+    delete from handraise.requests as r
+    where r.workspace = erase_questions.workspace
+        and (r.made = any (gone) or exists (select from unnest(gone) as g (id) where strpos(r.body, g.id) > 0));
+    return gone;
+end
+$$;
+
+-- The events of a workspace that a person did, or that concern them.
+create function handraise.events_about(workspace text, person text) returns setof handraise.events
+    language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    select e.*
+    from handraise.events as e
+    where e.workspace = events_about.workspace and e.question_id = ''
+        and (e.actor = events_about.person or e.data -> 'people' ? events_about.person);
+end;
+
+-- Erase what is kept of a person besides questions, and note that in `removals`. In what others have left, their name is
+-- replaced.
+create function handraise.erase_person(workspace text, person text) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not handraise.is_tidied(erase_person.workspace) then
+        raise exception 'a workspace is about to move to another shard' using errcode = 'HR002';
+    end if;
+    perform set_config(
+        'handraise.workspace', encode(convert_to(erase_person.workspace, 'UTF8'), 'hex'), true
+    );
+    -- A seal is not made of what goes at the same time.
+    perform pg_advisory_xact_lock(handraise.seal_lock(erase_person.workspace));
+    insert into handraise.removals (at, workspace, question_id, what, actor, cursors)
+    select
+        now(), c.workspace, '', 'erased', null,
+        string_agg(c.transaction::text || '.' || c.number::text, ',' order by c.transaction, c.number)
+    from handraise.events_about(erase_person.workspace, erase_person.person) as c
+    where exists (select from handraise.seals as s where s.workspace = erase_person.workspace)
+    group by c.workspace;
+    delete from handraise.events as e
+    using handraise.events_about(erase_person.workspace, erase_person.person) as c
+    where e.workspace = c.workspace and e.transaction = c.transaction and e.number = c.number;
+    delete from handraise.people as p where p.workspace = erase_person.workspace and p.id = erase_person.person;
+    delete from handraise.addresses as a
+    where a.workspace = erase_person.workspace and a.recipient = erase_person.person;
+    delete from handraise.deliveries as d
+    where d.workspace = erase_person.workspace and d.recipient = erase_person.person;
+    delete from handraise.requests as r
+    where r.workspace = erase_person.workspace and starts_with(r.actor, 'person:' || erase_person.person || ' since ');
+    update handraise.agent_keys as k
+    set created_by = case k.created_by when erase_person.person then 'erased' else k.created_by end,
+        revoked_by = case k.revoked_by when erase_person.person then 'erased' else k.revoked_by end
+    where k.workspace = erase_person.workspace and erase_person.person in (k.created_by, k.revoked_by);
+    update handraise.grants as g set revoked_by = 'erased'
+    where g.workspace = erase_person.workspace and g.revoked_by = erase_person.person;
+    update handraise.question_links as l set created_by = 'erased'
+    where l.workspace = erase_person.workspace and l.created_by = erase_person.person;
+    update handraise.links as l set vouched_by = 'erased'
+    where l.workspace = erase_person.workspace and l.vouched_by = erase_person.person;
+    update handraise.sessions as s set vouched_by = 'erased'
+    where s.workspace = erase_person.workspace and s.vouched_by = erase_person.person;
+end
+$$;
+
+-- The shortest time that any workspace keeps what is settled, by a rule of its own.
+create function handraise.shortest_keep() returns interval
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+begin atomic
+    select min(r.keep) from handraise.retention as r;
+end;
+
+
+-- == Row-level security ==
+
+-- Every table with a workspace, for everybody, also for the owner. The sub-select makes PostgreSQL read the setting once for
+-- each statement, not once for each row.
+do $$
+declare
+    walled regclass;
+begin
+    for walled in
+        select c.oid
+        from pg_class as c
+        join pg_attribute as a on a.attrelid = c.oid
+        where c.relnamespace = 'handraise'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'workspace'
+        order by c.relname
+    loop
+        execute format('alter table %s enable row level security, force row level security', walled);
+        execute format(
+            'create policy workspace on %s
+            using (workspace = (select handraise.workspace()))
+            with check (workspace = (select handraise.workspace()))',
+            walled
+        );
+    end loop;
+end
+$$;
+
+
+-- == Rights ==
+
+-- Servers are `handraise_app`. Erasing and removing are the rights of `handraise_keeper`, so that nobody can delete history
+-- with the password of a server. Roles belong to the whole cluster: another database may have made them, or be making them
+-- now. An owner who may not create roles goes on without; opening a desk that must be confined then says what to do.
+do $$
+begin
+    create role handraise_app nologin;
+    grant handraise_app to current_user;
+exception
+    when duplicate_object or unique_violation or insufficient_privilege then null;
+end
+$$;
+
+do $$
+begin
+    create role handraise_keeper nologin;
+    grant handraise_keeper to current_user;
+exception
+    when duplicate_object or unique_violation or insufficient_privilege then null;
+end
+$$;
+
+-- Grant the roles what the statements need. The owner can call it again if the roles were made later.
+create function handraise.allow_app() returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    grant usage on schema handraise to handraise_app;
+    -- Seals and removals are written by functions only. A rule that keeps nothing, or a hold that is lifted, would make
+    -- others remove what a server may not.
+    grant select
+        on handraise.migrations, handraise.archive_hand, handraise.archive_index, handraise.shards, handraise.shard,
+            handraise.numbering, handraise.seals, handraise.removals, handraise.retention
+        to handraise_app;
+    grant insert on handraise.changes to handraise_app;
+    grant select, insert on handraise.events, handraise.salts, handraise.holds to handraise_app;
+    -- A desk may complete a move that has been decided.
+    grant select, update on handraise.archive, handraise.homes to handraise_app;
+    grant select, insert, update
+        on handraise.questions, handraise.grants, handraise.agent_keys, handraise.policies, handraise.deliveries,
+            handraise.placements
+        to handraise_app;
+    grant select, insert, delete
+        on handraise.members, handraise.sessions, handraise.links, handraise.question_links, handraise.outbox
+        to handraise_app;
+    grant select, insert, update, delete
+        on handraise.inbox, handraise.listeners, handraise.people, handraise.requests, handraise.addresses
+        to handraise_app;
+    grant execute
+        on function handraise.due_workspaces, handraise.pulse, handraise.forget, handraise.forget_question_links,
+            handraise.workspaces_with_lines, handraise.workspaces_with_due, handraise.copy_settled,
+            handraise.leave_copied, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
+            handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep
+        to handraise_app;
+    if to_regrole('handraise_keeper') is not null then
+        grant usage on schema handraise to handraise_keeper;
+        grant execute
+            on function handraise.erase_questions, handraise.erase_person, handraise.remove_archived,
+                handraise.drop_archive_months
+            to handraise_keeper;
+        grant select, insert, update, delete on handraise.retention to handraise_keeper;
+        grant select, delete on handraise.holds to handraise_keeper;
+        -- What the fence of a shard looks at.
+        grant select, update on handraise.homes to handraise_keeper;
+        grant insert on handraise.changes to handraise_keeper;
+    end if;
+end
+$$;
+
+revoke execute
+    on function handraise.due_workspaces, handraise.pulse, handraise.forget, handraise.forget_question_links,
+        handraise.workspaces_with_lines, handraise.workspaces_with_due, handraise.add_archive_month,
+        handraise.is_tidied, handraise.copy_settled, handraise.leave_copied, handraise.remove_archived,
+        handraise.drop_archive_months, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
+        handraise.raise_epoch, handraise.move_in, handraise.raise_fences, handraise.unsealed_workspaces,
+        handraise.append_seal, handraise.note_removals, handraise.erase_questions, handraise.events_about,
+        handraise.erase_person, handraise.shortest_keep, handraise.allow_app
+    from public;
+
+do $$
+begin
+    if to_regrole('handraise_app') is not null then
+        perform handraise.allow_app();
+    end if;
+end
+$$;

@@ -1,0 +1,474 @@
+-- oldest release: 0.1.0
+-- The whole schema: the same tables as in PostgreSQL, without an archive and shards. Instants are whole microseconds
+-- since 1970, JSON is text. Of a secret, only the digest is kept.
+--
+-- In this order: migrations; questions, their inbox, events and grants; the directory of people and agents; by what right
+-- somebody answers; deliveries; the audit trail.
+
+-- What was applied to this file. `oldest_release` is the oldest one that works on the schema after it: that release may
+-- open the file.
+create table migrations (
+    number          integer primary key,
+    name            text    not null,
+    oldest_release  text    not null
+) strict;
+
+
+-- == Questions ==
+
+create table questions (
+    workspace     text    not null,
+    id            text    not null,
+    status        text    not null default 'pending'
+        check (status in ('pending', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')),
+    asker         text    not null,
+    key           text,
+    -- A key is its asker's own, so that nobody can take another's. Askers that share one on purpose say so.
+    shared        integer not null default 0,
+    conversation  text,
+    tool_call     text,
+    -- The span in which the question was asked, as a W3C traceparent: the span of an answer links to it.
+    trace         text,
+    recipients    text    not null,
+    need          integer not null,
+    veto          integer not null,
+    attempts      integer not null default 0,
+    max_attempts  integer,
+    -- For how many seconds a person may take an answer back before it is sent. Null is not at all.
+    undo_for      real,
+    steps_taken   integer not null default 0,
+    -- When the last step of the timeline was taken: a late step puts off the next one.
+    stepped_at    integer,
+    asked_at      integer not null,
+    expires_at    integer,
+    settled_at    integer,
+    consumed_at   integer,
+    -- Since when an approval that nobody has consumed is taken back.
+    taken_back_at integer,
+    unreached_at  integer,
+    -- When the question was shown in a chat of its asker's, and until when a process has taken that on.
+    sent_at       integer,
+    sending_until integer,
+    prompt        text    not null,
+    form          text    not null,
+    context       text,
+    state         text,
+    steps         text,
+    votes         text,
+    -- By what right each vote was given: true if the directory gave it, false if only the calling program vouched for
+    -- it, null if the directory did not know the person. Those whose votes were dropped are here too.
+    voters        text,
+    outcome       text,
+    primary key (workspace, id),
+    check ((status = 'pending') = (settled_at is null) and (settled_at is null) = (outcome is null))
+) strict;
+
+create unique index questions_by_owner_and_key
+    on questions (workspace, (case when shared then '' else asker end), key) where key is not null;
+
+-- What was asked and how it ended never changes (P6), by whatever statement. What may change after the end is not among
+-- these columns: `consumed_at` once, `taken_back_at` once and only until it is consumed, `unreached_at`.
+create trigger asked_stays before update of
+    id, asked_at, asker, key, conversation, tool_call, recipients, need, veto, max_attempts, prompt, form, context,
+    state, steps, undo_for
+on questions
+begin
+    select raise(abort, 'what was asked does not change');
+end;
+
+create trigger settled_stays before update of status, settled_at, outcome, votes on questions
+when old.status <> 'pending'
+begin
+    select raise(abort, 'what was settled does not change');
+end;
+
+create trigger consumed_stays before update of consumed_at on questions
+when old.consumed_at is not null and new.consumed_at is not old.consumed_at
+begin
+    select raise(abort, 'an approval is used up once');
+end;
+
+create trigger taken_back_stays before update of consumed_at, taken_back_at on questions
+when old.taken_back_at is not null and new.taken_back_at is not old.taken_back_at
+    or new.taken_back_at is not null and new.consumed_at is not null
+begin
+    select raise(abort, 'an approval is taken back once, and only until it is used');
+end;
+
+-- Pending questions only: a row for each recipient ('*' if anyone may answer), deleted when the question settles. The
+-- `main` row stands for the question itself and has its next due step.
+create table inbox (
+    workspace     text    not null,
+    question_id   text    not null,
+    recipient     text    not null,
+    asker         text    not null,
+    conversation  text,
+    main          integer not null,
+    open          integer not null,
+    step          integer,
+    due_at        integer,
+    -- Escalated questions first, then by expiry, then by risk. The default is for a question that is neither escalated nor
+    -- an approval, and never expires.
+    urgency       integer not null default 1130297953353731,
+    -- The same for questions of one asker that are equal. Null is like no other.
+    likeness      integer,
+    primary key (workspace, question_id, recipient)
+) strict, without rowid;
+
+create index inbox_by_recipient on inbox (workspace, recipient, question_id) where open;
+create index inbox_by_urgency on inbox (workspace, recipient, urgency, question_id) where open;
+create index inbox_all_by_urgency on inbox (workspace, urgency, question_id) where main;
+create index inbox_by_asker on inbox (workspace, asker, question_id) where main;
+create index inbox_by_conversation on inbox (workspace, conversation, question_id)
+    where main and conversation is not null;
+create index inbox_by_due on inbox (due_at) where due_at is not null;
+
+-- One line of history for each transition; an event that is about no question has '' as its question's id.
+create table events (
+    number        integer primary key autoincrement,
+    workspace     text    not null,
+    question_id   text    not null,
+    kind          text    not null,
+    at            integer not null,
+    actor         text,
+    channel       text,
+    data          text
+) strict;
+
+create index events_by_workspace on events (workspace, number);
+create index events_by_question on events (workspace, question_id, number);
+-- Another key under which a question is found: that of a call that waits for the same answer.
+create unique index events_by_key on events (workspace, actor, data ->> '$.key') where kind = 'joined';
+
+-- Processes that listen for wake-ups, the datagram port on this host where each hears them, and whether it is also told
+-- of feeds, or only of settled questions.
+create table listeners (
+    process       text    primary key,
+    port          integer not null,
+    seen_at       integer not null,
+    feeds         integer not null default 0
+) strict;
+
+-- Remembered approvals: for one conversation (session) or everywhere (always), always with an end.
+create table grants (
+    workspace     text    not null,
+    id            text    not null,
+    asker         text    not null,
+    tool          text    not null,
+    digest        text    not null,
+    scope         text    not null check (scope in ('session', 'always')),
+    conversation  text,
+    granted_by    text    not null,
+    -- By what right it was given, as in `voters`, with the groups that were vouched for.
+    giver_backed  integer,
+    giver_groups  text,
+    revoked_by    text,
+    question_id   text    not null,
+    created_at    integer not null,
+    expires_at    integer not null,
+    revoked_at    integer,
+    primary key (workspace, id)
+) strict;
+
+create index grants_by_action on grants (workspace, asker, tool, digest) where revoked_at is null;
+create index grants_by_question on grants (workspace, question_id);
+
+
+-- == The directory: people, agents, sessions ==
+
+-- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it: lower() knows only
+-- ASCII here. `identity` is the account at an OIDC provider that the person first came with: a digest of its issuer and
+-- subject.
+create table people (
+    workspace     text    not null,
+    id            text    not null,
+    name          text    not null,
+    email         text,
+    email_folded  text,
+    identity      text,
+    role          text    not null check (role in ('member', 'admin')),
+    created_at    integer not null,
+    signed_in_at  integer,
+    primary key (workspace, id),
+    unique (workspace, email_folded),
+    check ((email is null) = (email_folded is null))
+) strict, without rowid;
+
+create table members (
+    workspace     text    not null,
+    group_name    text    not null,
+    person        text    not null,
+    primary key (workspace, group_name, person)
+) strict, without rowid;
+
+create index members_by_person on members (workspace, person);
+
+create view people_with_groups as
+select
+    p.*,
+    (
+        select json_group_array(m.group_name)
+        from members as m
+        where m.workspace = p.workspace and m.person = p.id
+    ) as groups
+from people as p;
+
+create table agent_keys (
+    workspace     text    not null,
+    id            text    not null,
+    digest        text    not null,
+    agent         text    not null,
+    created_at    integer not null,
+    created_by    text    not null,
+    last_used_at  integer,
+    revoked_at    integer,
+    revoked_by    text,
+    primary key (workspace, id),
+    unique (workspace, digest)
+) strict, without rowid;
+
+-- `vouched_by` is who made the link that the session began with, if that was somebody else.
+create table sessions (
+    workspace     text    not null,
+    id            text    not null,
+    digest        text    not null,
+    person        text    not null,
+    how           text    not null,
+    vouched_by    text,
+    created_at    integer not null,
+    expires_at    integer not null,
+    primary key (workspace, id),
+    unique (workspace, digest)
+) strict, without rowid;
+
+create index sessions_by_person on sessions (workspace, person);
+create index sessions_by_end on sessions (expires_at);
+
+-- A link that was used is deleted.
+create table links (
+    workspace     text    not null,
+    id            text    not null,
+    digest        text    not null,
+    person        text    not null,
+    purpose       text    not null check (purpose in ('invitation', 'sign-in')),
+    vouched_by    text,
+    created_at    integer not null,
+    expires_at    integer not null,
+    primary key (workspace, id),
+    unique (workspace, digest)
+) strict, without rowid;
+
+create index links_by_person on links (workspace, person);
+create index links_by_end on links (expires_at);
+
+-- A link with which one person answers one question. It can be opened any number of times until it expires.
+create table question_links (
+    workspace     text    not null,
+    id            text    not null,
+    digest        text    not null,
+    question_id   text    not null,
+    person        text    not null,
+    channel       text    not null,
+    created_at    integer not null,
+    created_by    text    not null,
+    expires_at    integer not null,
+    primary key (workspace, id),
+    unique (workspace, digest)
+) strict, without rowid;
+
+create index question_links_by_question on question_links (workspace, question_id);
+create index question_links_by_person on question_links (workspace, person);
+create index question_links_by_end on question_links (expires_at);
+
+-- Requests by their idempotency keys. `turns` counts how often one was taken on; it is finished once it has a status.
+create table requests (
+    workspace     text    not null,
+    actor         text    not null,
+    key           text    not null,
+    fingerprint   text    not null,
+    made          text    not null,
+    turns         integer not null default 1,
+    released      integer not null default 0,
+    began_at      integer not null,
+    status        integer,
+    body          text,
+    primary key (workspace, actor, key),
+    check ((status is null) = (body is null))
+) strict;
+
+create index requests_by_beginning on requests (began_at);
+
+
+-- == By what right somebody answers ==
+-- Votes and grants are checked again when they are used: what the directory gave, it can take away.
+
+-- Who may answer each question now; '*' is anyone.
+create view audiences as
+select q.workspace, q.id, '*' as name from questions as q where q.recipients = '[]'
+union all
+select q.workspace, q.id, r.value from questions as q, json_each(q.recipients) as r
+union all
+select q.workspace, q.id, t.value
+from questions as q, json_each(q.steps) as s, json_each(s.value, '$.to') as t
+where q.recipients <> '[]' and s.key < q.steps_taken;
+
+-- The names under which the directory lets each of its people answer.
+create view directory_names as
+select p.workspace, p.id as person, p.id as name from people as p
+union all
+select p.workspace, p.id, '*' from people as p
+union all
+select m.workspace, m.person, 'group:' || m.group_name from members as m;
+
+-- The names under which the giver of each grant may answer now: those that the directory gives them, if it gave them the
+-- right; else those that were vouched for, as long as a directory that knew them still does.
+create view givers as
+select g.workspace, g.id as grant_id, d.name
+from grants as g
+join directory_names as d on d.workspace = g.workspace and d.person = g.granted_by
+where g.giver_backed = 1
+union all
+select g.workspace, g.id, v.value
+from grants as g, json_each(json_insert(coalesce(g.giver_groups, '[]'), '$[#]', g.granted_by, '$[#]', '*')) as v
+where g.giver_backed is not 1
+    and (
+        g.giver_backed is null
+        or exists (select 1 from people as p where p.workspace = g.workspace and p.id = g.granted_by)
+    );
+
+
+-- == Deliveries: who has to be told ==
+
+-- Where recipients can be reached: a person, a group ('group:ops') or anyone ('*').
+create table addresses (
+    workspace     text    not null,
+    recipient     text    not null,
+    channel       text    not null,
+    id            text    not null,
+    destination   text    not null,
+    primary key (workspace, recipient, channel, id)
+) strict, without rowid;
+
+create index addresses_by_id on addresses (workspace, channel, id);
+
+create table policies (
+    workspace     text    primary key,
+    policy        text    not null
+) strict, without rowid;
+
+-- Events that nobody has been told of yet.
+create table outbox (
+    number        integer primary key autoincrement,
+    workspace     text    not null,
+    question_id   text    not null,
+    kind          text    not null,
+    at            integer not null,
+    data          text
+) strict;
+
+create index outbox_by_workspace on outbox (workspace, number);
+
+-- Attempts to reach people. A delivery that is being tried is due again when its lease ends; `due_at` is null if nothing is
+-- left to do.
+create table deliveries (
+    workspace     text    not null,
+    id            text    not null,
+    question_id   text    not null,
+    recipient     text    not null,
+    channel       text    not null,
+    asker         text    not null,
+    reason        text    not null,
+    lane          text    not null,
+    bundle        text,
+    destination   text    not null,
+    receipt       text,
+    problem       text,
+    status        text    not null default 'queued'
+        check (status in ('queued', 'sent', 'updated', 'unsent', 'failed', 'unknown')),
+    tries         integer not null default 0,
+    turn          integer not null default 0,
+    stale         integer not null default 0,
+    created_at    integer not null,
+    sent_at       integer,
+    due_at        integer,
+    primary key (workspace, id)
+) strict;
+
+create index deliveries_by_due on deliveries (due_at) where due_at is not null;
+create index deliveries_by_workspace_and_due on deliveries (workspace, due_at) where due_at is not null;
+create index deliveries_by_question on deliveries (workspace, question_id);
+create index deliveries_by_bundle on deliveries (workspace, bundle) where bundle is not null;
+create index deliveries_by_creation on deliveries (workspace, created_at);
+
+-- An event puts its line into the outbox in its own transaction, if the workspace has any address at all, or if the event
+-- ends a question that somebody was told of.
+create trigger line_up after insert on events
+when new.kind in ('asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')
+    and (
+        exists (select 1 from addresses where workspace = new.workspace)
+        or new.kind not in ('asked', 'reminded', 'escalated')
+            and exists (select 1 from deliveries where workspace = new.workspace and question_id = new.question_id)
+    )
+begin
+    insert into outbox (workspace, question_id, kind, at, data)
+    values (new.workspace, new.question_id, new.kind, new.at, case when new.kind = 'escalated' then new.data end);
+end;
+
+
+-- == The audit trail ==
+
+-- A batch of events and removals, chained to the one before. `leaves` are digests of 32 bytes, one after the other;
+-- `cursors` are the places of the events, so that a leaf is known when its event is gone.
+create table seals (
+    workspace     text    not null,
+    number        integer not null,
+    oldest        integer not null,
+    last_number   integer not null,
+    sealed_at     integer not null,
+    previous      blob    not null,
+    leaves        blob    not null,
+    cursors       text    not null,
+    signature     blob,
+    key_id        text,
+    primary key (workspace, number)
+) strict;
+
+-- What the digests of a question's events are salted with. It is deleted with the question.
+create table salts (
+    workspace     text    not null,
+    question_id   text    not null,
+    salt          blob    not null,
+    primary key (workspace, question_id)
+) strict, without rowid;
+
+-- Questions that are gone, with the places of their events, and the seal that says so once there is one.
+create table removals (
+    number        integer primary key autoincrement,
+    workspace     text    not null,
+    question_id   text    not null,
+    what          text    not null check (what in ('erased', 'removed')),
+    at            integer not null,
+    actor         text,
+    cursors       text    not null,
+    seal          integer
+) strict;
+
+create index removals_unsealed on removals (workspace, number) where seal is null;
+create index removals_by_seal on removals (workspace, seal, number) where seal is not null;
+
+-- How long a workspace keeps settled questions, if it has a rule of its own; null is for ever.
+create table retention (
+    workspace     text    primary key,
+    keep          integer
+) strict, without rowid;
+
+-- What is neither removed nor erased: a whole workspace, or one question of it.
+create table holds (
+    workspace     text    not null,
+    name          text    not null,
+    question_id   text,
+    reason        text    not null,
+    since         integer not null,
+    actor         text    not null,
+    primary key (workspace, name)
+) strict, without rowid;
