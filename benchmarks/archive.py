@@ -22,7 +22,7 @@ from benchmarks.growth import Calls, measure_growth, name_of
 from benchmarks.running import Run, main
 from chaos.database import own_database
 from handraise import Desk, Question, open_desk, open_desk_on, uuid7_ids
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 
 VERBS = ("ask", "answer", "get", "find", "again", "page")
 RATIOS = {f"ratio_of_archive_{verb}": (f"{verb}_most_p50_ms", f"{verb}_10k_p50_ms") for verb in VERBS}

@@ -25,7 +25,7 @@ import asyncpg
 
 from benchmarks.running import Run, rate
 from handraise import Desk, Responder, open_desk, uuid7_ids
-from handraise.backends.postgres.connecting import SETTINGS as SETTINGS  # noqa: PLC0414 -- all connect the same way
+from handraise.backends.postgres.connections import SETTINGS as SETTINGS  # noqa: PLC0414 -- all connect the same way
 
 CHOICES = ["Blue-green", "Canary", "Rolling"]
 CLIENTS = (4, 8, 16, 32)

@@ -21,7 +21,7 @@ from benchmarks.running import Run, loop_factory, main, rate
 from chaos.database import own_database
 from chaos.servers import own_servers
 from handraise import open_desk
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 
 NATS = os.environ.get("HANDRAISE_TEST_NATS", "nats://127.0.0.1:4222")
 BUSES = {"notify": "", "nats": NATS}

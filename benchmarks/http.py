@@ -24,8 +24,8 @@ from pathlib import Path
 from benchmarks.bare import CHOICES
 from benchmarks.running import Run, Work, latencies, main, rate
 from chaos.database import own_database
+from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
-from handraise.opening import open_backend
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 from tests.cli.command import serving
 from tests.proofs.raw_http import Caller, Listener, Message

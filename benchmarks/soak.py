@@ -28,7 +28,7 @@ from benchmarks.pairs import desk_pairs
 from benchmarks.running import loop_factory
 from chaos.servers import own_servers
 from handraise import Desk, open_desk_on
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.ports import Store
 
 PARTS = 10

@@ -14,7 +14,7 @@ import asyncpg
 from chaos.checking import Stored
 from chaos.history import seen
 from handraise import Question, Ref
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.ports import Backend, Filter
 
 _PAGE = 500

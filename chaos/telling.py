@@ -6,11 +6,11 @@ import asyncio
 import ipaddress
 
 from chaos.clients import link_to
-from handraise.channels.replies import Replies
+from handraise.channels.inbound_replies import Replies
 from handraise.channels.webhook import open_webhook
-from handraise.desk.dispatching import dispatching
+from handraise.desk.dispatcher import dispatching
 from handraise.desk.engine import Engine
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 
 LIFE = "chaos.telling:tell"
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from handraise.channels.wording import ending_of, heading_of, prompt_of
+from handraise.channels.message_texts import ending_of, heading_of, prompt_of
 from handraise.ports.channel import Message, NotSent
 
 

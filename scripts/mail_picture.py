@@ -14,8 +14,8 @@ from typing import Literal
 from playwright.async_api import Browser, ViewportSize, async_playwright
 
 from handraise import Approval, Choice, Option, Question
-from handraise.channels.email.rendering import render_question
-from handraise.channels.email.wording import on_replying
+from handraise.channels.email.mail_body import render_question
+from handraise.channels.email.mail_texts import on_replying
 from handraise.model.forms import AnyForm
 from handraise.model.timelines import Step
 from handraise.ports.channel import Message, Notice

@@ -22,7 +22,7 @@ from typing import Any
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from handraise.server import create_app
-from handraise.server.issuing import issue_session
+from handraise.server.auth.issuer import issue_session
 from scripts.scene import PERSON, WORKSPACE, Scene, open_scene
 from tests.cli.terminal import Screen, at_terminal
 from tests.server.conftest import listening

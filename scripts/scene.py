@@ -21,7 +21,7 @@ from handraise import (
     Responder,
     Timeline,
 )
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, open_house
 from handraise.testing import ManualClock

@@ -96,7 +96,7 @@ def _write(root: Path, work: Path) -> list[str]:
     """Write down the pages as the site has them; their names."""
     docs = work / "docs"
     shutil.copytree(root / "docs", docs)
-    static = ROOT / "src" / "handraise" / "server" / "pages" / "static"
+    static = ROOT / "src" / "handraise" / "server" / "web" / "static"
     for source, goal in (
         (static / "mark.svg", docs / "images" / "mark.svg"),
         (ROOT / "scripts" / "site.css", docs / "stylesheets" / "site.css"),

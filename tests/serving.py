@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 from handraise import Responder
-from handraise.desk.blocking import LoopThread
+from handraise.desk.blocking_desk import LoopThread
+from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
-from handraise.opening import open_backend
 from handraise.ports import Directory
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 

@@ -34,9 +34,9 @@ import yaml
 
 import handraise
 from chaos.servers import free_port
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.server import ServerSettings
-from handraise.server.observing import Metrics
+from handraise.server.observability import Metrics
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = ROOT / "Dockerfile"

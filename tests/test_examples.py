@@ -19,7 +19,7 @@ from chaos.servers import free_port
 from handraise import Question, open_desk
 from handraise.model.identities import Role
 from handraise.server import ServerSettings, open_house
-from handraise.server.issuing import issue_link
+from handraise.server.auth.issuer import issue_link
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SOON = 60.0

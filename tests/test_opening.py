@@ -23,8 +23,8 @@ from handraise import (
     UnknownAddress,
     open_desk,
 )
+from handraise.desk_factory import default_address, open_backend
 from handraise.model.identities import Role
-from handraise.opening import default_address, open_backend
 from handraise.testing import StandIn
 
 

@@ -6,7 +6,7 @@ import inspect
 
 from handraise.testing import PROMISES
 from handraise.testing.contract import DeskContract
-from handraise.testing.contract.workspace_events import WorkspaceEventsContract
+from handraise.testing.contract.workspace_event_cases import WorkspaceEventsContract
 
 
 def promises_of(test: object) -> set[str]:

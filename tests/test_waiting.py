@@ -14,7 +14,7 @@ import pytest
 
 from handraise import Answered, Outcome, QuestionNotFound, Ref, StillPending
 from handraise.ports import Heard
-from handraise.waiting import WaitingRoom
+from handraise.waiters import WaitingRoom
 
 SOON = 10.0
 NEVER = 1_000.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handraise.backends.statements import load_statements
+from handraise.backends.sql_files import load_statements
 
 # A server is confined always, and what archives never is.
 _REQUEST = (

@@ -27,17 +27,17 @@ from chaos.history import EVERY, Pen, read
 from chaos.kills.roles import Tokens
 from chaos.stored import end_leases
 from handraise import Approval, HandraiseError, LocalDesk, Question, Timeline, open_desk
-from handraise.desk.dispatching import Dispatcher
+from handraise.desk.dispatcher import Dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
-from handraise.model.composing import Limits
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
+from handraise.model.drafting import Limits
 from handraise.model.identities import Role
 from handraise.model.timelines import Escalation
-from handraise.opening import open_backend
 from handraise.ports import Backend
 from handraise.server import ServerSettings, create_app
-from handraise.server.house import enter_house
+from handraise.server.context import enter_house
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 
 TRIES = 3

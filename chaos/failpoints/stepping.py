@@ -19,7 +19,7 @@ from chaos.failpoints.striking import ACTIONS, Action
 from chaos.history import KILLED, read, under_way
 from chaos.nursery import Nursery, open_nursery
 from chaos.stored import end_leases, stored_in
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.ports import Backend
 
 _LONGEST = 180.0

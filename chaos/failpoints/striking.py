@@ -26,8 +26,8 @@ from unittest.mock import patch
 
 import asyncpg
 
+from handraise.backends.sql_files import load_statements
 from handraise.backends.sqlite.statements import STATEMENTS as SQLITE_STATEMENTS
-from handraise.backends.statements import load_statements
 
 Action: TypeAlias = Literal["kill", "kill_after", "raise", "ambiguous"]
 ACTIONS: tuple[Action, ...] = ("kill", "kill_after", "raise", "ambiguous")

@@ -17,9 +17,9 @@ from chaos.faults.running import Survived
 from chaos.nursery import open_nursery
 from chaos.telling import LIFE
 from handraise import open_desk_on
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
-from handraise.opening import open_backend
 from tests.channels.receiver import Got, Says, receiving
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()

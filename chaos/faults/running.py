@@ -14,7 +14,7 @@ from chaos.faults.load import Load
 from chaos.history import Entry
 from chaos.stored import stored_questions
 from handraise import Desk, open_desk_on
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 
 WORKSPACE = "chaos"
 POLL = 0.3

@@ -20,36 +20,36 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuestion, Limits, MultiChoice, Open
-from handraise.backends.hints import decoded
+from handraise.backends.hint_codec import decoded
 from handraise.channels.discord.channel import Discord
-from handraise.channels.email.fresh import Marks, fresh_text
 from handraise.channels.email.html_text import html_text
-from handraise.channels.email.places import mail_address
-from handraise.channels.email.reading import Garbled, passes, read_letter, text_of
-from handraise.channels.email.tokens import ReplyAddresses
-from handraise.channels.outward import public_address, read_url
-from handraise.channels.replies import Said
+from handraise.channels.email.inbound_mail import Garbled, passes, read_letter, text_of
+from handraise.channels.email.reply_address import ReplyAddresses
+from handraise.channels.email.reply_parser import Marks, fresh_text
+from handraise.channels.email.server_urls import mail_address
+from handraise.channels.inbound_replies import Said
+from handraise.channels.safe_http import public_address, read_url
 from handraise.channels.slack.channel import Slack
 from handraise.channels.teams.channel import Teams
-from handraise.channels.teams.incoming import Incoming
-from handraise.channels.teams.places import Services
+from handraise.channels.teams.interactions import Incoming
+from handraise.channels.teams.references import Services
 from handraise.channels.teams.threads import Threads
-from handraise.channels.teams.tokens import NotGenuine, Tokens
+from handraise.channels.teams.token_verifier import NotGenuine, Tokens
 from handraise.channels.telegram.channel import Telegram
-from handraise.channels.telegram.places import Places
+from handraise.channels.telegram.references import Places
 from handraise.channels.webhook import Webhook, secret_bytes, signed
-from handraise.model.checking import check_answer, pattern_problem
-from handraise.model.composing import compose
 from handraise.model.deliveries import Address
+from handraise.model.drafting import compose
+from handraise.model.form_schemas import form_from_schema, form_to_schema
 from handraise.model.questions import Draft
 from handraise.model.replies import read_reply
-from handraise.model.schemas import form_from_schema, form_to_schema
+from handraise.model.validation import check_answer, pattern_problem
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import NotSent
 from handraise.presentation.markdown import one_line
-from handraise.server.inbox.texts import formatted
-from handraise.server.observing.traces import asked_in
-from handraise.tools.reading import read_clarify, read_clarifying_question, read_intervention
+from handraise.server.observability.traces import asked_in
+from handraise.server.web.inbox.agent_text import formatted
+from handraise.tools.tool_arguments import read_clarify, read_clarifying_question, read_intervention
 from handraise.wire.credentials import read_token
 from handraise.wire.problems import ProblemDocument
 from handraise.wire.records import QuestionRecord

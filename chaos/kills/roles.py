@@ -18,11 +18,11 @@ from typing import Any
 from chaos.clients import Client, Ledger, link_to
 from chaos.history import Pen
 from handraise import Approval, Desk, HandraiseError, Open, Question, QuestionOptions, Responder, open_desk
-from handraise.desk.dispatching import dispatching
+from handraise.desk.dispatcher import dispatching
 from handraise.desk.engine import Engine
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.server import ServerSettings
-from handraise.server.running import serve
+from handraise.server.process import serve
 
 PEOPLE = ("ana", "bob", "cleo", "dan", "eve")
 AT_ONCE = 4

@@ -27,9 +27,9 @@ from chaos.kills.roles import PEOPLE, Told
 from chaos.nursery import Death, Life, Nursery, open_nursery
 from chaos.servers import free_port
 from chaos.stored import end_leases, left_to_tell, stored_questions
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
-from handraise.opening import open_backend
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 
 CAST: Mapping[str, int] = MappingProxyType(

@@ -31,10 +31,10 @@ from chaos.pairs.interleaving import Connection, Hand, Run, every_run, interleav
 from chaos.pairs.scenes import NOON, SCENES, Deed, Place, Scene
 from handraise import HandraiseError, Outcome, Question, Ref, counted_ids, open_desk_on
 from handraise.backends.memory import MemoryBus
-from handraise.backends.postgres.connecting import SETTINGS
+from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.outbox import PostgresOutbox
-from handraise.backends.postgres.pooling import Pool
+from handraise.backends.postgres.pool import Pool
 from handraise.backends.postgres.schema import migrate
 from handraise.backends.postgres.store import PostgresStore
 from handraise.ports import Filter

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, cast
 import asyncpg
 
 from handraise.backends.postgres import ledger, outbox, store
-from handraise.backends.postgres.pooling import Pool
+from handraise.backends.postgres.pool import Pool
 
 _READS = frozenset(
     [

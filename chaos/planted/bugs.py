@@ -187,7 +187,7 @@ _DURABILITY = (
     Bug(
         "told-before-it-is-recorded",
         "whoever waits is told an answer that the store has not taken yet",
-        f"{_SRC}/desk/local.py",
+        f"{_SRC}/desk/local_desk.py",
         "        moved = self._told(await self._engine.settle.soon(move))\n        if moved is None:",
         "        from handraise.model.lifecycle import transition\n\n"
         "        early = transition(move.question, move, move.question.asked_at)\n"
@@ -225,7 +225,7 @@ _DURABILITY = (
     Bug(
         "retry-posts-a-second-question",
         "a request that is made again after its reply was lost makes another question",
-        f"{_SRC}/server/once.py",
+        f"{_SRC}/server/middleware/idempotency.py",
         "            request.state.made = claim.made\n",
         "            request.state.made = house.new_id()\n",
         ("tests/server/test_once.py::TestAfterASilence::test_it_is_done_again_with_the_id_of_the_first",),
@@ -252,7 +252,7 @@ _WAKING = (
     Bug(
         "hint-believed",
         "a hint counts as the end of a wait, without a look at the record",
-        f"{_SRC}/waiting.py",
+        f"{_SRC}/waiters.py",
         "            self._unread |= heard\n            self._stirred.set()\n",
         "            for ref in heard:\n"
         "                for wait in self._waiting_for(ref):\n"
@@ -262,7 +262,7 @@ _WAKING = (
     Bug(
         "never-polls",
         "where a hint is lost, a wait is never woken",
-        f"{_SRC}/waiting.py",
+        f"{_SRC}/waiters.py",
         "                    if self._waits and self._poll.due:",
         "                    if self._waits and self._poll.due and self._unread:",
         (f"{SLIPS}::test_the_poll_wakes_a_wait_that_no_hint_reaches",),
@@ -270,7 +270,7 @@ _WAKING = (
     Bug(
         "waits-without-looking",
         "an answer that came before the wait is not found by it",
-        f"{_SRC}/waiting.py",
+        f"{_SRC}/waiters.py",
         "        self._unread.add(ref)\n        self._stirred.set()\n",
         "",
         (f"{SLIPS}::test_a_wait_looks_before_it_sleeps",),
@@ -297,7 +297,7 @@ _IDENTITY = (
     Bug(
         "agent-may-answer",
         "the key of an agent opens what is for people",
-        f"{_SRC}/server/callers.py",
+        f"{_SRC}/server/auth/authenticator.py",
         "    if not isinstance(caller, PersonCaller):\n        raise NotEntitled(caller.agent",
         "    if not isinstance(caller, (PersonCaller, AgentCaller)):\n        raise NotEntitled(caller.agent",
         ("tests/server/test_sweeps.py::test_no_credential_of_an_agent_answers_or_administers",),
@@ -305,7 +305,7 @@ _IDENTITY = (
     Bug(
         "member-administers",
         "every member of a workspace administers it",
-        f"{_SRC}/server/callers.py",
+        f"{_SRC}/server/auth/authenticator.py",
         "    if not caller.is_admin:\n",
         "    if caller.is_admin is None:\n",
         ("tests/server/test_identities.py::TestWhoAdministers::test_no_member",),
@@ -345,7 +345,7 @@ _IDENTITY = (
     Bug(
         "digest-not-checked",
         "what is executed need not be what was approved",
-        f"{_SRC}/desk/local.py",
+        f"{_SRC}/desk/local_desk.py",
         "        if decision.action.digest != digest:\n",
         "        if not digest:\n",
         ("tests/chaos/test_consume.py::test_one_changed_byte_in_the_stored_arguments_is_refused",),
@@ -353,7 +353,7 @@ _IDENTITY = (
     Bug(
         "decision-about-another-action",
         "a decision counts though its digest is that of another action",
-        f"{_SRC}/model/checking.py",
+        f"{_SRC}/model/validation.py",
         '    if given.get("digest") not in (None, form.digest, canonical["digest"]):',
         '    if given.get("digest") == "":',
         ("tests/channels/test_slack_requests.py::test_an_approval_of_another_action_is_not_taken",),
@@ -364,7 +364,7 @@ _DOORS = (
     Bug(
         "get-answers",
         "looking at a link with an answer in its address gives that answer, as every scanner of mails does",
-        f"{_SRC}/server/embedding.py",
+        f"{_SRC}/server/web/embedded_question.py",
         "    return await show(_alone(house, caller, question, token), question, _prefilled(request, question))",
         "    filled = _prefilled(request, question)\n"
         "    if filled is not None:\n"
@@ -377,7 +377,7 @@ _DOORS = (
     Bug(
         "csrf-check-off",
         "a page of somebody else's answers with the cookie of whoever looks at it",
-        f"{_SRC}/server/callers.py",
+        f"{_SRC}/server/auth/authenticator.py",
         "    fetch_site = connection.headers.get",
         "    return\n    fetch_site = connection.headers.get",
         ("tests/server/test_guards.py::TestOtherSites::test_cannot_act_with_a_cookie",),
@@ -385,7 +385,7 @@ _DOORS = (
     Bug(
         "slack-signature-not-checked",
         "whoever knows the address can answer as anybody in Slack",
-        f"{_SRC}/channels/slack/signing.py",
+        f"{_SRC}/channels/slack/signatures.py",
         '    return hmac.compare_digest(made.encode(), given.encode(errors="replace"))',
         "    return made.startswith(given[:3])",
         ("tests/channels/test_slack_requests.py::test_a_thousand_forged_requests_record_nothing",),
@@ -393,7 +393,7 @@ _DOORS = (
     Bug(
         "discord-signature-not-checked",
         "whoever knows the address can answer as anybody in Discord",
-        f"{_SRC}/channels/discord/signing.py",
+        f"{_SRC}/channels/discord/signatures.py",
         "    except InvalidSignature:\n        return False\n",
         "    except InvalidSignature:\n        return True\n",
         ("tests/channels/test_discord_requests.py::test_a_thousand_forged_requests_record_nothing",),
@@ -401,7 +401,7 @@ _DOORS = (
     Bug(
         "teams-audience-not-checked",
         "what Microsoft signed for another application is taken",
-        f"{_SRC}/channels/teams/tokens.py",
+        f"{_SRC}/channels/teams/token_verifier.py",
         '            and _is(claims.get("aud"), self._audience)\n',
         "",
         ("tests/channels/test_teams_requests.py::test_a_thousand_forged_requests_record_nothing",),
@@ -417,7 +417,7 @@ _DOORS = (
     Bug(
         "header-in-a-subject",
         "an agent adds headers and a text of its own to our mail",
-        f"{_SRC}/channels/email/letters.py",
+        f"{_SRC}/channels/email/mime.py",
         """    plain = text.isascii() and "=?" not in text""",
         "    plain = text.isascii()",
         ("tests/channels/test_email_hostile.py::test_encoded_words_in_a_subject_are_what_was_written",),
@@ -433,7 +433,7 @@ _DOORS = (
     Bug(
         "old-callback-taken",
         "a request of Slack that somebody kept for a year is as good as new",
-        f"{_SRC}/channels/slack/signing.py",
+        f"{_SRC}/channels/slack/signatures.py",
         "_FRESH = 300\n",
         "_FRESH = 300_000_000\n",
         ("tests/channels/test_slack_requests.py::test_a_thousand_forged_requests_record_nothing",),
@@ -441,7 +441,7 @@ _DOORS = (
     Bug(
         "webhook-reaches-inside",
         "an address of the private network is called",
-        f"{_SRC}/channels/outward.py",
+        f"{_SRC}/channels/safe_http.py",
         "    return address.is_global and not address.is_multicast and not special",
         "    return not address.is_multicast and not special",
         ("tests/channels/test_webhook.py::TestNeverCalled::test_addresses_that_are_not_public",),
@@ -470,7 +470,7 @@ _SINKS = (
     Bug(
         "page-without-escaping",
         "what an agent writes is markup in the page",
-        f"{_SRC}/server/pages/__init__.py",
+        f"{_SRC}/server/web/pages.py",
         "    autoescape=True,",
         "    autoescape=False,",
         ("tests/server/inbox/test_hostile.py::test_a_hostile_text_stays_a_text_wherever_it_stands",),
@@ -478,7 +478,7 @@ _SINKS = (
     Bug(
         "mail-without-escaping",
         "what an agent writes is markup in the mail",
-        f"{_SRC}/channels/email/rendering.py",
+        f"{_SRC}/channels/email/mail_body.py",
         "    autoescape=True,",
         "    autoescape=False,",
         ("tests/channels/test_email_hostile.py::test_a_hostile_text_stays_a_text_in_a_mail",),
@@ -494,7 +494,7 @@ _SINKS = (
     Bug(
         "log-without-escaping",
         "what somebody sends begins lines in the log",
-        f"{_SRC}/server/observing/logs.py",
+        f"{_SRC}/server/observability/logs.py",
         "    text = visible_line(f\"{instant}  {' '.join(said)}\")",
         "    text = f\"{instant}  {' '.join(said)}\"",
         (
@@ -504,7 +504,7 @@ _SINKS = (
     Bug(
         "answers-in-the-log",
         "what people answer is written to the log",
-        f"{_SRC}/desk/local.py",
+        f"{_SRC}/desk/local_desk.py",
         "        question, responder = await self._answerable(question_id, by, evidence)\n"
         "        check_kept(self._limits, channel=channel",
         "        __import__('logging').getLogger(__name__).info('answer %s', value)\n"

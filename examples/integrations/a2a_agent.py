@@ -32,7 +32,7 @@ from starlette.requests import Request
 import handraise
 from handraise import Approval, tools
 from handraise.integrations.a2a import DeskTask, TaskWaker
-from handraise.integrations.waking import keep_waking
+from handraise.integrations.waker import keep_waking
 
 PORT = int(os.environ.get("PORT", "8001"))
 TOKENS = {"a token of your application": "ana"}

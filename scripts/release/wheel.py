@@ -16,9 +16,9 @@ NEEDED = {
     "SQL of PostgreSQL": "handraise/backends/postgres/statements.sql",
     "migrations of SQLite": "handraise/backends/sqlite/migrations/0001_schema.sql",
     "migrations of PostgreSQL": "handraise/backends/postgres/migrations/0001_schema.sql",
-    "templates": "handraise/server/pages/templates/",
+    "templates": "handraise/server/web/templates/",
     "templates of mail": "handraise/channels/email/templates/",
-    "static files": "handraise/server/pages/static/",
+    "static files": "handraise/server/web/static/",
     "the mark of types": "handraise/py.typed",
 }
 """What is no Python and must come along: a file, or a folder that is not empty."""

@@ -2,10 +2,10 @@
 
 from handraise._version import __version__ as __version__
 from handraise.desk.ids import counted_ids, uuid7_ids
-from handraise.desk.local import LocalDesk
-from handraise.model.checking import Decision
-from handraise.model.coercing import coerce_choices
-from handraise.model.composing import Limits, QuestionOptions
+from handraise.desk.local_desk import LocalDesk
+from handraise.desk_factory import DeskOptions, open_desk, open_desk_on
+from handraise.model.coercion import coerce_choices
+from handraise.model.drafting import Limits, QuestionOptions
 from handraise.model.errors import (
     AlreadyConsumed,
     AlreadySettled,
@@ -40,6 +40,7 @@ from handraise.model.errors import (
     WrongLoop,
 )
 from handraise.model.events import Event, EventKind
+from handraise.model.form_schemas import form_from_schema, form_to_schema
 from handraise.model.forms import (
     Action,
     AnyForm,
@@ -67,9 +68,8 @@ from handraise.model.outcomes import (
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref, Vote
 from handraise.model.replies import NotAnAnswer, Reply, Understood, read_reply
-from handraise.model.schemas import form_from_schema, form_to_schema
 from handraise.model.timelines import Escalation, Timeline
-from handraise.opening import DeskOptions, open_desk, open_desk_on
+from handraise.model.validation import Decision
 from handraise.ports import Durability, Recovered
 from handraise.ports.desk import Desk, Page
 from handraise.wire.credentials import Credentials

@@ -8,9 +8,9 @@ from datetime import timedelta
 from types import TracebackType
 from typing import NoReturn, Unpack
 
-from handraise.desk.blocking import BlockingDesk, LoopThread
-from handraise.opening import DeskOptions
-from handraise.opening import open_desk as open_async_desk
+from handraise.desk.blocking_desk import BlockingDesk, LoopThread
+from handraise.desk_factory import DeskOptions
+from handraise.desk_factory import open_desk as open_async_desk
 from handraise.ports import Bus, Clock
 from handraise.ports.desk import Desk
 from handraise.wire.credentials import Credentials

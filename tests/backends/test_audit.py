@@ -17,12 +17,12 @@ import pytest
 
 from handraise import Approval, NotApproved, UnsafeStore, open_desk
 from handraise.backends.shards import move_workspace
-from handraise.desk.exporting import export_lines
-from handraise.desk.sealing import Sealer
+from handraise.desk.audit_export import export_lines
+from handraise.desk.sealer import Sealer
+from handraise.desk_factory import open_backend
+from handraise.model.audit_verification import Verdict, verify
 from handraise.model.errors import StoreUnavailable
-from handraise.model.sealing import HeadMark, Rule
-from handraise.model.verifying import Verdict, verify
-from handraise.opening import open_backend
+from handraise.model.seals import HeadMark, Rule
 from handraise.ports import Backend
 from handraise.server.audit_keys import KeySigner, load_signer, make_key, trusted_key
 from handraise.testing.promises import promise

@@ -23,15 +23,15 @@ from handraise import (
     open_desk,
     open_desk_on,
 )
-from handraise.backends.hints import LONGEST, decoded, encoded
+from handraise.backends.hint_codec import LONGEST, decoded, encoded
 from handraise.backends.postgres import schema
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.schema import MIGRATIONS
-from handraise.backends.statements import Migration
-from handraise.desk import local
+from handraise.backends.sql_files import Migration
+from handraise.desk import local_desk
+from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
 from handraise.model.questions import Ref
-from handraise.opening import open_backend
 from handraise.testing import ManualClock, promise
 from tests.conftest import migrated
 
@@ -212,7 +212,7 @@ async def test_looking_at_an_expired_question_that_somebody_locks_gives_up(
     workspace: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local, "_PATIENCE", 0.3)
+    monkeypatch.setattr(local_desk, "_PATIENCE", 0.3)
     clock = ManualClock()
     async with open_desk(postgres, workspace=workspace, clock=clock) as desk:
         question = await desk.post("Which?", expires_in=60)

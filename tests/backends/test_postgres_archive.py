@@ -23,7 +23,7 @@ from handraise import (
     open_desk_on,
 )
 from handraise.backends.postgres import open_postgres, store
-from handraise.backends.postgres.connecting import SETTINGS
+from handraise.backends.postgres.connections import SETTINGS
 from handraise.ports import Backend
 from handraise.testing import ManualClock, promise
 from tests.conftest import own_database

@@ -10,8 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from handraise.backends.hints import decoded
-from handraise.backends.postgres import bus, connecting, open_postgres
+from handraise.backends.hint_codec import decoded
+from handraise.backends.postgres import bus, connections, open_postgres
 from handraise.backends.postgres.database import Database
 from handraise.model.questions import Ref
 from handraise.ports import Backend, feed_of
@@ -149,7 +149,7 @@ async def test_a_listener_says_why_it_lost_its_connection_and_that_it_has_one_ag
     postgres: str, here: Backend, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus, "_RETRY", 0.01)
-    fails, real = [TimeoutError(), TimeoutError()], connecting.alone
+    fails, real = [TimeoutError(), TimeoutError()], connections.alone
 
     @asynccontextmanager
     async def alone(address: str, purpose: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:

@@ -10,9 +10,10 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from handraise import StoreUnavailable
-from handraise.backends.postgres import database, open_postgres, pooling
-from handraise.backends.postgres.connecting import connection, open_pool, transaction
-from handraise.backends.postgres.pooling import Pool
+from handraise.backends.postgres import database, open_postgres
+from handraise.backends.postgres import pool as pool_module
+from handraise.backends.postgres.connections import connection, open_pool, transaction
+from handraise.backends.postgres.pool import Pool
 from handraise.model.questions import Ref
 from handraise.ports import Filter
 from tests.backends.test_postgres_walls import draft
@@ -118,12 +119,12 @@ async def test_whoever_is_cancelled_in_the_queue_takes_nobodys_turn(postgres: st
 
 
 async def test_waiting_for_a_connection_ends(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooling, "_PATIENCE", 0.05)
+    monkeypatch.setattr(pool_module, "_PATIENCE", 0.05)
     async with pool_of(postgres, 1) as pool:
         async with connection(pool):
             with pytest.raises(StoreUnavailable):
                 await process_of(pool)
-        monkeypatch.setattr(pooling, "_PATIENCE", SOON)
+        monkeypatch.setattr(pool_module, "_PATIENCE", SOON)
         assert await process_of(pool)
 
 
@@ -135,7 +136,7 @@ async def test_a_server_that_is_not_there_uses_nothing_up() -> None:
 
 
 async def test_what_nobody_needs_for_long_is_closed(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooling, "_KEPT_IDLE", 0.05)
+    monkeypatch.setattr(pool_module, "_KEPT_IDLE", 0.05)
     async with pool_of(postgres, 2) as pool, asyncio.timeout(SOON):
         async with connection(pool) as one, connection(pool) as other:
             both = (one, other)
@@ -245,8 +246,8 @@ async def test_a_frozen_server_is_given_up_soon_and_nothing_is_recorded_when_it_
             for module, name in (
                 (database, "WITHIN"),
                 (database, "_AT_LEAST"),
-                (pooling, "_PATIENCE"),
-                (pooling, "_HANGING_UP"),
+                (pool_module, "_PATIENCE"),
+                (pool_module, "_HANGING_UP"),
             ):
                 patched.setattr(module, name, 0.1)
             for number in range(3):  # on a connection that is open, then where none can be opened

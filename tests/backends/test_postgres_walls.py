@@ -15,18 +15,18 @@ import asyncpg
 import pytest
 
 from handraise import Question, Ref, Responder, SchemaMismatch, StoreUnavailable, UnsafeStore, open_desk_on
-from handraise.backends.postgres import confining, open_postgres, schema
-from handraise.backends.postgres.connecting import transaction
+from handraise.backends.postgres import open_postgres, row_security, schema
+from handraise.backends.postgres.connections import transaction
 from handraise.backends.postgres.database import Walls
-from handraise.backends.statements import Migration
-from handraise.desk.exporting import export_lines
-from handraise.desk.sealing import Sealer
-from handraise.model.composing import Limits, QuestionOptions, compose
+from handraise.backends.sql_files import Migration
+from handraise.desk.audit_export import export_lines
+from handraise.desk.sealer import Sealer
+from handraise.model.audit_verification import verify
+from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.identities import Role
 from handraise.model.lifecycle import answering
 from handraise.model.questions import Draft
-from handraise.model.sealing import Rule
-from handraise.model.verifying import verify
+from handraise.model.seals import Rule
 from handraise.ports import AGES, Backend
 from handraise.testing import ManualClock, promise
 from tests.conftest import own_database
@@ -436,7 +436,7 @@ async def test_a_desk_that_must_be_confined_does_not_open_where_the_role_to_take
         role(plain, f"nologin {attributes.format(owner=owner)}") as app,
         role(plain, f"login bypassrls in role handraise_app, {app}") as login,
     ):
-        monkeypatch.setattr(confining, "APP_ROLE", app)
+        monkeypatch.setattr(row_security, "APP_ROLE", app)
         with pytest.raises(UnsafeStore, match=told.format(app=app, owner=owner)):
             async with open_postgres(as_role(own, login), confined=True):
                 pass
@@ -633,7 +633,7 @@ def at_database(address: str, name: str) -> str:
 
 def rename_app_role(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The role belongs to the whole cluster, so a test of one that is not there needs another name."""
-    monkeypatch.setattr(confining, "APP_ROLE", name)
+    monkeypatch.setattr(row_security, "APP_ROLE", name)
     renamed = (replace(each, sql=each.sql.replace("handraise_app", name)) for each in schema.MIGRATIONS)
     monkeypatch.setattr(schema, "MIGRATIONS", tuple(renamed))
 

@@ -12,7 +12,7 @@ import pytest
 from handraise.backends.shards.directory import ShardedDirectory
 from handraise.backends.shards.ledger import ShardedLedger
 from handraise.backends.shards.outbox import ShardedOutbox
-from handraise.backends.shards.routes import Routes
+from handraise.backends.shards.placement import Routes
 from handraise.backends.shards.store import ShardedStore
 from handraise.model.questions import Ref
 from handraise.ports import Directory, Ledger, Outbox, Store

@@ -28,17 +28,17 @@ from handraise import (
 )
 from handraise.backends.postgres import open_postgres
 from handraise.backends.shards import enlist, list_shards, move_workspace, placement_address, tidy
-from handraise.desk.local import LocalDesk
-from handraise.model.composing import QuestionOptions
+from handraise.desk.local_desk import LocalDesk
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
+from handraise.model.drafting import QuestionOptions
 from handraise.model.errors import NotFound, RequestConflict, StoreUnavailable, UnsafeStore
 from handraise.model.events import EventKind
 from handraise.model.identities import Role
 from handraise.model.questions import Ref
-from handraise.opening import open_backend
 from handraise.ports.desk import Desk
 from handraise.server import ServerSettings
-from handraise.server.house import open_house
+from handraise.server.context import open_house
 from handraise.testing import ManualClock
 from tests.cli.command import handraise
 from tests.conftest import own_database

@@ -27,9 +27,9 @@ from handraise import (
     __version__,
     open_desk,
 )
-from handraise.backends.sqlite import connecting, durability, opening
-from handraise.backends.sqlite.opening import MIGRATIONS
-from handraise.backends.statements import Migration, load_statements
+from handraise.backends.sql_files import Migration, load_statements
+from handraise.backends.sqlite import backend, connections, durability
+from handraise.backends.sqlite.backend import MIGRATIONS
 from handraise.model.forms import form_to_json
 from handraise.testing import promise
 
@@ -155,12 +155,12 @@ async def test_a_writer_gives_up_where_another_process_holds_the_lock(
     async with open_desk(address) as desk:
         gate = os.open(f"{file}-lock", os.O_RDWR)
         fcntl.flock(gate, fcntl.LOCK_EX)
-        monkeypatch.setattr(connecting, "PATIENCE", 0.05)
+        monkeypatch.setattr(connections, "PATIENCE", 0.05)
         with pytest.raises(StoreUnavailable, match=r"kept .* locked"):
             await desk.post("Never stored?", key="k")
         fcntl.flock(gate, fcntl.LOCK_UN)
         os.close(gate)
-        monkeypatch.setattr(connecting, "PATIENCE", SOON)
+        monkeypatch.setattr(connections, "PATIENCE", SOON)
         await desk.post("Stored?")
         assert await desk.find_by_key("k") is None
 
@@ -170,7 +170,7 @@ async def test_a_desk_closes_while_another_process_holds_the_lock(
     address: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asyncio.timeout(SOON), open_desk(address) as desk:
-        monkeypatch.setattr(connecting, "PATIENCE", 0.2)
+        monkeypatch.setattr(connections, "PATIENCE", 0.2)
         gate = os.open(f"{file}-lock", os.O_RDWR)
         fcntl.flock(gate, fcntl.LOCK_EX)
         posting = asyncio.create_task(desk.post("Never stored?"))
@@ -292,7 +292,7 @@ async def test_a_later_migration_keeps_the_questions_of_a_file(
     old.commit()
     old.close()
     later = Migration(MIGRATIONS[-1].number + 1, "later", "alter table questions add column later integer;")
-    monkeypatch.setattr(opening, "MIGRATIONS", (*MIGRATIONS, later))
+    monkeypatch.setattr(backend, "MIGRATIONS", (*MIGRATIONS, later))
     async with open_desk(address) as desk:
         (read,) = (await desk.pending()).questions
         assert isinstance(read.form, Approval)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from handraise.backends.sql_files import load_statements
 from handraise.backends.sqlite import open_sqlite
-from handraise.backends.statements import load_statements
 from handraise.model.identities import Role
 
 STATEMENTS = load_statements("handraise.backends.sqlite", "directory.sql")

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from handraise.channels.discord import channel as discord_channel
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.outcomes import Answered, Outcome

@@ -12,7 +12,7 @@ import httpx2
 from fastapi import FastAPI
 
 from handraise.channels.slack import channel as slack_channel
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.outcomes import Answered, Outcome

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from handraise.channels.teams.channel import Teams
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.outcomes import Answered, Outcome

@@ -11,7 +11,7 @@ import pytest
 
 from handraise import Answered, Approval, Option, Status
 from handraise.channels.chat import Chat
-from handraise.channels.replies import Replies
+from handraise.channels.inbound_replies import Replies
 from handraise.conversations import MemoryChannel
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role

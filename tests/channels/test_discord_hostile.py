@@ -12,7 +12,7 @@ from handraise.channels.discord.api import message_of, said
 from handraise.channels.discord.markup import bold, escaped, literal, quoted, quoted_start
 from handraise.channels.discord.messages import Rendered, asking, bundled, once_more, settled
 from handraise.channels.discord.modals import answer_modal, can_be_filled_in, reason_modal
-from handraise.channels.discord.places import has_room, place_of, read_place
+from handraise.channels.discord.references import has_room, place_of, read_place
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from handraise import Approval
 from handraise.channels.discord import channel as discord_channel
-from handraise.channels.discord.places import Place
+from handraise.channels.discord.references import Place
 from handraise.model.errors import RequestConflict, StoreUnavailable
 from handraise.model.forms import Confirm, MultiChoice, Open
 from handraise.model.questions import Question

@@ -8,8 +8,8 @@ from email.headerregistry import Address
 import pytest
 
 from handraise.channels.email.channel import Email, open_email
-from handraise.channels.email.places import MailServer
-from handraise.channels.replies import Replies
+from handraise.channels.email.server_urls import MailServer
+from handraise.channels.inbound_replies import Replies
 from handraise.model.json_values import Json
 from handraise.testing.contract.channel import ChannelContract, Received
 from tests.channels.mail_servers import PostOffice, post_office

@@ -9,10 +9,10 @@ import random
 
 import pytest
 
-from handraise.channels.email.fresh import Marks, fresh_text, unflowed
 from handraise.channels.email.html_text import html_text
-from handraise.channels.email.reading import Garbled, passes, read_letter, text_of
-from handraise.channels.email.tokens import ReplyAddresses
+from handraise.channels.email.inbound_mail import Garbled, passes, read_letter, text_of
+from handraise.channels.email.reply_address import ReplyAddresses
+from handraise.channels.email.reply_parser import Marks, fresh_text, unflowed
 from tests.tiers import drawn, sized
 
 SUBJECT = "deploy-bot asks you to choose one: Which strategy for 1.2.3?"

@@ -13,15 +13,15 @@ from email.message import EmailMessage
 import pytest
 
 from handraise import Approval
-from handraise.channels.email.letters import write_letter
-from handraise.channels.email.rendering import (
+from handraise.channels.email.mail_body import (
     Rendered,
     render_bundle,
     render_ending,
     render_question,
     render_said,
 )
-from handraise.channels.replies import Said
+from handraise.channels.email.mime import write_letter
+from handraise.channels.inbound_replies import Said
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question

@@ -18,10 +18,16 @@ import pytest
 
 from handraise import Approval, Choice, Confirm, Open, Option, Question
 from handraise.channels.email.channel import Email, open_email
-from handraise.channels.email.places import MailServer, address_in, mail_address, read_sender, read_server
-from handraise.channels.email.rendering import render_ending, render_question, render_said
-from handraise.channels.email.wording import on_replying
-from handraise.channels.replies import Replies, Said
+from handraise.channels.email.mail_body import render_ending, render_question, render_said
+from handraise.channels.email.mail_texts import on_replying
+from handraise.channels.email.server_urls import (
+    MailServer,
+    address_in,
+    mail_address,
+    read_sender,
+    read_server,
+)
+from handraise.channels.inbound_replies import Replies, Said
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.timelines import Step
@@ -117,7 +123,7 @@ async def test_one_who_takes_a_mail_and_hangs_up_has_it_perhaps(channel: Email, 
 async def test_one_who_says_nothing_has_it_perhaps(
     channel: Email, office: PostOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handraise.channels.email.relaying._DATA_WITHIN", 0.2)
+    monkeypatch.setattr("handraise.channels.email.smtp._DATA_WITHIN", 0.2)
     office.silent = threading.Event()
     try:
         with pytest.raises(NotSent, match="no answer") as failed:
@@ -128,7 +134,7 @@ async def test_one_who_says_nothing_has_it_perhaps(
 
 
 async def test_a_server_that_never_greets_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handraise.channels.email.relaying._CONNECT_WITHIN", 0.2)
+    monkeypatch.setattr("handraise.channels.email.smtp._CONNECT_WITHIN", 0.2)
     held: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
     silent = PostOffice(port=server.sockets[0].getsockname()[1])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from handraise.channels.guarded import NotAllowed, guarded
+from handraise.channels.network_guard import NotAllowed, guarded
 
 WITHIN = 10.0
 

@@ -18,8 +18,8 @@ import pydantic
 import pytest
 
 from handraise import Answered
-from handraise.channels.replies import Replies
-from handraise.desk.dispatching import dispatching
+from handraise.channels.inbound_replies import Replies
+from handraise.desk.dispatcher import dispatching
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus
 from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, NotSent

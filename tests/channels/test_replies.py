@@ -12,12 +12,12 @@ from handraise import Answered, Approval, Choice, Confirm, Declined, EventKind, 
 from handraise.channels import Replies, Reply
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
-from handraise.desk.local import LocalDesk
-from handraise.model.composing import Limits
+from handraise.desk.local_desk import LocalDesk
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
+from handraise.model.drafting import Limits
 from handraise.model.errors import RequestConflict
 from handraise.model.identities import Role
-from handraise.opening import open_backend
 from handraise.ports import Backend
 from handraise.testing import promise
 from tests.samples import with_slow

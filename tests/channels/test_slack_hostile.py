@@ -11,6 +11,7 @@ from slack_sdk.models.blocks import Block as TheirBlock
 from slack_sdk.models.views import View
 
 from handraise import Approval
+from handraise.channels.slack.block_texts import difference
 from handraise.channels.slack.messages import Rendered, asking, bundled, settled
 from handraise.channels.slack.modals import (
     answer_view,
@@ -21,7 +22,6 @@ from handraise.channels.slack.modals import (
     parts_of,
     told_view,
 )
-from handraise.channels.slack.wording import difference
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question

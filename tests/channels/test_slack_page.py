@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from handraise import Approval
+from handraise.channels.slack.block_texts import difference
 from handraise.channels.slack.messages import asking, bundled, settled
 from handraise.channels.slack.modals import answer_view, difference_view
-from handraise.channels.slack.wording import difference
 from handraise.model.forms import AnyForm, Choice, Field, Form, Open, Option
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question

@@ -16,7 +16,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from handraise.channels.slack import socket_mode
-from handraise.channels.slack.signing import is_genuine
+from handraise.channels.slack.signatures import is_genuine
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm
 from tests.channels.slack_house import Team, open_team

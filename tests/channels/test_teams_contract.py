@@ -15,7 +15,7 @@ from aiohttp import web
 from handraise.channels import Replies
 from handraise.channels.teams.channel import Teams, open_teams
 from handraise.channels.teams.connector import Credentials
-from handraise.channels.teams.places import Services
+from handraise.channels.teams.references import Services
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.ports.channel import NotSent

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from handraise import Approval
+from handraise.channels.teams.card_elements import CARD, is_plain
 from handraise.channels.teams.cards import (
     approve_card,
     asking,
@@ -21,7 +22,6 @@ from handraise.channels.teams.cards import (
     summary_of,
     sure_card,
 )
-from handraise.channels.teams.elements import CARD, is_plain
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question

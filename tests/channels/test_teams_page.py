@@ -15,7 +15,7 @@ import pytest
 
 from handraise import Approval
 from handraise.channels.teams.cards import asking, bundled, difference_card, settled
-from handraise.channels.teams.places import Services, read_address
+from handraise.channels.teams.references import Services, read_address
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, Open, Option
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question

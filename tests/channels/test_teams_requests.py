@@ -17,8 +17,8 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from handraise.channels.teams import tokens as tokens_module
-from handraise.channels.teams.tokens import NotGenuine, Tokens
+from handraise.channels.teams import token_verifier as tokens_module
+from handraise.channels.teams.token_verifier import NotGenuine, Tokens
 from handraise.model.forms import Confirm
 from handraise.ports.channel import NotSent
 from tests.channels.teams_house import ANN, INBOUND, STRANGER, Office, open_office

@@ -252,7 +252,7 @@ async def test_what_is_of_high_risk_is_decided_elsewhere(either: Team) -> None:
 async def test_the_desk_refuses_what_is_of_high_risk_whatever_the_message_shows(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handraise.channels.telegram.incoming.can_be_answered", lambda _: True)
+    monkeypatch.setattr("handraise.channels.telegram.interactions.can_be_answered", lambda _: True)
     question, message = await team.ask("Drop it?", form=Approval.of("drop", risk="high"))
     await team.peer.say(ANN, "approve", to=message)
     assert "decide in the inbox or in the terminal" in await team.told(message)

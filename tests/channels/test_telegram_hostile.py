@@ -10,7 +10,7 @@ import pytest
 
 from handraise import Approval
 from handraise.channels.telegram.messages import Rendered, asking, bundled, settled
-from handraise.channels.telegram.places import Places
+from handraise.channels.telegram.references import Places
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from handraise import Approval
+from handraise.channels.telegram.entities import composed, ours
 from handraise.channels.telegram.messages import Rendered, asking, bundled, once_more, prompting, settled
-from handraise.channels.telegram.places import Places
-from handraise.channels.telegram.texts import composed, ours
+from handraise.channels.telegram.references import Places
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, Open, Option
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question

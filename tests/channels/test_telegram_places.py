@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handraise import Approval, NotEntitled, Responder
-from handraise.channels.telegram.places import Place, Places
-from handraise.channels.telegram.texts import (
+from handraise.channels.telegram.entities import (
     LONGEST,
     bold,
     box,
@@ -23,6 +22,7 @@ from handraise.channels.telegram.texts import (
     mention,
     ours,
 )
+from handraise.channels.telegram.references import Place, Places
 from handraise.model.forms import Confirm
 from handraise.model.people import check_evidence
 from handraise.testing.contract.channel import a_question

@@ -14,7 +14,7 @@ import pytest
 from handraise import Approval
 from handraise.channels import Replies
 from handraise.channels.telegram import polling
-from handraise.channels.telegram.incoming import Incoming
+from handraise.channels.telegram.interactions import Incoming
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm
 from tests.channels.telegram_house import ANN, Transport, open_server, open_team

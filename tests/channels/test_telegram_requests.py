@@ -19,7 +19,7 @@ import pytest_asyncio
 from handraise import Approval
 from handraise.channels import Replies
 from handraise.channels.telegram import channel as telegram_channel
-from handraise.channels.telegram.places import Places
+from handraise.channels.telegram.references import Places
 from handraise.model.deliveries import Address
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm

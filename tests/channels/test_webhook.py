@@ -17,8 +17,8 @@ import pytest
 from standardwebhooks import Webhook as Reference
 
 from handraise import Answered, Choice
-from handraise.channels.outward import open_outward, public_address, read_url
-from handraise.channels.replies import Replies
+from handraise.channels.inbound_replies import Replies
+from handraise.channels.safe_http import open_outward, public_address, read_url
 from handraise.channels.webhook import Webhook, open_webhook
 from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, Message, Notice, NotSent

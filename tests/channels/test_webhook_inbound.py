@@ -19,7 +19,7 @@ from standardwebhooks import Webhook as Reference
 
 from handraise import Answered, Approval, Choice, Confirm, Declined, EventKind, Timeline
 from handraise.channels.webhook import Webhook, secret_bytes, signed
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.model.json_values import Json

@@ -23,8 +23,8 @@ from chaos.history import read
 from chaos.nursery import open_nursery
 from chaos.stored import stored_questions
 from handraise import StoreUnavailable, open_desk
+from handraise.backends.sql_files import load_statements
 from handraise.backends.sqlite.statements import STATEMENTS
-from handraise.backends.statements import load_statements
 
 pytestmark = pytest.mark.timeout(300)
 

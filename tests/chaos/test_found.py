@@ -20,7 +20,7 @@ from chaos.faults.pooling import pooler_to
 from chaos.faults.running import desks_on
 from chaos.servers import own_servers
 from handraise import AlreadyConsumed, Approval, StoreUnavailable, open_desk, open_desk_on
-from handraise.backends.postgres import bus, connecting, open_postgres
+from handraise.backends.postgres import bus, connections, open_postgres
 from handraise.ports.desk import Desk
 from handraise.testing import promise
 from tests.conftest import own_database
@@ -77,7 +77,7 @@ async def posted(desk: Desk) -> str:
 async def test_who_is_cut_off_in_a_transaction_keeps_nobody_from_answering(
     database: str, between: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "_ABANDONED", "1s")
+    monkeypatch.setattr(connections, "_ABANDONED", "1s")
     async with AsyncExitStack() as stack:
         (desk,) = await stack.enter_async_context(desks_on(database, 1))
         question = await desk.post("Ship it?")
@@ -194,7 +194,7 @@ async def test_a_listener_that_went_silent_is_replaced(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus, "_HEARTBEAT", 0.2)
-    monkeypatch.setattr(connecting, "_ALONE_WITHIN", 4.0 if NIGHTLY else 2.0)
+    monkeypatch.setattr(connections, "_ALONE_WITHIN", 4.0 if NIGHTLY else 2.0)
     async with (
         proxy_to(database) as proxy,
         desks_on(proxy.address, 1, poll=60.0) as (waiting,),

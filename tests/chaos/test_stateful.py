@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from handraise import open_desk
-from handraise.desk.blocking import LoopThread
+from handraise.desk.blocking_desk import LoopThread
 from handraise.testing import ManualClock
 from tests.conftest import own_database
 from tests.server_process import SharedClock, free_clock, server_process

@@ -13,11 +13,11 @@ import asyncpg
 import pytest
 
 from handraise import open_desk
-from handraise.backends.sqlite import connecting
+from handraise.backends.sqlite import connections
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
-from handraise.model.sealing import Rule
-from handraise.opening import open_backend
+from handraise.model.seals import Rule
 from tests.cli.command import Done, handraise
 
 CANARY = "canary-5e1f"
@@ -209,14 +209,14 @@ def test_who_is_erased_leaves_no_byte_and_a_chain_that_is_good(
     url: str, workspace: str, tmp_path: Path, key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Some builds of SQLite overwrite what is deleted by themselves; most do not.
-    connect = connecting._connect  # noqa: SLF001 -- there is no other way to be such a build
+    connect = connections._connect  # noqa: SLF001 -- there is no other way to be such a build
 
     def connected(path: Path) -> sqlite3.Connection:
         connection = connect(path)
         connection.execute("pragma secure_delete = off")
         return connection
 
-    monkeypatch.setattr(connecting, "_connect", connected)
+    monkeypatch.setattr(connections, "_connect", connected)
     asyncio.run(fill(url, workspace))
     asyncio.run(asked_and_answered(url, workspace, "bob", "Something else?"))
     file, public = tmp_path / "trail.jsonl", f"{key}.pub"

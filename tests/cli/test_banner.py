@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from handraise.cli.serving import show
+from handraise.cli.serve_command import show
 from handraise.ports import Durability
 from handraise.server import ServerSettings
-from handraise.server.running import Listening
+from handraise.server.process import Listening
 from handraise.wire.records import LinkRecord
 
 LINK = LinkRecord(url="http://127.0.0.1:8765/sign-in/link?token=hrl_x", expires_at=datetime.now(UTC))

@@ -22,8 +22,8 @@ import typer
 
 from handraise import __version__, open_desk
 from handraise.cli import commands
-from handraise.cli.houses import operator
-from handraise.opening import open_backend
+from handraise.cli.environment import operator
+from handraise.desk_factory import open_backend
 from handraise.wire.credentials import TokenKind, read_token
 from tests.cli.command import Done, handraise, process
 

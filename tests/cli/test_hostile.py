@@ -16,8 +16,8 @@ import pyte
 import pytest
 
 from handraise import Approval, Choice, Desk, Field, Form, Open, Option, Question, open_desk
-from handraise.cli.drawing import Line, form_lines, question_lines
-from handraise.desk.local import LocalDesk
+from handraise.cli.question_view import Line, form_lines, question_lines
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.visible import visible, visible_line
 from handraise.testing import ManualClock
 from tests.cli.terminal import CTRL_C, Screen, at_terminal

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
 from handraise import Confirm, Responder, open_desk
-from handraise.cli.desks import Seat
-from handraise.cli.drawing import Line
-from handraise.cli.inbox import _cut, row_parts
-from handraise.cli.questions import summary_lines
-from handraise.cli.rows import entries_of, rows_for
-from handraise.desk.local import LocalDesk
+from handraise.cli.inbox_command import _cut, row_parts
+from handraise.cli.inbox_rows import entries_of, rows_for
+from handraise.cli.question_commands import summary_lines
+from handraise.cli.question_view import Line
+from handraise.cli.session import Seat
+from handraise.desk.local_desk import LocalDesk
 
 
 @pytest.mark.parametrize(

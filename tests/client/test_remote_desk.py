@@ -26,9 +26,9 @@ from handraise import (
     StoreUnavailable,
     TooManyRequests,
     open_desk,
-    waiting,
+    waiters,
 )
-from handraise.client import RemoteDesk, hints, line
+from handraise.client import RemoteDesk, event_listener, http_transport
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing import promise
@@ -127,7 +127,7 @@ async def test_another_web_server_at_the_address_is_told_at_once() -> None:
 async def test_a_dead_server_is_told_soon_and_not_in_silence(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(line, "_OPENING_PATIENCE", 0.1)
+    monkeypatch.setattr(http_transport, "_OPENING_PATIENCE", 0.1)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
@@ -151,8 +151,8 @@ async def test_a_question_from_a_server_has_its_page(house: House, issuer: Issue
 async def test_a_wait_is_woken_with_a_stream_or_without(
     house: House, issuer: Issuer, between: Between | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hints, "_FIRST_WITHIN", 0.3)
-    monkeypatch.setattr(hints.ServerHints.__init__, "__kwdefaults__", {"first_within": 0.3})
+    monkeypatch.setattr(event_listener, "_FIRST_WITHIN", 0.3)
+    monkeypatch.setattr(event_listener.ServerHints.__init__, "__kwdefaults__", {"first_within": 0.3})
     async with remote(house, issuer, between) as desk:
         for _ in range(sized(gate=1, nightly=3)):
             question = await desk.post("Which?")
@@ -221,7 +221,7 @@ async def test_a_server_that_comes_back_is_found_again(house: House, issuer: Iss
 
 
 async def test_a_server_that_stays_away_is_said_to(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "_PATIENCE", 0.2)
+    monkeypatch.setattr(http_transport, "_PATIENCE", 0.2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         async with open_desk(f"http://127.0.0.1:{taken.getsockname()[1]}", credentials=issuer) as desk:
@@ -231,13 +231,13 @@ async def test_a_server_that_stays_away_is_said_to(issuer: Issuer, monkeypatch: 
 
 def forget_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose are trusted is read anew, as in a new process, until the test ends."""
-    monkeypatch.setattr(line, "_trusted", cache(line._trusted.__wrapped__))  # noqa: SLF001 -- what reads them
+    monkeypatch.setattr(http_transport, "_trusted", cache(http_transport._trusted.__wrapped__))  # noqa: SLF001 -- what reads them
 
 
 async def test_a_server_whose_certificate_is_not_trusted_or_is_anothers_hears_nothing(
     house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(line, "_PATIENCE", 0.2)
+    monkeypatch.setattr(http_transport, "_PATIENCE", 0.2)
     forget_certificates(monkeypatch)
     known, key = certificate(tmp_path, "localhost")
     async with served(create_app(house), ssl_certfile=known, ssl_keyfile=key) as address:
@@ -294,7 +294,7 @@ async def test_too_many_requests_come_back_when_they_are_told_to(
 
         return limit
 
-    monkeypatch.setattr(line, "_PATIENCE", 1.0)
+    monkeypatch.setattr(http_transport, "_PATIENCE", 1.0)
     async with remote(house, issuer, limiting) as desk:
         with pytest.raises(TooManyRequests) as refused:
             await desk.post("Which?")
@@ -385,7 +385,7 @@ async def test_a_key_is_good_for_its_own_name_only(house: House, issuer: Issuer)
 async def test_a_wait_keeps_its_timeout_while_the_server_is_down_and_does_not_say_what_it_does_not_know(
     house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LAST_LOOK", 0.2)
+    monkeypatch.setattr(waiters, "_LAST_LOOK", 0.2)
     async with served(create_app(house)) as address, open_desk(address, credentials=issuer) as desk:
         question = await desk.post("Go?")
     await house.desk.answer(question.id, "yes", by="ana")

@@ -9,7 +9,7 @@ import pytest
 
 from handraise import Desk, open_desk
 from handraise.testing.contract import Backend
-from handraise.testing.contract.waiting import WaitingContract
+from handraise.testing.contract.wait_cases import WaitingContract
 
 
 class NatsBackend:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.ports import Backend
 from handraise.testing import ManualClock
 from handraise.testing.contract.outbox import OutboxContract

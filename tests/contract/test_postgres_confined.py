@@ -15,7 +15,7 @@ from handraise.ports import Directory, Store
 from handraise.testing import ManualClock
 from handraise.testing.contract import AddressBackend, Backend, DeskContract
 from handraise.testing.contract.directory import DirectoryContract
-from handraise.testing.contract.rights import RightsContract
+from handraise.testing.contract.permission_cases import RightsContract
 from handraise.testing.contract.store import StoreContract
 from tests.conftest import own_database
 

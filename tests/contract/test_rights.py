@@ -8,7 +8,7 @@ from handraise.backends.postgres import open_postgres
 from handraise.backends.sqlite import open_sqlite
 from handraise.ports import Backend
 from handraise.testing import ManualClock
-from handraise.testing.contract.rights import RightsContract
+from handraise.testing.contract.permission_cases import RightsContract
 
 
 class TestMemoryRights(RightsContract):

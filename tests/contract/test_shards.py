@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.ports import Backend as Ports
 from handraise.ports import Directory, Store
 from handraise.testing import ManualClock

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from handraise import DeskClosed, StoreUnavailable
-from handraise.desk import coalescing
-from handraise.desk.coalescing import Coalesced, Gathered, Lanes
+from handraise.desk import batcher
+from handraise.desk.batcher import Coalesced, Gathered, Lanes
 
 SOON = 10.0
 """No wait here may take longer than this; one that passes takes microseconds."""
@@ -78,7 +78,7 @@ async def test_no_batch_is_larger_than_allowed_and_the_order_is_kept() -> None:
 async def test_a_slow_store_gets_more_at_a_time(
     monkeypatch: pytest.MonkeyPatch, slow: float, second: list[int]
 ) -> None:
-    monkeypatch.setattr(coalescing, "_SLOW", slow)
+    monkeypatch.setattr(batcher, "_SLOW", slow)
     work = Doubling(held=True)
     calls = Coalesced(work, 2, when_slow=4)
     first = await held_up(work, calls)

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from handraise import Approval, Escalation, EventKind, Timeline
-from handraise.desk.dispatching import PER_LANE, Dispatcher, dispatching
+from handraise.desk.dispatcher import PER_LANE, Dispatcher, dispatching
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
-from handraise.desk.local import LocalDesk
-from handraise.model.composing import Limits
+from handraise.desk.local_desk import LocalDesk
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address, Delivery
+from handraise.model.drafting import Limits
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
-from handraise.opening import open_backend
 from handraise.ports import Backend
 from handraise.ports.channel import Message, NotSent
 from handraise.testing import ManualClock

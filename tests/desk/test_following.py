@@ -1,4 +1,4 @@
-"""What the proofs found out about following, each as small as it gets."""
+"""What the proofs found out about feed_reader, each as small as it gets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from handraise import Event
-from handraise.desk import following
-from handraise.desk.following import Feeds
+from handraise.desk import feed_reader
+from handraise.desk.feed_reader import Feeds
 from handraise.model.errors import StoreUnavailable
 from handraise.model.events import EventKind
 from handraise.ports import Heard, Store, feed_of
@@ -118,7 +118,7 @@ async def test_of_many_who_come_back_to_one_place_one_reads_the_store(book: Book
 async def test_a_slow_follower_gets_what_the_tail_has_let_go_of(
     book: Book, feeds: Feeds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "_KEPT", 4)
+    monkeypatch.setattr(feed_reader, "_KEPT", 4)
     async with asyncio.timeout(WITHIN), aclosing(feeds.follow("w", after=None)) as slow:
         coming = asyncio.create_task(anext(slow))
         fast = asyncio.create_task(first(feeds, 60))

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from handraise import Draft, Limits, QuotaExceeded, open_desk
-from handraise.backends.postgres.allowances import Allowances
+from handraise.backends.postgres.quota import Allowances
 from handraise.client import RemoteDesk
-from handraise.model.composing import compose
+from handraise.model.drafting import compose
 from handraise.server import ServerSettings, create_app, open_house
 from handraise.testing import ManualClock
 from tests.client.test_remote_desk import served

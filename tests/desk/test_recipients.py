@@ -9,8 +9,8 @@ import pytest
 
 from handraise import Escalation, InvalidQuestion, KeyConflict, Timeline, open_desk_on
 from handraise.backends.memory import open_memory
-from handraise.desk import recipients
-from handraise.desk.local import LocalDesk
+from handraise.desk import recipient_check
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.ports import Backend, Directory
@@ -88,7 +88,7 @@ async def test_a_program_that_knows_its_people_itself_can_say_so(desk: LocalDesk
 async def test_without_people_it_is_said_once_that_nobody_can_tell(
     desk: LocalDesk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipients, "_GOOD_FOR", -1.0)
+    monkeypatch.setattr(recipient_check, "_GOOD_FOR", -1.0)
     caplog.set_level(logging.INFO, "handraise")
     for _ in range(3):
         await desk.post("Ship it?", recipients=["nobdy"])
@@ -99,7 +99,7 @@ async def test_without_people_it_is_said_once_that_nobody_can_tell(
 async def test_the_same_key_gives_the_same_question_after_its_recipient_has_left(
     desk: LocalDesk, people: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipients, "_GOOD_FOR", -1.0)
+    monkeypatch.setattr(recipient_check, "_GOOD_FOR", -1.0)
     first = await desk.post("Ship it?", recipients=["bob"], key="ship")
     await people.remove_person(HERE, "bob")
     assert (await desk.post("Ship it?", recipients=["bob"], key="ship")).id == first.id

@@ -25,11 +25,11 @@ from handraise import (
 )
 from handraise.backends.memory.store import MemoryStore
 from handraise.backends.sqlite import bus as sqlite_bus
-from handraise.model.checking import check_answer
-from handraise.model.composing import Limits, compose
+from handraise.desk_factory import open_backend
+from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import Move, answering, declining
 from handraise.model.outcomes import Status
-from handraise.opening import open_backend
+from handraise.model.validation import check_answer
 from handraise.testing import SilentBus, promise
 
 SOON = 10.0

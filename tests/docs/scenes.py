@@ -21,7 +21,7 @@ from chaos.servers import free_port
 from handraise import Choice, Responder, open_desk
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, open_house
-from handraise.server.issuing import issue_key, issue_link, issue_session
+from handraise.server.auth.issuer import issue_key, issue_link, issue_session
 from tests.cli.terminal import ENTER
 from tests.conftest import own_database
 from tests.docs.reading import DOCS, ROOT

@@ -19,9 +19,9 @@ import yaml
 import handraise
 from handraise.backends.postgres.durability import durability_of
 from handraise.cli.commands import app_with
-from handraise.client.line import refusal, unreachable
-from handraise.model.recipients import unknown_recipient
+from handraise.client.http_transport import refusal, unreachable
 from handraise.model.routing import Policy
+from handraise.model.unknown_recipients import unknown_recipient
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
 from tests.docs.reading import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of

@@ -27,7 +27,9 @@ from handraise import (
 )
 from handraise.blocking import BlockingDesk
 from handraise.conversations import Agent
-from handraise.server import app, callers, health
+from handraise.server import app
+from handraise.server.api import health_routes
+from handraise.server.auth import authenticator
 from handraise.testing import PROMISES
 from handraise.wire.problems import STATUSES
 from tests.docs.reading import DOCS, ROOT, blocks_of, name_of, prose_of, rows_of
@@ -121,12 +123,12 @@ def test_the_errors_page_has_every_error_with_its_code_and_status_and_no_other()
 
 
 WHO = {
-    callers.admin_of: "administrator",
-    callers.person_of: "person",
-    callers.agent_of: "agent",
-    callers.caller_of: "agent, person",
-    callers.looker_of: "agent, person, reader",
-    callers.auditor_of: "administrator, reader",
+    authenticator.admin_of: "administrator",
+    authenticator.person_of: "person",
+    authenticator.agent_of: "agent",
+    authenticator.caller_of: "agent, person",
+    authenticator.looker_of: "agent, person, reader",
+    authenticator.auditor_of: "administrator, reader",
 }
 
 
@@ -148,7 +150,7 @@ def first_sentence(text: str) -> str:
 
 def who(method: str, path: str) -> str:
     """Whom an operation asks for, by what its route depends on."""
-    routes = (route for router in (*app.API, health.router) for route in router.routes)
+    routes = (route for router in (*app.API, health_routes.router) for route in router.routes)
     for route in routes:
         if isinstance(route, APIRoute) and route.path == path and method in (route.methods or ()):
             asked = [WHO[call] for call in needed(route.dependant) if call in WHO]

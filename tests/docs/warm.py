@@ -77,7 +77,7 @@ def main(place: str) -> None:
     for each in WARM:
         importlib.import_module(each)
     # A server counts what is pending every 15 seconds: a page that shows the number would wait for that.
-    vars(importlib.import_module("handraise.server.house"))["_PULSE_EVERY"] = 0.5
+    vars(importlib.import_module("handraise.server.context"))["_PULSE_EVERY"] = 0.5
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(place)
     listener.listen(64)

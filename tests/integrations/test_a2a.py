@@ -38,7 +38,7 @@ import handraise
 from chaos.servers import free_port
 from handraise import Answered, Approval, Desk, Form, open_desk
 from handraise.integrations.a2a import RemoteAgent, TaskWaker
-from handraise.integrations.waking import NobodyWaits
+from handraise.integrations.waker import NobodyWaits
 from tests.integrations.cells import killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, SOON, asked, listening, started
 

@@ -28,7 +28,7 @@ from handraise import (
 from handraise.blocking import BlockingDesk
 from handraise.blocking import open_desk as open_blocking
 from handraise.integrations import dbos as asking
-from handraise.integrations.waking import keep_waking
+from handraise.integrations.waker import keep_waking
 from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, people, started, until
 

@@ -27,7 +27,7 @@ from handraise import (
     Question,
     open_desk,
 )
-from handraise.integrations.mcp.eliciting import Unshowable, elicitation_of
+from handraise.integrations.mcp.elicitation import Unshowable, elicitation_of
 from tests.integrations.app_mcp_clients import (
     LEGACY,
     MODERN,
@@ -241,7 +241,7 @@ async def test_with_a_stolen_key_a_client_cannot_approve_what_is_of_high_risk() 
 async def test_the_desk_itself_refuses_the_word_of_a_client_for_high_risk_and_says_where_to_decide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("handraise.integrations.mcp.calling._is_high", lambda _: False)
+    monkeypatch.setattr("handraise.integrations.mcp.server._is_high", lambda _: False)
     for era in (LEGACY, MODERN):
         user = AtClient([accept(decision="approve")])
         async with table(era, user=user, wait=0.3, least_risk="high") as t:

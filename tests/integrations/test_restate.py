@@ -21,7 +21,7 @@ from hypercorn.asyncio import serve
 from chaos.servers import free_port
 from handraise import Desk, LocalDesk, StoreUnavailable
 from handraise.integrations.restate import RestateEngine
-from handraise.integrations.waking import NobodyWaits, keep_waking
+from handraise.integrations.waker import NobodyWaits, keep_waking
 from tests.integrations import app_restate as app
 from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, listening, people, started, until

@@ -21,7 +21,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from handraise import Desk, LocalDesk, StoreUnavailable
 from handraise.integrations.temporal import HandraisePlugin, TemporalEngine
-from handraise.integrations.waking import keep_waking
+from handraise.integrations.waker import keep_waking
 from tests.integrations import app_temporal as app
 from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import SOON, Program, asked, people, started, until

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from handraise import Desk, DeskClosed, Question, Responder, open_desk
-from handraise.integrations.keeping import write_whole
-from handraise.integrations.waking import NobodyWaits, keep_waking
+from handraise.integrations.state_store import write_whole
+from handraise.integrations.waker import NobodyWaits, keep_waking
 from tests.integrations.cells import more_processes
 from tests.integrations.processes import SOON, until
 from tests.server_process import free_clock, server_process

@@ -20,8 +20,8 @@ from handraise import (
     Open,
     Option,
 )
-from handraise.model.checking import MAX_TEXT, check_answer, decision_of, pattern_problem
-from handraise.model.composing import compose
+from handraise.model.drafting import compose
+from handraise.model.validation import MAX_TEXT, check_answer, decision_of, pattern_problem
 
 PAY = Approval.of(
     "pay", {"amount": 10, "to": {"name": "ana"}, "urgent": False}, editable=["amount", "urgent"]

@@ -22,7 +22,7 @@ from handraise import (
     QuestionOptions,
     Timeline,
 )
-from handraise.model.composing import compose
+from handraise.model.drafting import compose
 
 HOUR = timedelta(hours=1)
 ZOE = Escalation(after=HOUR, to=("zoe",))

@@ -33,11 +33,11 @@ from handraise import (
     form_to_schema,
     read_reply,
 )
-from handraise.model.checking import check_answer
-from handraise.model.composing import compose
+from handraise.model.drafting import compose
 from handraise.model.forms import form_from_json, form_to_json
 from handraise.model.json_values import canonical_json
 from handraise.model.timelines import steps_from_json, steps_to_json
+from handraise.model.validation import check_answer
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)

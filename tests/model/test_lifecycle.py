@@ -26,7 +26,6 @@ from handraise import (
     Vote,
     Withdrawn,
 )
-from handraise.model.checking import check_answer
 from handraise.model.lifecycle import (
     Move,
     MoveKind,
@@ -42,6 +41,7 @@ from handraise.model.lifecycle import (
 )
 from handraise.model.outcomes import outcome_of
 from handraise.model.timelines import steps_of
+from handraise.model.validation import check_answer
 
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(minutes=1)

@@ -23,9 +23,9 @@ from handraise import (
     form_from_schema,
     form_to_schema,
 )
-from handraise.model.checking import check_answer
-from handraise.model.composing import Limits, compose
-from handraise.model.typed import form_from
+from handraise.model.drafting import Limits, compose
+from handraise.model.typed_answers import form_from
+from handraise.model.validation import check_answer
 
 RED_AND_BLUE = (Option(id="r", label="Red"), Option(id="b", label="Blue"))
 TITLED = [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]

@@ -25,8 +25,8 @@ from handraise import (
     Open,
     UnusableAnswer,
 )
-from handraise.model.checking import check_answer
-from handraise.model.typed import form_from, python_value, typed
+from handraise.model.typed_answers import form_from, python_value, typed
+from handraise.model.validation import check_answer
 
 
 class Strategy(Enum):

@@ -14,11 +14,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from handraise import LocalDesk, UnsafeStore, open_desk_on
-from handraise.desk.exporting import export_lines
-from handraise.desk.sealing import Sealer
-from handraise.model.sealing import HeadMark, event_leaf, merkle_root, removal_leaf
-from handraise.model.verifying import TrustedKey, Verdict, end_digest, row_digest, rows_digest, verify
-from handraise.opening import open_backend
+from handraise.desk.audit_export import export_lines
+from handraise.desk.sealer import Sealer
+from handraise.desk_factory import open_backend
+from handraise.model.audit_verification import (
+    TrustedKey,
+    Verdict,
+    end_digest,
+    row_digest,
+    rows_digest,
+    verify,
+)
+from handraise.model.seals import HeadMark, event_leaf, merkle_root, removal_leaf
 from handraise.ports import Backend
 from handraise.server.audit_keys import KeySigner, load_signer, make_key, trusted_key
 

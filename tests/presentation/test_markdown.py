@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from handraise import Approval, Question
-from handraise.channels.email.rendering import Rendered, render_question
-from handraise.cli.drawing import question_lines
+from handraise.channels.email.mail_body import Rendered, render_question
+from handraise.cli.question_view import question_lines
 from handraise.ports.channel import Message, Notice
 from handraise.presentation.markdown import CodeBlock, ListBlock, Paragraph, Rule, Table, one_line, parse
 from handraise.presentation.markdown_html import TAGS, Look, to_html

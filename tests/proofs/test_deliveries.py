@@ -28,18 +28,18 @@ import pytest
 from chaos.nursery import open_nursery
 from chaos.telling import LIFE
 from handraise import AlreadySettled, EventKind, Ref
-from handraise.channels.outward import open_outward
-from handraise.channels.replies import Replies
+from handraise.channels.inbound_replies import Replies
+from handraise.channels.safe_http import open_outward
 from handraise.channels.webhook import Webhook
-from handraise.desk.dispatching import dispatching
+from handraise.desk.dispatcher import dispatching
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
-from handraise.desk.local import LocalDesk
-from handraise.model.composing import Limits
+from handraise.desk.local_desk import LocalDesk
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address, Delivery
+from handraise.model.drafting import Limits
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
-from handraise.opening import open_backend
 from handraise.ports import Backend
 from handraise.testing import promise
 from tests.channels.receiver import Got, Receiver, Says, receiving

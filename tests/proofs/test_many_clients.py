@@ -24,8 +24,8 @@ from typing import Any
 import pytest
 
 from handraise import Event, Question, Responder, open_desk
+from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
-from handraise.opening import open_backend
 from handraise.ports import Directory
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 from tests.cli.command import Serving, serving

@@ -17,11 +17,11 @@ import asyncpg
 import pytest
 
 from handraise import Draft, Open, Question, Ref, Responder
-from handraise.backends.postgres.connecting import SETTINGS
+from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import Walls
-from handraise.backends.rows import draft_values, move_values, page_query, settled_query, urgent_query
-from handraise.backends.statements import load_statements
-from handraise.model.composing import Limits, compose
+from handraise.backends.row_mapping import draft_values, move_values, page_query, settled_query, urgent_query
+from handraise.backends.sql_files import load_statements
+from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import answering
 from handraise.ports import LOOKED_THROUGH, Filter
 from tests.conftest import own_database

@@ -19,7 +19,7 @@ import pytest
 from chaos.servers import Server, own_servers
 from handraise import open_desk
 from handraise.backends.shards import enlist, list_shards, move_workspace
-from handraise.model.composing import QuestionOptions
+from handraise.model.drafting import QuestionOptions
 from handraise.model.errors import StoreUnavailable
 from handraise.model.events import Event
 from handraise.ports.desk import Desk

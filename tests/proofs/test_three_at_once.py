@@ -22,8 +22,8 @@ from handraise.channels.webhook import signed
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.questions import Question
-from handraise.server.callers import cookie_name
-from handraise.server.issuing import issue_session
+from handraise.server.auth.authenticator import cookie_name
+from handraise.server.auth.issuer import issue_session
 from handraise.testing import promise
 from tests.channels.mail_servers import Mail, PostOffice, post_office, reply_to
 from tests.channels.slack_house import PEOPLE, Team, open_team

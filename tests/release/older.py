@@ -13,9 +13,9 @@ from typing import Any
 
 import handraise
 from handraise import AnyForm, Approval, Choice, Confirm, Escalation, Field, Form, MultiChoice, Open, Timeline
+from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.identities import Role
-from handraise.opening import open_backend
 from handraise.ports.outbox import Routed
 
 PAY = Approval.of("pay", {"amount": 20}, scopes=("once", "always"))

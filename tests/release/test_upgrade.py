@@ -17,9 +17,9 @@ import pytest
 from chaos.faults.upgrading import LATER, previous_release
 from handraise import AlreadySettled, Answered, Approval, Ref, open_desk_on
 from handraise.backends.postgres import schema
-from handraise.backends.sqlite import opening
-from handraise.backends.statements import Migration
-from handraise.opening import open_backend
+from handraise.backends.sql_files import Migration
+from handraise.backends.sqlite import backend as sqlite_backend
+from handraise.desk_factory import open_backend
 from handraise.testing import promise
 from tests.release.older import FORMS, PAY, TIMELINE, seen
 
@@ -61,10 +61,10 @@ async def test_what_the_release_before_left_is_read_as_it_was_and_can_be_answere
     empty_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = await asyncio.to_thread(left_by_the_release_before, empty_address)
-    for engine, module in (("postgres", schema), ("sqlite", opening)):
+    for engine, module in (("postgres", schema), ("sqlite", sqlite_backend)):
         later = Migration(module.MIGRATIONS[-1].number + 1, "later", LATER[engine])
         monkeypatch.setattr(module, "MIGRATIONS", (*module.MIGRATIONS, later))
-    newest = (opening if empty_address.startswith("sqlite:") else schema).MIGRATIONS[-1].number
+    newest = (sqlite_backend if empty_address.startswith("sqlite:") else schema).MIGRATIONS[-1].number
     assert await schema_of(empty_address) < newest
 
     async with open_backend(empty_address) as backend:

@@ -7,7 +7,7 @@ from importlib import metadata
 import pytest
 
 import handraise
-from handraise.backends.statements import load_migrations
+from handraise.backends.sql_files import load_migrations
 from scripts.release import changelog, surface
 
 TEXT = changelog.CHANGELOG.read_text(encoding="utf-8")

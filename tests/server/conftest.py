@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.server import House, ServerSettings, create_app, open_house
 from handraise.testing import ManualClock
 from tests.serving import Issuer

@@ -11,7 +11,7 @@ from typing import Any
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, open_house
-from handraise.server.observing import Traces
+from handraise.server.observability import Traces
 from handraise.testing.contract.channel import Peer
 from tests.channels import discord_peer, slack_peer, teams_peer, telegram_peer
 from tests.channels.mail_servers import PostOffice, post_office

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuestion, Limits, Open
-from handraise.model.checking import MAX_TEXT, check_answer, pattern_problem
-from handraise.model.composing import compose
-from handraise.model.schemas import form_from_schema
+from handraise.model.drafting import compose
+from handraise.model.form_schemas import form_from_schema
+from handraise.model.validation import MAX_TEXT, check_answer, pattern_problem
 from handraise.testing import promise
 from tests.server.conftest import bearer
 from tests.serving import Issuer

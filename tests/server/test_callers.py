@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
+from handraise.desk_factory import open_backend
 from handraise.model.identities import AgentKey
-from handraise.opening import open_backend
 from handraise.ports import Directory
-from handraise.server.callers import Doorkeeper
+from handraise.server.auth.authenticator import Doorkeeper
 from handraise.wire.credentials import Token, TokenKind
 
 TOKEN = Token(TokenKind.AGENT, "default", "digest")

@@ -23,7 +23,7 @@ from handraise.channels.webhook import signed
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role
 from handraise.server import create_app
-from handraise.server.issuing import issue_question_link
+from handraise.server.auth.issuer import issue_question_link
 from handraise.testing import promise
 from tests.server.every_channel import (
     DISCORD,

@@ -19,8 +19,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from handraise.server import House, ServerSettings
-from handraise.server.connections import Connection, ConnectionLimits
-from handraise.server.guards import network_of
+from handraise.server.middleware.connection_limits import Connection, ConnectionLimits
+from handraise.server.middleware.security import network_of
 from tests.cli.command import serving
 
 WITHIN = 30.0
@@ -120,7 +120,7 @@ class TestHeads:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handraise.server.connections.most_connections", lambda: 8)
+    monkeypatch.setattr("handraise.server.middleware.connection_limits.most_connections", lambda: 8)
 
 
 @pytest.mark.usefixtures("few")

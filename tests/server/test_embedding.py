@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 from handraise import Approval, Choice, Confirm, Field, Form, MultiChoice, Open
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm, Risk
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings

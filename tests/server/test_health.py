@@ -24,8 +24,8 @@ async def test_alive_and_ready_need_no_credential(client: httpx2.AsyncClient) ->
 async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
     house: House, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, gives: str
 ) -> None:
-    monkeypatch.setattr("handraise.server.health._PATIENCE", 0.01)
-    monkeypatch.setattr("handraise.server.health._GOOD_FOR", 0.0)
+    monkeypatch.setattr("handraise.server.api.health_routes._PATIENCE", 0.01)
+    monkeypatch.setattr("handraise.server.api.health_routes._GOOD_FOR", 0.0)
 
     async def durability() -> Any:
         if gives == "silence":
@@ -41,7 +41,7 @@ async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
     assert "secret" not in refused.text
     assert (await client.get("/healthz")).status_code == 200
     monkeypatch.undo()
-    monkeypatch.setattr("handraise.server.health._GOOD_FOR", 0.0)
+    monkeypatch.setattr("handraise.server.api.health_routes._GOOD_FOR", 0.0)
     assert (await client.get("/readyz")).status_code == 200
 
 

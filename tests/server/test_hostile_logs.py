@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from handraise.server import ServerSettings
-from handraise.server.observing.logs import configure_logs
+from handraise.server.observability.logs import configure_logs
 from tests.server.inbox.hostile import MARK, TEXTS
 
 UNSEEN = ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")

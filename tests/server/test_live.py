@@ -18,9 +18,9 @@ from handraise import Event, Question, Responder
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import Role
 from handraise.server import House
-from handraise.server.callers import AgentCaller, Caller, Doorkeeper, PersonCaller
-from handraise.server.live import Streams
-from handraise.server.sights import Seen
+from handraise.server.auth.authenticator import AgentCaller, Caller, Doorkeeper, PersonCaller
+from handraise.server.live.broadcaster import Streams
+from handraise.server.live.visibility import Seen
 from handraise.wire.credentials import read_token
 from tests.server.conftest import bearer, listening, on_every_store
 from tests.serving import Issuer

@@ -14,8 +14,8 @@ import pytest
 from fastapi import FastAPI
 
 from handraise.server import House, ServerSettings
-from handraise.server.issuing import issue_question_link
-from handraise.server.observing.logs import configure_logs
+from handraise.server.auth.issuer import issue_question_link
+from handraise.server.observability.logs import configure_logs
 from tests.server.conftest import ORIGIN, bearer
 from tests.serving import Issuer
 
@@ -86,7 +86,7 @@ async def test_a_request_leaves_one_line_without_body_query_or_token(
     assert first == {
         "event": "request",
         "level": "info",
-        "logger": "handraise.server.observing.requests",
+        "logger": "handraise.server.observability.request_log",
         "method": "POST",
         "route": "/v1/questions",
         "status": 201,

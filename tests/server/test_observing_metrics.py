@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from handraise.model.errors import StoreUnavailable
 from handraise.server import House, ServerSettings, open_house
-from handraise.server.house import _feel_pulse
-from handraise.server.observing.metrics import Metrics
+from handraise.server.context import _feel_pulse
+from handraise.server.observability.metrics import Metrics
 from handraise.testing import ManualClock
 from tests.server.conftest import bearer
 from tests.serving import Issuer

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
 from handraise.server import House, ServerSettings, create_app, open_house
-from handraise.server.observing import Traces
+from handraise.server.observability import Traces
 from tests.server.conftest import bearer
 from tests.serving import Issuer
 

@@ -29,8 +29,8 @@ import handraise.server
 from handraise.model.errors import MissingExtra
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, create_app
-from handraise.server import oidc as module
-from handraise.server.oidc import Attempt
+from handraise.server.auth import oidc as module
+from handraise.server.auth.oidc import Attempt
 from tests.server.conftest import listening
 
 # The provider uses what Authlib would rather see gone; our own code does not.

@@ -12,12 +12,12 @@ import httpx2
 import pytest
 
 from handraise import Answered, Approval, Choice, Confirm, Declined, Open, Responder
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.deliveries import Delivery
 from handraise.model.identities import Role
 from handraise.ports.channel import Channel
 from handraise.server import House, ServerSettings
-from handraise.server.telling import Links
+from handraise.server.channel_setup import Links
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import fed
 from handraise.wire.credentials import TokenKind, digest_of, read_token

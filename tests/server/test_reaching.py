@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import httpx2
 import pytest
 
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
 from tests.server.conftest import bearer, on_every_store

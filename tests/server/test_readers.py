@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
-from handraise.server.issuing import issue_reader_key
+from handraise.server.auth.issuer import issue_reader_key
 from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
 

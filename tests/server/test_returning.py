@@ -10,9 +10,9 @@ from fastapi.routing import APIRoute
 
 from handraise.model.identities import Role
 from handraise.server import House
-from handraise.server.inbox import answering, insights, myself, queue, settled
-from handraise.server.issuing import issue_link
-from handraise.server.returning import page_of_ours
+from handraise.server.auth.issuer import issue_link
+from handraise.server.auth.login_redirect import page_of_ours
+from handraise.server.web.inbox import account_page, insights_page, question_page, queue_page, settled_page
 from tests.server.conftest import ORIGIN
 from tests.serving import Issuer
 
@@ -127,7 +127,11 @@ async def test_a_link_leads_back_to_where_one_was_going(
 async def test_every_page_for_who_is_signed_in_is_led_back_to(
     client: httpx2.AsyncClient,
 ) -> None:
-    routes = [route for each in (queue, settled, insights, answering, myself) for route in each.pages.routes]
+    routes = [
+        route
+        for each in (queue_page, settled_page, insights_page, question_page, account_page)
+        for route in each.pages.routes
+    ]
     paths = {route.path for route in routes if isinstance(route, APIRoute) and "GET" in (route.methods or ())}
     assert paths >= {"/", "/questions/{question_id}", "/me"}
     for path in paths - {"/"}:

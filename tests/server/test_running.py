@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from handraise.server import ServerSettings
 from tests.cli.command import SOON, handraise, process, serving
 

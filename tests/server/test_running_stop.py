@@ -20,7 +20,7 @@ import httpx2
 import pytest
 
 from handraise import Ref
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from tests.cli.command import SOON, Serving, serving
 from tests.conftest import own_database
 from tests.serving import Issuer

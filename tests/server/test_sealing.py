@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from handraise import Approval, UnsafeStore
-from handraise.desk.sealing import Sealer
+from handraise.desk.sealer import Sealer
+from handraise.desk_factory import open_backend
 from handraise.model.errors import StoreUnavailable
-from handraise.opening import open_backend
 from handraise.server import ServerSettings
 from handraise.server.audit_keys import load_signer, make_key
-from handraise.server.house import House, open_house
+from handraise.server.context import House, open_house
 from tests.conftest import own_database
 
 SOON = 10.0

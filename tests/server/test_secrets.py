@@ -21,8 +21,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from handraise.server import ServerSettings, create_app
-from handraise.server.observing import Traces
-from handraise.server.observing.logs import configure_logs
+from handraise.server.observability import Traces
+from handraise.server.observability.logs import configure_logs
 from handraise.testing import promise
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.every_channel import MAIL_KEY, WEBHOOK_KEY, Everything, open_everything, whsec

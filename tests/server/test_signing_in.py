@@ -14,7 +14,7 @@ import pytest
 
 from handraise.model.identities import Role
 from handraise.server import House
-from handraise.server.issuing import issue_link
+from handraise.server.auth.issuer import issue_link
 from handraise.testing import ManualClock
 from tests.server.conftest import ORIGIN, bearer, on_every_store
 from tests.serving import Issuer

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from handraise import open_desk
-from handraise.opening import open_backend
+from handraise.desk_factory import open_backend
 from tests.cli.command import Serving, serving
 from tests.serving import Issuer
 

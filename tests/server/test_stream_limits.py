@@ -13,8 +13,8 @@ from fastapi import FastAPI
 
 from handraise.model.errors import TooManyRequests
 from handraise.server import House, ServerSettings
-from handraise.server.callers import AgentCaller
-from handraise.server.stream_limits import StreamLimits
+from handraise.server.auth.authenticator import AgentCaller
+from handraise.server.live.stream_limits import StreamLimits
 from tests.server.conftest import bearer, listening
 from tests.serving import Issuer
 
@@ -118,7 +118,7 @@ def test_nobody_may_take_all_that_the_process_can_have_open(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, int]
 ) -> None:
     del settings
-    monkeypatch.setattr("handraise.server.stream_limits.most_connections", lambda: 8)
+    monkeypatch.setattr("handraise.server.live.stream_limits.most_connections", lambda: 8)
     limits = StreamLimits(ServerSettings(stream_limit=0, workspace_stream_limit=0))
     first, second, third, fourth = (AgentCaller("w", "bot", f"key {n}") for n in range(4))
     with ExitStack() as held:

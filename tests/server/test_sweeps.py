@@ -20,7 +20,7 @@ from handraise import Approval, Responder
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.server import House, ServerSettings, create_app, open_house
-from handraise.server.issuing import issue_question_link, issue_reader_key
+from handraise.server.auth.issuer import issue_question_link, issue_reader_key
 from handraise.testing import promise
 from tests.conftest import own_database
 from tests.server.operations import SAFE, Operation, operations

@@ -30,7 +30,7 @@ from handraise import (
     StillPending,
     Timeline,
 )
-from handraise.desk.blocking import LoopThread
+from handraise.desk.blocking_desk import LoopThread
 from handraise.model.timelines import Escalation
 from handraise.testing import ManualClock
 from tests.stateful.reference import Asked, Reference

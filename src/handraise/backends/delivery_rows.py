@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from handraise.backends.rows import Instant, Row, to_json
+from handraise.backends.row_mapping import Instant, Row, to_json
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus
 from handraise.model.events import EventKind
 from handraise.model.routing import Recent

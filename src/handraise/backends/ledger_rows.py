@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from handraise.backends.rows import Instant, Row, from_json
+from handraise.backends.row_mapping import Instant, Row, from_json
 from handraise.model.json_values import Json
-from handraise.model.sealing import Hold, Removal, Seal
+from handraise.model.seals import Hold, Removal, Seal
 from handraise.ports import Head
 
 _DIGEST = 32

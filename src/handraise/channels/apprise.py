@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from handraise.channels.guarded import guarded, hush
-from handraise.channels.outward import IPNetwork
-from handraise.channels.plain import ended_lines, fitting, lines_of, mention_of
-from handraise.channels.wording import heading_of, shortened
+from handraise.channels.message_texts import heading_of, shortened
+from handraise.channels.network_guard import guarded, hush
+from handraise.channels.plain_messages import ended_lines, fitting, lines_of, mention_of
+from handraise.channels.safe_http import IPNetwork
 from handraise.model.errors import MissingExtra
 from handraise.model.json_values import Json
 from handraise.ports.channel import Message, NotSent

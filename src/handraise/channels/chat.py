@@ -14,9 +14,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Protocol
 
-from handraise.channels.plain import arguments_of, choices_of, ended_lines, fitting, mention_of, theirs
-from handraise.channels.replies import Replies, Reply, Said
-from handraise.channels.wording import (
+from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.message_texts import (
     action_of,
     facts_of,
     heading_of,
@@ -26,6 +25,14 @@ from handraise.channels.wording import (
     risk_of,
     shortened,
     why_now,
+)
+from handraise.channels.plain_messages import (
+    arguments_of,
+    choices_of,
+    ended_lines,
+    fitting,
+    mention_of,
+    theirs,
 )
 from handraise.model.deliveries import Delivery
 from handraise.model.forms import Approval

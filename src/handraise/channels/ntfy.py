@@ -13,7 +13,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from handraise.channels.outward import (
+from handraise.channels.message_texts import heading_of, shortened
+from handraise.channels.plain_messages import ended_lines, fitting, lines_of, mention_of
+from handraise.channels.safe_http import (
     URL,
     IPNetwork,
     Outward,
@@ -22,8 +24,6 @@ from handraise.channels.outward import (
     place_of,
     read_url,
 )
-from handraise.channels.plain import ended_lines, fitting, lines_of, mention_of
-from handraise.channels.wording import heading_of, shortened
 from handraise.model.json_values import Json
 from handraise.ports.channel import Message, NotSent
 

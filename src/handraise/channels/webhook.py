@@ -21,7 +21,8 @@ from urllib.parse import quote
 
 import pydantic
 
-from handraise.channels.outward import (
+from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.safe_http import (
     URL,
     IPNetwork,
     Outward,
@@ -30,7 +31,6 @@ from handraise.channels.outward import (
     place_of,
     read_url,
 )
-from handraise.channels.replies import Replies, Reply, Said
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.ports.channel import Message, NotSent, Response

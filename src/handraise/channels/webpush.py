@@ -18,8 +18,8 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from handraise.channels.outward import IPNetwork, Outward, asked_to_wait, open_outward, place_of, read_url
-from handraise.channels.subscriptions import NAME, subscription_id
+from handraise.channels.push_subscriptions import NAME, subscription_id
+from handraise.channels.safe_http import IPNetwork, Outward, asked_to_wait, open_outward, place_of, read_url
 from handraise.model.errors import MissingExtra
 from handraise.model.forms import Approval
 from handraise.model.json_values import Json

@@ -8,7 +8,7 @@ from handraise.model.errors import MissingExtra
 
 
 def main() -> None:
-    """Do what the command line says, and exit: 0 where it was done, else see `handraise.cli.endings`."""
+    """Do what the command line says, and exit: 0 where it was done, else see `handraise.cli.exit_codes`."""
     try:
         from handraise.cli.commands import app_for, run  # noqa: PLC0415 -- typer is an extra
 

@@ -15,73 +15,81 @@ from typing import Annotated
 import typer
 
 from handraise import __version__
-from handraise.cli.endings import EXPECTED, ending
-from handraise.cli.wording import shown_lines
+from handraise.cli.exit_codes import EXPECTED, ending
+from handraise.cli.terminal_texts import shown_lines
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
-    "ask": ("asking", "ask", "Ask a person, and print the answer."),
+    "ask": ("ask_commands", "ask", "Ask a person, and print the answer."),
     "wait": (
-        "asking",
+        "ask_commands",
         "wait_for",
         "Wait until a question is settled, and print the answer; ends with the same codes as `ask`.",
     ),
-    "inbox": ("inbox", "inbox", "Show what you may answer, live, and answer it."),
+    "inbox": ("inbox_command", "inbox", "Show what you may answer, live, and answer it."),
     "list": (
-        "questions",
+        "question_commands",
         "list_questions",
         "List pending questions, most urgent first. With the key of an agent, its own.",
     ),
-    "show": ("questions", "show", "Show a question: who asks, what, about what, and how it stands."),
-    "history": ("questions", "history", "Show everything that happened to a question, oldest first."),
+    "show": ("question_commands", "show", "Show a question: who asks, what, about what, and how it stands."),
+    "history": ("question_commands", "history", "Show everything that happened to a question, oldest first."),
     "answer": (
-        "questions",
+        "question_commands",
         "answer",
         "Answer a question. Without a value, at a terminal, it is shown and you are asked.",
     ),
-    "decline": ("questions", "decline", "Say that you will not answer a question."),
+    "decline": ("question_commands", "decline", "Say that you will not answer a question."),
     "take-back": (
-        "questions",
+        "question_commands",
         "take_back",
         "Take back an approval that the agent has not used. For those who approved, and for administrators.",
     ),
     "withdraw": (
-        "questions",
+        "question_commands",
         "withdraw",
         "Take back a question that you asked or, as an administrator, those of an agent.",
     ),
-    "watch": ("questions", "watch", "Follow what happens to all questions, live, until Ctrl+C."),
-    "sign-in": ("sessions", "sign_in", "Sign in to a server with a link."),
+    "watch": ("question_commands", "watch", "Follow what happens to all questions, live, until Ctrl+C."),
+    "sign-in": ("sign_in_commands", "sign_in", "Sign in to a server with a link."),
     "sign-out": (
-        "sessions",
+        "sign_in_commands",
         "sign_out",
         "Sign out of the server at HANDRAISE_URL: the session ends, there and here.",
     ),
-    "demo": ("demo", "demo", "See the whole thing in a minute: an agent asks, you answer, it goes on."),
-    "serve": ("serving", "serve", "Run the server."),
-    "mcp": ("mcp", "mcp", "Let an MCP client ask people, request approvals, and collect answers."),
-    "grants": ("grants", "app", "Grants: approvals that hold again, until they end or are revoked."),
-    "keys": ("keys", "app", "Keys of agents: with one, an agent asks. It cannot answer."),
-    "people": ("people", "app", "People who answer, and how they come in."),
-    "groups": ("people", "groups", "Groups of people: a question to group:NAME is for all of them."),
+    "demo": (
+        "demo_command",
+        "demo",
+        "See the whole thing in a minute: an agent asks, you answer, it goes on.",
+    ),
+    "serve": ("serve_command", "serve", "Run the server."),
+    "mcp": ("mcp_command", "mcp", "Let an MCP client ask people, request approvals, and collect answers."),
+    "grants": ("grant_commands", "app", "Grants: approvals that hold again, until they end or are revoked."),
+    "keys": ("key_commands", "app", "Keys of agents: with one, an agent asks. It cannot answer."),
+    "people": ("people_commands", "app", "People who answer, and how they come in."),
+    "groups": ("people_commands", "groups", "Groups of people: a question to group:NAME is for all of them."),
     "shards": (
-        "shards",
+        "shard_commands",
         "app",
         "Shards: the databases that workspaces are spread over. HANDRAISE_URL is postgresql+shards://…",
     ),
     "audit": (
-        "audit",
+        "audit_commands",
         "app",
         "The audit trail: events sealed in a chain that shows whether anything was changed.",
     ),
-    "retention": ("keeping", "retention", "Retention: how long a workspace keeps settled questions."),
-    "hold": ("keeping", "holds", "Legal holds: what is held is neither removed nor erased."),
+    "retention": (
+        "retention_commands",
+        "retention",
+        "Retention: how long a workspace keeps settled questions.",
+    ),
+    "hold": ("retention_commands", "holds", "Legal holds: what is held is neither removed nor erased."),
     "erase": (
-        "keeping",
+        "retention_commands",
         "erase",
         "Erase a person, with every question that names them or that they had a part in, or single questions. For good.",
     ),
-    "migrate": ("stores", "migrate", "Bring the schema up to this release."),
-    "doctor": ("stores", "doctor", "Say what the store promises."),
+    "migrate": ("store_commands", "migrate", "Bring the schema up to this release."),
+    "doctor": ("store_commands", "doctor", "Say what the store promises."),
 }
 """By the name of a command or a group of them: its module, what it is called there, and its line in the list of commands."""
 

@@ -7,6 +7,6 @@ try:
 except ImportError:
     raise MissingExtra("httpx2", "remote") from None
 
-from handraise.client.remote import RemoteDesk, open_remote
+from handraise.client.remote_desk import RemoteDesk, open_remote
 
 __all__ = ["RemoteDesk", "open_remote"]

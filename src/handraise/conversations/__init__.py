@@ -7,7 +7,8 @@ or in another one: nothing but the desk keeps it.
 from handraise.conversations.agents import Agent, AskOptions, Judge, OnInsufficient, OnSufficient, Validator
 from handraise.conversations.asks import PendingAsk
 from handraise.conversations.channels import Channel, MemoryChannel
-from handraise.conversations.errors import (
+from handraise.conversations.chat_messages import AgentReply, IncomingMessage
+from handraise.conversations.conversation_errors import (
     AgentNotRegistered,
     ChannelNotRegistered,
     InvalidRegistry,
@@ -19,7 +20,6 @@ from handraise.conversations.errors import (
     Undelivered,
     UnroutedMessage,
 )
-from handraise.conversations.messages import AgentReply, IncomingMessage
 from handraise.conversations.registry import AgentRegistry
 from handraise.conversations.turns import Turn, current_turn
 

@@ -31,14 +31,14 @@ from handraise.conversations.asks import (
     put,
     state_of,
 )
-from handraise.conversations.errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
-from handraise.conversations.messages import AgentReply, IncomingMessage
+from handraise.conversations.chat_messages import AgentReply, IncomingMessage
+from handraise.conversations.chat_texts import asking_again, giving_up
+from handraise.conversations.conversation_errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
 from handraise.conversations.turns import Turn, current_turn
-from handraise.conversations.wording import asking_again, giving_up
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.model.plain_text import too_late
-from handraise.model.spans import Span
-from handraise.model.typed import FormSource, python_value
+from handraise.model.typed_answers import FormSource, python_value
 
 if TYPE_CHECKING:
     from handraise.conversations.registry import AgentRegistry

@@ -24,8 +24,8 @@ from handraise import (
     Status,
 )
 from handraise.conversations.channels import Channel
-from handraise.conversations.errors import Undelivered
-from handraise.model.composing import Limits, compose
+from handraise.conversations.conversation_errors import Undelivered
+from handraise.model.drafting import Limits, compose
 from handraise.model.json_values import Json
 from handraise.model.plain_text import plain_text
 

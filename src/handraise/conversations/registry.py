@@ -13,7 +13,8 @@ from handraise import Desk, HandraiseError, Responder
 from handraise.conversations.agents import Agent
 from handraise.conversations.asks import LEASE, oldest_asks, put, put_again, unsent_conversations
 from handraise.conversations.channels import Channel
-from handraise.conversations.errors import (
+from handraise.conversations.chat_messages import AgentReply, IncomingMessage
+from handraise.conversations.conversation_errors import (
     AgentNotRegistered,
     ChannelNotRegistered,
     InvalidRegistry,
@@ -21,7 +22,6 @@ from handraise.conversations.errors import (
     RegistryStopped,
     UnroutedMessage,
 )
-from handraise.conversations.messages import AgentReply, IncomingMessage
 from handraise.conversations.turns import Turn, taking
 from handraise.model.people import responder_of
 

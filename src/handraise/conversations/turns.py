@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from handraise import Desk, Responder
 from handraise.conversations.channels import Channel
-from handraise.conversations.errors import MessageSpent, Undelivered
-from handraise.conversations.messages import IncomingMessage
+from handraise.conversations.chat_messages import IncomingMessage
+from handraise.conversations.conversation_errors import MessageSpent, Undelivered
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,17 +10,17 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
-from handraise.desk.coalescing import Gathered, Lanes
-from handraise.desk.following import Feeds
-from handraise.desk.hearing import Hearing
-from handraise.desk.recipients import Recipients
+from handraise.desk.batcher import Gathered, Lanes
+from handraise.desk.bus_listener import Hearing
+from handraise.desk.feed_reader import Feeds
+from handraise.desk.recipient_check import Recipients
+from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.lifecycle import Move
 from handraise.model.questions import Draft, Question, Ref
-from handraise.model.spans import Span, seconds_of
 from handraise.ports import Bus, Directory, Heard, Inserted, Store, feed_of
 from handraise.ports.desk import OpenedIn
-from handraise.waiting import WaitingRoom
+from handraise.waiters import WaitingRoom
 
 _log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Unpack
 
 from handraise import Desk, MissingExtra, NotAnswered, Open, Problem
-from handraise.integrations.asking import ASK_HUMAN, Pause, approving, asking, described, pause_in
-from handraise.integrations.keeping import Keeping
-from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking, described, pause_in
+from handraise.integrations.paused_run import Ending, PauseOptions, Run
+from handraise.integrations.state_store import Keeping
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:

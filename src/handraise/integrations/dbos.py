@@ -14,10 +14,10 @@ from typing import Any, TypeVar, Unpack
 from handraise import Action, Approval, HandraiseError, MissingExtra, Outcome, Question, QuestionOptions
 from handraise.blocking import BlockingDesk
 from handraise.integrations import workflows
-from handraise.integrations.waking import NobodyWaits, run_waker
+from handraise.integrations.waker import NobodyWaits, run_waker
 from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 
 try:
     from dbos import DBOS, DBOSClient, StepOptions

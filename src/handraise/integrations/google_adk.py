@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from handraise import Desk, MissingExtra, NotAnswered, Open
-from handraise.integrations.asking import ASK_HUMAN, Pause, approving, asking, form_of
-from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking, form_of
+from handraise.integrations.paused_run import Ending, PauseOptions, Run
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from handraise import NotApproved, Open
-from handraise.integrations.asking import Pause, approving
-from handraise.integrations.pausing import Ending, Run
+from handraise.integrations.pause_questions import Pause, approving
+from handraise.integrations.paused_run import Ending, Run
 from handraise.model.json_values import Json
 
 

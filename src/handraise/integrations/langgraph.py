@@ -28,11 +28,19 @@ from handraise import (
     QuestionOptions,
     Withdrawn,
 )
-from handraise.integrations.asking import ASK_HUMAN, Askable, Pause, asking, described, form_of, pause_in
 from handraise.integrations.langchain import response_to, reviews_of
-from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.integrations.pause_questions import (
+    ASK_HUMAN,
+    Askable,
+    Pause,
+    asking,
+    described,
+    form_of,
+    pause_in,
+)
+from handraise.integrations.paused_run import Ending, PauseOptions, Run
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:

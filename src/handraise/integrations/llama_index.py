@@ -17,11 +17,11 @@ from itertools import count
 from typing import Any, Unpack
 
 from handraise import Answered, Desk, MissingExtra, Question
-from handraise.integrations.asking import Askable, Pause, approving, described, pause_in
-from handraise.integrations.keeping import Keeping
-from handraise.integrations.pausing import PauseOptions, Run
+from handraise.integrations.pause_questions import Askable, Pause, approving, described, pause_in
+from handraise.integrations.paused_run import PauseOptions, Run
+from handraise.integrations.state_store import Keeping
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions, to_tool_result
 
 try:

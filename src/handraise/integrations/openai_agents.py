@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from handraise import Approval, Desk, MissingExtra, Problem
-from handraise.integrations.asking import ASK_HUMAN, Pause, approving, asking
-from handraise.integrations.keeping import Folder, Keeping
-from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking
+from handraise.integrations.paused_run import Ending, PauseOptions, Run
+from handraise.integrations.state_store import Folder, Keeping
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:

@@ -13,11 +13,11 @@ from typing import Any, TypeVar, Unpack
 import pydantic
 
 from handraise import Desk, MissingExtra, Open
-from handraise.integrations.asking import Askable, Pause, approving, asking, described, pause_in
-from handraise.integrations.keeping import Folder, Keeping
-from handraise.integrations.pausing import Ending, PauseOptions, Run
+from handraise.integrations.pause_questions import Askable, Pause, approving, asking, described, pause_in
+from handraise.integrations.paused_run import Ending, PauseOptions, Run
+from handraise.integrations.state_store import Folder, Keeping
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 from handraise.tools import ApprovalOptions
 
 try:

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from handraise import Action, Approval, Desk, HandraiseError, MissingExtra, Outcome, QuestionOptions
 from handraise.integrations import workflows
-from handraise.integrations.waking import NobodyWaits, run_waker
+from handraise.integrations.waker import NobodyWaits, run_waker
 from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 
 try:
     import httpx2

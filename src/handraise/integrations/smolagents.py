@@ -24,10 +24,10 @@ from handraise import (
     coerce_choices,
 )
 from handraise.blocking import BlockingDesk
-from handraise.integrations.asking import ASK_HUMAN
-from handraise.integrations.pausing import PauseOptions
+from handraise.integrations.pause_questions import ASK_HUMAN
+from handraise.integrations.paused_run import PauseOptions
+from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest
-from handraise.model.spans import Span
 from handraise.tools import ToolResult, to_tool_result
 
 try:

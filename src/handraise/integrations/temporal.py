@@ -15,10 +15,10 @@ from typing import Any, Unpack
 
 from handraise import Action, Approval, Desk, HandraiseError, MissingExtra, Outcome, QuestionOptions
 from handraise.integrations import workflows
-from handraise.integrations.waking import NobodyWaits, run_waker
+from handraise.integrations.waker import NobodyWaits, run_waker
 from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
+from handraise.model.durations import Span
 from handraise.model.json_values import Json
-from handraise.model.spans import Span
 
 try:
     from temporalio import activity, workflow

@@ -1,6 +1,6 @@
 """Workflows that ask: what is the same in every engine that runs code durably.
 
-A workflow posts its question in a step, sleeps in the engine, and is woken by a waker (`handraise.integrations.waking`).
+A workflow posts its question in a step, sleeps in the engine, and is woken by a waker (`handraise.integrations.waker`).
 A wake-up is a hint: the outcome is read from the record, in a step, so a forged, doubled or lost one decides nothing.
 """
 
@@ -27,9 +27,9 @@ from handraise import (
     StoreUnavailable,
     TooManyRequests,
 )
+from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json, digest
-from handraise.model.spans import Span, seconds_of
-from handraise.model.typed import form_from
+from handraise.model.typed_answers import form_from
 from handraise.wire.records import OutcomeRecord, TimelineRecord
 from handraise.wire.requests import PostQuestion
 

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
+from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.json_values import Json, digest, json_problems
-from handraise.model.spans import Span, seconds_of
 
 T = TypeVar("T")
 
@@ -283,7 +283,7 @@ def _call_problems(tool: object, arguments: object, editable: object) -> Iterato
 def _editable(name: str, value: Json, schema: Mapping[str, Json]) -> Field:
     """The field of an argument: as the schema of its model says where people can be shown that, else like its value."""
     if name in schema.get("properties", {}):
-        from handraise.model.schemas import form_from_schema  # noqa: PLC0415 -- it is made of these forms
+        from handraise.model.form_schemas import form_from_schema  # noqa: PLC0415 -- it is made of these forms
 
         part = {name: schema["properties"][name]}
         with suppress(InvalidQuestion):

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from handraise.model.checking import check_answer, decision_of
 from handraise.model.errors import Problem
 from handraise.model.events import EventKind
 from handraise.model.forms import AnyForm, Approval, Scope
@@ -23,6 +22,7 @@ from handraise.model.json_values import Json, digest
 from handraise.model.outcomes import Status, outcome_of
 from handraise.model.people import Responder, may_respond
 from handraise.model.questions import Question, Vote
+from handraise.model.validation import check_answer, decision_of
 
 MoveKind = Literal["answer", "decline", "withdraw", "withdraw_for", "attempt", "grant"]
 

@@ -7,12 +7,12 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
-from handraise.model.checking import Decision, decision_of
 from handraise.model.errors import KeyConflict
 from handraise.model.forms import AnyForm, Approval, Risk, form_to_json
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.timelines import Step, Timeline, gaps_of, timeline_of
+from handraise.model.validation import Decision, decision_of
 
 T = TypeVar("T", bound="Draft")
 

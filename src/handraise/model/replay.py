@@ -11,7 +11,7 @@ from handraise.model.events import Event, EventKind
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.questions import Question
-from handraise.model.sealing import instant_text
+from handraise.model.seals import instant_text
 
 ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
 """Kinds of events that settle a question."""

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from handraise.model.checking import check_answer, fold
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
 from handraise.model.questions import Draft
+from handraise.model.validation import check_answer, fold
 
 _YES = frozenset({"yes", "y", "yes please", "yep", "yeah", "ok", "okay", "sure", "true"})
 _NO = frozenset({"no", "n", "no thanks", "nope", "nah", "false"})

@@ -9,9 +9,9 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Literal
 
+from handraise.model.durations import Span, span_of
 from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.json_values import Json
-from handraise.model.spans import Span, span_of
 
 Deed = Literal["remind", "escalate", "expire", "default"]
 

@@ -12,7 +12,8 @@ from datetime import timedelta
 from inspect import isawaitable
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
-from handraise.model.composing import Limits, QuestionOptions, compose
+from handraise.model.drafting import Limits, QuestionOptions, compose
+from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import (
     ForkedDesk,
     InvalidQuestion,
@@ -28,8 +29,7 @@ from handraise.model.json_values import Json, text_problem
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
-from handraise.model.spans import Span, seconds_of
-from handraise.model.typed import python_value, typed
+from handraise.model.typed_answers import python_value, typed
 from handraise.ports.clock import IdFactory
 from handraise.ports.store import Durability, Recovered
 

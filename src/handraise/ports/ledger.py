@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from handraise.model.json_values import Json
-from handraise.model.sealing import HeadMark, Hold, Removal, Rule, Seal
+from handraise.model.seals import HeadMark, Hold, Removal, Rule, Seal
 
 
 @dataclass(frozen=True, slots=True)

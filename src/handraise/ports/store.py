@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
-from handraise.model.endings import Ending
 from handraise.model.errors import KeyConflict, QuotaExceeded
 from handraise.model.events import Event
 from handraise.model.grants import Grant
@@ -15,6 +14,7 @@ from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 
 

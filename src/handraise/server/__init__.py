@@ -11,7 +11,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("FastAPI", "server") from error
 
 from handraise.server.app import create_app
-from handraise.server.house import House, open_house
+from handraise.server.context import House, open_house
 from handraise.server.settings import ServerSettings
 
 __all__ = ["House", "ServerSettings", "create_app", "open_house"]

@@ -10,46 +10,53 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from handraise import __version__
-from handraise.server import (
-    administration,
-    api_page,
-    embedding,
-    events,
-    health,
-    inbound,
-    pushing,
-    question_links,
-    questions,
-    reaching,
-    signing_in,
-    statistics,
-    tool_results,
+from handraise.server.api import (
+    address_routes,
+    admin_routes,
+    channel_routes,
+    docs_page,
+    event_routes,
+    health_routes,
+    push_routes,
+    question_routes,
+    statistics_routes,
+    tool_result_routes,
 )
-from handraise.server.callers import BEARER, Doorkeeper
-from handraise.server.documenting import document_problems, operation_id
-from handraise.server.failing import DOCUMENTED, handle_errors
-from handraise.server.guards import STATIC, Guards, Rates
-from handraise.server.health import Readiness
-from handraise.server.house import House
-from handraise.server.inbox import answering, conversation, insights, installing, myself, queue, settled
-from handraise.server.last_used import LastUsed
-from handraise.server.live import Streams
-from handraise.server.observing import ObservedRequests
-from handraise.server.pages import STATIC_FILES, handle_unknown_pages
-from handraise.server.sights import Sights
-from handraise.server.stream_limits import StreamLimits
+from handraise.server.api.health_routes import Readiness
+from handraise.server.api.openapi import document_problems, operation_id
+from handraise.server.auth import question_links
+from handraise.server.auth.authenticator import BEARER, Doorkeeper
+from handraise.server.auth.last_used import LastUsed
+from handraise.server.context import House
+from handraise.server.live.broadcaster import Streams
+from handraise.server.live.stream_limits import StreamLimits
+from handraise.server.live.visibility import Sights
+from handraise.server.middleware.error_handlers import DOCUMENTED, handle_errors
+from handraise.server.middleware.security import STATIC, Guards, Rates
+from handraise.server.observability import ObservedRequests
+from handraise.server.web import embedded_question, sign_in
+from handraise.server.web.inbox import (
+    account_page,
+    app_manifest,
+    conversation_page,
+    insights_page,
+    question_page,
+    queue_page,
+    settled_page,
+)
+from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
 
 API: tuple[APIRouter, ...] = (
-    questions.router,
-    statistics.router,
+    question_routes.router,
+    statistics_routes.router,
     question_links.router,
-    reaching.router,
-    pushing.router,
-    events.router,
-    tool_results.router,
-    administration.router,
-    administration.secret_router,
-    signing_in.router,
+    address_routes.router,
+    push_routes.router,
+    event_routes.router,
+    tool_result_routes.router,
+    admin_routes.router,
+    admin_routes.secret_router,
+    sign_in.router,
 )
 
 
@@ -83,10 +90,11 @@ class _Application(FastAPI):
 
 
 def _add_oidc(app: FastAPI, house: House) -> None:
-    from handraise.server import oidc, signing_in_oidc  # noqa: PLC0415 -- Authlib is an extra
+    from handraise.server.auth import oidc  # noqa: PLC0415 -- Authlib is an extra
+    from handraise.server.web import sign_in_oidc  # noqa: PLC0415 -- Authlib is an extra
 
     app.state.oidc = oidc.Provider(house.settings)
-    app.include_router(signing_in_oidc.pages)
+    app.include_router(sign_in_oidc.pages)
 
 
 def _application() -> _Application:
@@ -115,19 +123,19 @@ def _routes() -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=operation_id)
     for router in API:
         routes.include_router(router, dependencies=[Depends(BEARER)], responses=DOCUMENTED)
-    routes.include_router(health.router)
-    routes.include_router(inbound.router)
+    routes.include_router(health_routes.router)
+    routes.include_router(channel_routes.router)
     # Before the sign-in pages, whose `/` only says who one is.
-    routes.include_router(queue.pages)
-    routes.include_router(settled.pages)
-    routes.include_router(conversation.pages)
-    routes.include_router(insights.pages)
-    routes.include_router(answering.pages)
-    routes.include_router(myself.pages)
-    routes.include_router(installing.pages)
-    routes.include_router(signing_in.pages)
-    routes.include_router(api_page.pages)
-    routes.include_router(embedding.pages)
-    routes.include_router(embedding.frames)
-    routes.mount(STATIC, embedding.SharedFiles(directory=STATIC_FILES))
+    routes.include_router(queue_page.pages)
+    routes.include_router(settled_page.pages)
+    routes.include_router(conversation_page.pages)
+    routes.include_router(insights_page.pages)
+    routes.include_router(question_page.pages)
+    routes.include_router(account_page.pages)
+    routes.include_router(app_manifest.pages)
+    routes.include_router(sign_in.pages)
+    routes.include_router(docs_page.pages)
+    routes.include_router(embedded_question.pages)
+    routes.include_router(embedded_question.frames)
+    routes.mount(STATIC, embedded_question.SharedFiles(directory=STATIC_FILES))
     return routes.routes

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from handraise.model.errors import UnsafeStore
-from handraise.model.sealing import HeadMark
+from handraise.model.seals import HeadMark
 
 T = TypeVar("T")
 

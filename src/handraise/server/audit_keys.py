@@ -6,8 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
+from handraise.model.audit_verification import TrustedKey
 from handraise.model.errors import MissingExtra, UnsafeStore
-from handraise.model.verifying import TrustedKey
 
 try:
     from cryptography.exceptions import InvalidSignature

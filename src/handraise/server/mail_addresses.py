@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from handraise.channels.email.places import mail_address
+from handraise.channels.email.server_urls import mail_address
 from handraise.model.deliveries import Address
 from handraise.model.identities import Person, fold_email
 from handraise.model.people import OPERATOR
-from handraise.server.house import House
+from handraise.server.context import House
 
 _CHANNEL = "email"
 _PAGE = 500

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import limits
 import pydantic
 
-from handraise.channels.teams.places import is_service
+from handraise.channels.teams.references import is_service
 
 _TELEGRAM_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 import pydantic
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from handraise.channels.email.places import mail_address, read_sender, read_server
+from handraise.channels.apprise_schemes import scheme_problem
+from handraise.channels.custom_channels import opener_names, opener_problem
+from handraise.channels.email.server_urls import mail_address, read_sender, read_server
 from handraise.channels.ntfy import read_server_url
-from handraise.channels.openers import opener_names, opener_problem
-from handraise.channels.outward import IPNetwork
-from handraise.channels.schemes import scheme_problem
-from handraise.channels.teams.places import is_id
+from handraise.channels.safe_http import IPNetwork
+from handraise.channels.teams.references import is_id
 from handraise.channels.webhook import secret_bytes
-from handraise.opening import default_address
+from handraise.desk_factory import default_address
 from handraise.server.setting_types import (
     Address,
     DiscordPublicKey,

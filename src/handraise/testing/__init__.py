@@ -5,7 +5,7 @@
 
 from handraise.testing.buses import HandBus, SilentBus
 from handraise.testing.clock import ManualClock
-from handraise.testing.people import StandIn
 from handraise.testing.promises import PROMISES, promise
+from handraise.testing.scripted_person import StandIn
 
 __all__ = ["PROMISES", "HandBus", "ManualClock", "SilentBus", "StandIn", "promise"]

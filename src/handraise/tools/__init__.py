@@ -1,8 +1,8 @@
 """What a model calls and what a client draws: tools that ask, and the two layers of a tool call."""
 
 from handraise.tools.approvals import ApprovalOptions, requires_approval
-from handraise.tools.approved import ApprovedTool
-from handraise.tools.asking import (
+from handraise.tools.approved_tool import ApprovedTool
+from handraise.tools.ask_tools import (
     AskingTool,
     ask_clarifying_question,
     asking_tools,
@@ -16,11 +16,11 @@ from handraise.tools.client_calls import (
     pending_client_messages,
     submit_tool_result,
 )
-from handraise.tools.events import AskEvent, Emit, Interrupt
 from handraise.tools.history import filter_client_messages
-from handraise.tools.reading import Intent
 from handraise.tools.results import ResultStatus, ToolResult, to_tool_result
 from handraise.tools.specs import ToolSpec
+from handraise.tools.tool_arguments import Intent
+from handraise.tools.tool_events import AskEvent, Emit, Interrupt
 
 __all__ = [
     "ApprovalOptions",

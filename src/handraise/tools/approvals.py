@@ -29,7 +29,7 @@ from handraise import (
     UnusableAnswer,
 )
 from handraise.blocking import BlockingDesk
-from handraise.model.typed import typed
+from handraise.model.typed_answers import typed
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -31,9 +31,9 @@ from handraise import (
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.people import CLIENT_ASSERTED
 from handraise.tools.history import APPROVAL, CLIENT, HITL
-from handraise.tools.posting import origin_of
-from handraise.tools.reading import arguments_of
+from handraise.tools.idempotent_post import origin_of
 from handraise.tools.results import chosen_text, to_tool_result
+from handraise.tools.tool_arguments import arguments_of
 
 Message = dict[str, Json]
 """A message of OpenAI chat completions."""

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from handraise.model.durations import SPAN_PATTERN, seconds_of
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm, Scope
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.outcomes import Outcome, Source, Status, outcome_of
 from handraise.model.questions import Question, Vote
-from handraise.model.spans import SPAN_PATTERN, seconds_of
 from handraise.model.timelines import Escalation, Timeline, steps_of
 from handraise.model.workspace_events import WorkspaceEvent, WorkspaceEventKind
 from handraise.ports import Durability, Recovered

@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 import pydantic
 
-from handraise.model.composing import IfExists, QuestionOptions
+from handraise.model.drafting import IfExists, QuestionOptions
 from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.forms import Action, AnyForm, Option
 from handraise.model.identities import Role

@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from handraise import Answered, Responder
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.ports import Clock
 from handraise.server import House, ServerSettings, open_house

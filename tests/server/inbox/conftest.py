@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from handraise import Responder
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
 from tests.server.inbox.chromium import launched

@@ -28,10 +28,10 @@ from handraise import (
     Question,
     Timeline,
 )
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm
 from handraise.server import House
-from handraise.server.issuing import issue_link, issue_question_link
+from handraise.server.auth.issuer import issue_link, issue_question_link
 from handraise.testing import ManualClock
 from tests.tiers import NIGHTLY
 

@@ -23,7 +23,7 @@ from handraise import (
     Open,
     Timeline,
 )
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm, Risk
 from handraise.model.json_values import Json
 from handraise.server import House

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from handraise import Confirm
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from tests.server.inbox.browser import Page, open_page, send
 
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from playwright.async_api import Page, expect
 
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
 from handraise.testing import ManualClock

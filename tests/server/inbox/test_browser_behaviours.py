@@ -8,10 +8,10 @@ import pytest
 from playwright.async_api import Browser, Locator, Page, Route, ViewportSize, expect
 
 from handraise import Confirm
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
-from handraise.server.issuing import issue_link
+from handraise.server.auth.issuer import issue_link
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE, NewWindow, listens, outcome_of, violations
 

@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from handraise import Answered, Approval, Choice, Confirm, Form, Open, Question
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm, Field
 from handraise.model.identities import Role
 from handraise.server import House
-from handraise.server.issuing import issue_question_link
+from handraise.server.auth.issuer import issue_question_link
 from tests.docs.reading import DOCS, blocks_of
 from tests.server.conftest import listening
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name

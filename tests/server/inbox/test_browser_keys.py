@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from handraise import Approval, Choice, MultiChoice
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import outcome_of
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from handraise import Answered, Approval, Choice, Confirm, Declined, Field, Form, MultiChoice, Open, Question
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, complaints

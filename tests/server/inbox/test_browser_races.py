@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from handraise import Answered, Choice, Expired, Open
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, listens
 

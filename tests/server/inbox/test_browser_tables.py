@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handraise import Approval
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from tests.presentation.test_markdown import mail
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures
 from tests.server.inbox.chromium import NewWindow

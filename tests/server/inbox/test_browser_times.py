@@ -8,8 +8,8 @@ import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
 from handraise import Confirm, Open
-from handraise.desk.local import LocalDesk
-from handraise.server.inbox.wording import span
+from handraise.desk.local_desk import LocalDesk
+from handraise.server.web.inbox.page_texts import span
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- its fixtures
 from tests.server.inbox.chromium import listens

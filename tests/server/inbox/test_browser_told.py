@@ -12,7 +12,7 @@ import pytest_asyncio
 from playwright.async_api import BrowserContext, Page, Request, Worker, expect
 
 from handraise import Approval, Choice
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, complaints, listens, violations

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from handraise import Approval, Choice, Confirm, Open
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, listens, outcome_of, violations

@@ -8,7 +8,7 @@ from html import unescape
 import httpx2
 
 from handraise import Approval, Confirm
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from tests.server.inbox.browser import open_page
 
 NAME = "release & 4.2"

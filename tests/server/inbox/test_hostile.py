@@ -22,7 +22,7 @@ from handraise import (
     Option,
     Timeline,
 )
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.server import House
 from handraise.testing import ManualClock
 from tests.server.inbox.browser import Page

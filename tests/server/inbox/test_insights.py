@@ -13,12 +13,12 @@ import httpx2
 import pytest
 
 from handraise import Approval, Confirm, InvalidAnswer, Timeline
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.ports import AGES
 from handraise.server import House
-from handraise.server.inbox import insights
-from handraise.server.inbox.charts import Bar, Column, Series, bars, columns
-from handraise.server.inbox.insights import SPANS, length, percentile
+from handraise.server.web.inbox import insights_page
+from handraise.server.web.inbox.charts import Bar, Column, Series, bars, columns
+from handraise.server.web.inbox.insights_page import SPANS, length, percentile
 from handraise.testing import ManualClock
 from tests.server.conftest import bearer
 from tests.server.inbox.browser import Page, open_page
@@ -155,7 +155,7 @@ async def test_counts_what_waits_by_age(
     shown = await open_page(boss, "/insights")
     assert figures(shown)["Waiting now"] == "2"
     assert [int(row[0]) for row in numbers(shown, "waiting").values()] == [1, 0, 0, 1, 0, 0, 0]
-    assert set(insights._AGES) == set(AGES)  # noqa: SLF001 -- whoever changes one must change the other
+    assert set(insights_page._AGES) == set(AGES)  # noqa: SLF001 -- whoever changes one must change the other
 
 
 async def test_has_nothing_of_another_workspace(
@@ -187,7 +187,7 @@ async def test_looks_back_as_far_as_it_is_told(
 async def test_says_where_there_was_more_than_it_counts(
     boss: httpx2.AsyncClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insights, "MOST", 5)
+    monkeypatch.setattr(insights_page, "MOST", 5)
     for count in range(1, 7):
         await desk.answer((await desk.post("one more")).id, "yes", by="ann")
         shown = await open_page(boss, "/insights")
@@ -212,7 +212,7 @@ async def test_draws_as_many_as_can_be_told_apart(
 async def test_a_hostile_name_stays_a_text_in_the_agents_box(
     boss: httpx2.AsyncClient, house: House, workspace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insights, "_MOST_BARS", len(NAMES))
+    monkeypatch.setattr(insights_page, "_MOST_BARS", len(NAMES))
     names = {name[:190] for name in drawn(NAMES, 60)}
     for name in names:
         desk = house.desk.at(workspace, asker=name)
@@ -310,7 +310,7 @@ def test_a_length_is_short(seconds: float, said: str) -> None:
 
 
 @pytest.mark.parametrize("span", SPANS, ids=lambda span: span.name)
-def test_a_span_ends_with_the_step_that_is_going_on(span: insights.Span) -> None:
+def test_a_span_ends_with_the_step_that_is_going_on(span: insights_page.Span) -> None:
     now = datetime(2026, 3, 1, 17, 42, 5, tzinfo=UTC)
     starts = span.starts(now)
     assert len(starts) == span.steps

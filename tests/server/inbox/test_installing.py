@@ -7,7 +7,7 @@ import struct
 
 import httpx2
 
-from handraise.server.pages import STATIC_FILES
+from handraise.server.web.pages import STATIC_FILES
 
 
 async def test_the_manifest_names_icons_that_are_there_and_as_large_as_it_says(

@@ -8,7 +8,7 @@ from datetime import timedelta
 import httpx2
 
 from handraise import Approval
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import House
 from tests.server.conftest import bearer

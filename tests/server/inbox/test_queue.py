@@ -12,9 +12,9 @@ import httpx2
 import pytest
 
 from handraise import Approval, Confirm, Escalation, Timeline
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.server import House
-from handraise.server.inbox import searching
+from handraise.server.web.inbox import search
 from handraise.testing import ManualClock
 from tests.server.inbox.browser import Page, Sheet, open_page
 
@@ -181,7 +181,7 @@ async def test_a_search_finds_only_what_one_may_answer(
 async def test_a_search_says_how_far_it_looked_and_goes_on_from_there(
     ann: httpx2.AsyncClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "READS", 6)
+    monkeypatch.setattr(search, "READS", 6)
     for n in range(640):
         await desk.post(f"number {n}", form=Confirm())
     last = await desk.post("the needle", form=Confirm())

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handraise import Approval, Choice, Confirm, Field, Form, InvalidAnswer, MultiChoice, Open, Option
-from handraise.model.checking import check_answer
 from handraise.model.forms import AnyForm, SimpleForm
 from handraise.model.json_values import Json
-from handraise.server.inbox.rendering import ZONES, controls_of, read_answer
-from handraise.server.pages import TEMPLATES
+from handraise.model.validation import check_answer
+from handraise.server.web.inbox.form_controls import ZONES, controls_of, read_answer
+from handraise.server.web.pages import TEMPLATES
 from tests.server.inbox.browser import Page, Sheet
 from tests.tiers import sized
 

@@ -8,11 +8,11 @@ import httpx2
 import pytest
 
 from handraise import Approval, Choice, Field, Form, MultiChoice, Open, Option
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm
 from handraise.model.json_values import Json
 from handraise.server import House
-from handraise.server.inbox import searching
+from handraise.server.web.inbox import search
 from tests.server.inbox.browser import open_page
 from tests.server.inbox.test_queue import asked, next_page
 from tests.server.inbox.test_settled import ended
@@ -117,9 +117,9 @@ async def test_what_is_erased_is_not_found(ann: httpx2.AsyncClient, desk: LocalD
 async def test_one_search_reads_a_bounded_amount_of_text_and_goes_on_from_there(
     ann: httpx2.AsyncClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "MOST_TEXT", 50_000)
-    monkeypatch.setattr(searching, "SEARCHED_AT_ONCE", 10)
-    monkeypatch.setattr("handraise.server.inbox.queue.SEARCHED_AT_ONCE", 10)
+    monkeypatch.setattr(search, "MOST_TEXT", 50_000)
+    monkeypatch.setattr(search, "SEARCHED_AT_ONCE", 10)
+    monkeypatch.setattr("handraise.server.web.inbox.queue_page.SEARCHED_AT_ONCE", 10)
     for _ in range(30):
         await desk.post("Go on?", context={"log": "x" * 4_000})
     last = await desk.post("Go on?", context="the needle")

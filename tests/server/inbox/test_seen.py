@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from handraise import Approval, Confirm, InvalidAnswer
-from handraise.desk.local import LocalDesk
-from handraise.desk.sealing import Sealer
+from handraise.desk.local_desk import LocalDesk
+from handraise.desk.sealer import Sealer
 from handraise.model.events import Event
 from handraise.server import House
 from tests.server.inbox.browser import Sheet, open_page, send

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from handraise import Approval, Choice, Confirm, InvalidAnswer, Responder, Timeline
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.server import House
-from handraise.server.inbox import searching
+from handraise.server.web.inbox import search
 from handraise.testing import ManualClock
 from tests.server.conftest import bearer
 from tests.server.inbox.browser import Page, open_page
@@ -177,7 +177,7 @@ async def test_is_narrowed_and_searched_as_the_queue_is(
 async def test_a_search_says_how_far_it_looked_and_goes_on_from_there(
     ann: httpx2.AsyncClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "READS", 6)
+    monkeypatch.setattr(search, "READS", 6)
     first = await desk.post("the needle", form=Confirm())
     await desk.answer(first.id, True, by="ann")
     for n in range(640):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handraise.model.json_values import Json
-from handraise.server.inbox.showing import (
+from handraise.server.web.inbox.value_view import (
     Difference,
     Grid,
     Line,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handraise.presentation.markdown import one_line
-from handraise.server.inbox.texts import formatted
+from handraise.server.web.inbox.agent_text import formatted
 
 
 def test_an_image_is_its_description_and_its_address_and_is_never_loaded() -> None:

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from handraise import Answered, Approval, Confirm, Responder
-from handraise.desk.local import LocalDesk
+from handraise.desk.local_desk import LocalDesk
 from handraise.model.questions import Question
 from handraise.server import House
 from tests.server.inbox.browser import Page, Sheet, open_page, send

@@ -13,12 +13,12 @@ from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.directory import MemoryDirectory
 from handraise.backends.memory.outbox import MemoryOutbox
 from handraise.backends.memory.store import MemoryStore
-from handraise.backends.rows import draft_values
+from handraise.backends.row_mapping import draft_values
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.questions import Question, Ref
-from handraise.model.sealing import SALT, Hold, Removal, Rule, Seal
+from handraise.model.seals import SALT, Hold, Removal, Rule, Seal
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Clock, Head
 

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from handraise.backends.memory.clock import now_by
-from handraise.backends.walking import paged, read_cursor, settled_page
-from handraise.model.endings import Ending, ending_of
+from handraise.backends.pagination import paged, read_cursor, settled_page
 from handraise.model.errors import QuotaExceeded
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import Approval, form_to_json
@@ -30,7 +29,8 @@ from handraise.model.people import (
 )
 from handraise.model.questions import Draft, Question, Ref, Vote, posted, same_question
 from handraise.model.replay import says_approved
-from handraise.model.sealing import SALT
+from handraise.model.seals import SALT
+from handraise.model.statistics import Ending, ending_of
 from handraise.model.urgency import likeness_of, urgency_of
 from handraise.model.workspace_events import Change, WorkspaceEvent
 from handraise.ports import (

@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error, SlowConsumerError
 
-from handraise.backends.hints import decoded, encoded
+from handraise.backends.hint_codec import decoded, encoded
 from handraise.model.errors import UnknownAddress
 from handraise.model.questions import Ref
 from handraise.ports import Heard

@@ -9,6 +9,6 @@ except ImportError as error:
 else:
     del _driver
 
-from handraise.backends.postgres.opening import open_postgres
+from handraise.backends.postgres.backend import open_postgres
 
 __all__ = ["open_postgres"]

@@ -13,10 +13,10 @@ import uuid
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 
-from handraise.backends.hints import decoded, encoded
-from handraise.backends.postgres.connecting import DRIVER_ERRORS, Connection, alone
+from handraise.backends.hint_codec import decoded, encoded
+from handraise.backends.postgres.connections import DRIVER_ERRORS, Connection, alone
 from handraise.backends.postgres.database import Database
-from handraise.backends.statements import load_statements
+from handraise.backends.sql_files import load_statements
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref
 from handraise.ports import Heard

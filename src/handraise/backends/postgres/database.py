@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from handraise.backends.postgres.connecting import (
+from handraise.backends.postgres.connections import (
     DRIVER_ERRORS,
     LONG_WITHIN,
     WITHIN,
@@ -19,8 +19,8 @@ from handraise.backends.postgres.connecting import (
     transaction,
     unavailable,
 )
-from handraise.backends.postgres.pooling import Pool
-from handraise.backends.statements import Statement
+from handraise.backends.postgres.pool import Pool
+from handraise.backends.sql_files import Statement
 from handraise.model.errors import StoreUnavailable
 from handraise.ports import Clock
 

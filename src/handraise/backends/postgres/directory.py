@@ -8,9 +8,9 @@ from typing import Any
 
 import asyncpg
 
-from handraise.backends.postgres.changes import note
 from handraise.backends.postgres.database import Database, Run, instant
-from handraise.backends.rows import (
+from handraise.backends.postgres.event_writer import note
+from handraise.backends.row_mapping import (
     recipients_among,
     refused_claim,
     stored_groups,
@@ -21,7 +21,7 @@ from handraise.backends.rows import (
     stored_session,
     taken_claim,
 )
-from handraise.backends.statements import load_statements
+from handraise.backends.sql_files import load_statements
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import (
     AgentKey,

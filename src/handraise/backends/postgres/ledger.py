@@ -10,10 +10,10 @@ import asyncpg
 
 from handraise.backends.ledger_rows import asked_of, seal_values, stored_hold, stored_removal, stored_seal
 from handraise.backends.postgres.database import KEEPER_ROLE, Database, instant
-from handraise.backends.statements import load_statements
+from handraise.backends.sql_files import load_statements
 from handraise.model.errors import StoreUnavailable, UnsafeStore
 from handraise.model.json_values import Json
-from handraise.model.sealing import SALT, Hold, Removal, Rule, Seal
+from handraise.model.seals import SALT, Hold, Removal, Rule, Seal
 from handraise.ports import Head
 
 _NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError)

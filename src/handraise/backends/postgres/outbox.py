@@ -14,10 +14,10 @@ from handraise.backends.delivery_rows import (
     stored_line,
     stored_recent,
 )
-from handraise.backends.postgres.changes import note
 from handraise.backends.postgres.database import Database, Run, instant
-from handraise.backends.rows import to_json
-from handraise.backends.statements import load_statements
+from handraise.backends.postgres.event_writer import note
+from handraise.backends.row_mapping import to_json
+from handraise.backends.sql_files import load_statements
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref

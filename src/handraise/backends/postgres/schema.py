@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import asyncpg
 
-from handraise.backends.postgres.connecting import Connection
-from handraise.backends.statements import Migration, check_newer_schema, load_migrations
+from handraise.backends.postgres.connections import Connection
+from handraise.backends.sql_files import Migration, check_newer_schema, load_migrations
 from handraise.model.errors import SchemaMismatch
 
 MIGRATIONS = load_migrations("handraise.backends.postgres")

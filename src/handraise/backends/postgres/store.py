@@ -11,11 +11,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from handraise.backends.postgres.allowances import Allowances
-from handraise.backends.postgres.connecting import is_lost
+from handraise.backends.pagination import Edge, endings_since, settled_page
+from handraise.backends.postgres.connections import is_lost
 from handraise.backends.postgres.database import KEEPER_ROLE, Database, instant
 from handraise.backends.postgres.durability import durability_of
-from handraise.backends.rows import (
+from handraise.backends.postgres.quota import Allowances
+from handraise.backends.row_mapping import (
     draft_values,
     grant_query,
     move_values,
@@ -35,15 +36,14 @@ from handraise.backends.rows import (
     urgent_query,
     waiting_page,
 )
-from handraise.backends.statements import load_statements
-from handraise.backends.walking import Edge, endings_since, settled_page
-from handraise.model.endings import Ending
+from handraise.backends.sql_files import load_statements
 from handraise.model.errors import QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
+from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,

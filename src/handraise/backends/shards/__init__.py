@@ -12,9 +12,9 @@ except ImportError as error:
 else:
     del _driver
 
-from handraise.backends.shards.enlisting import ShardLine, enlist, list_shards
-from handraise.backends.shards.moving import Moved, move_workspace, tidy
-from handraise.backends.shards.opening import SCHEME, open_shards, placement_address
+from handraise.backends.shards.backend import SCHEME, open_shards, placement_address
+from handraise.backends.shards.shard_list import ShardLine, enlist, list_shards
+from handraise.backends.shards.workspace_move import Moved, move_workspace, tidy
 
 __all__ = [
     "SCHEME",

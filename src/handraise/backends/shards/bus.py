@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from handraise.backends.shards.routes import Routes
+from handraise.backends.shards.placement import Routes
 from handraise.backends.shards.shard import Shard
 from handraise.model.errors import DeskClosed, HandraiseError, StoreUnavailable
 from handraise.model.questions import Ref

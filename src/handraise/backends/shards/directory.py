@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
-from handraise.backends.shards.routes import Routes
+from handraise.backends.shards.placement import Routes
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
 from handraise.ports import Claim
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from handraise.backends.shards.routes import Routes
+from handraise.backends.shards.placement import Routes
 from handraise.model.json_values import Json
-from handraise.model.sealing import Hold, Removal, Rule, Seal
+from handraise.model.seals import Hold, Removal, Rule, Seal
 from handraise.ports import Head
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from handraise.backends.shards.routes import Routes
+from handraise.backends.shards.placement import Routes
 from handraise.model.deliveries import Address, Delivery, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref

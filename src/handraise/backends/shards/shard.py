@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 
 import asyncpg
 
+from handraise.backends.postgres.backend import open_database, ports_on
 from handraise.backends.postgres.database import Database
-from handraise.backends.postgres.opening import open_database, ports_on
-from handraise.backends.statements import load_statements
+from handraise.backends.sql_files import load_statements
 from handraise.model.errors import DeskClosed, StoreUnavailable, UnsafeStore
 from handraise.ports import Backend, Clock
 

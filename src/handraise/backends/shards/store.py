@@ -8,15 +8,15 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from handraise.backends.shards.routes import Routes
+from handraise.backends.shards.placement import Routes
 from handraise.backends.shards.shard import Shard
-from handraise.model.endings import Ending
 from handraise.model.errors import StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref
+from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Durability, Filter, Inserted, Pulse, SettledPage, WaitingPage
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Collection, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from handraise.backends.hints import decoded, encoded
-from handraise.backends.sqlite.connecting import SqliteConnections
+from handraise.backends.hint_codec import decoded, encoded
+from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.statements import run
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref

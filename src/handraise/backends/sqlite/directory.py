@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from handraise.backends.rows import (
+from handraise.backends.row_mapping import (
     recipients_among,
     refused_claim,
     stored_groups,
@@ -19,10 +19,10 @@ from handraise.backends.rows import (
     stored_session,
     taken_claim,
 )
-from handraise.backends.sqlite.changes import note
-from handraise.backends.sqlite.connecting import SqliteConnections
-from handraise.backends.sqlite.instants import instant, length, now_by
+from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.event_writer import note
 from handraise.backends.sqlite.statements import run
+from handraise.backends.sqlite.timestamps import instant, length, now_by
 from handraise.model.identities import (
     AgentKey,
     Link,

@@ -17,12 +17,12 @@ from handraise.backends.ledger_rows import (
     stored_removal,
     stored_seal,
 )
-from handraise.backends.sqlite.connecting import SqliteConnections
-from handraise.backends.sqlite.instants import instant, length, micros, now_by
+from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.statements import run
+from handraise.backends.sqlite.timestamps import instant, length, micros, now_by
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
-from handraise.model.sealing import SALT, Hold, Removal, Rule, Seal
+from handraise.model.seals import SALT, Hold, Removal, Rule, Seal
 from handraise.ports import Clock, Head
 
 _OF_QUESTION = (

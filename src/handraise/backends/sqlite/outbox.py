@@ -15,11 +15,11 @@ from handraise.backends.delivery_rows import (
     stored_line,
     stored_recent,
 )
-from handraise.backends.rows import to_json
-from handraise.backends.sqlite.changes import note
-from handraise.backends.sqlite.connecting import SqliteConnections
-from handraise.backends.sqlite.instants import instant, length, micros, now_by
+from handraise.backends.row_mapping import to_json
+from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.event_writer import note
 from handraise.backends.sqlite.statements import run
+from handraise.backends.sqlite.timestamps import instant, length, micros, now_by
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref

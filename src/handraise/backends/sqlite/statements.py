@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from handraise.backends.statements import load_statements
+from handraise.backends.sql_files import load_statements
 
 _PACKAGE = "handraise.backends.sqlite"
 STATEMENTS = {

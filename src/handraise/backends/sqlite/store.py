@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from handraise.backends.rows import (
+from handraise.backends.pagination import Edge, endings_since, settled_page
+from handraise.backends.row_mapping import (
     draft_values,
     from_json,
     grant_query,
@@ -31,18 +32,17 @@ from handraise.backends.rows import (
     urgent_query,
     waiting_page,
 )
-from handraise.backends.sqlite.connecting import SqliteConnections
+from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
-from handraise.backends.sqlite.instants import instant, length, micros, now_by
 from handraise.backends.sqlite.statements import run
-from handraise.backends.walking import Edge, endings_since, settled_page
-from handraise.model.endings import Ending
+from handraise.backends.sqlite.timestamps import instant, length, micros, now_by
 from handraise.model.errors import QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Granting, Move
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
+from handraise.model.statistics import Ending
 from handraise.model.timelines import steps_from_json
 from handraise.model.urgency import likeness_of, urgency_without_expiry
 from handraise.model.workspace_events import WorkspaceEvent

@@ -15,13 +15,13 @@ from typing import Any
 
 import httpx2
 
-from handraise.channels.beside import Beside
+from handraise.channels.background_tasks import Beside
 from handraise.channels.discord.api import DiscordApi, as_json, is_id, message_of, said
-from handraise.channels.discord.incoming import CHANNEL, LATER, PING, Came, Incoming
+from handraise.channels.discord.interactions import CHANNEL, LATER, PING, Came, Incoming
 from handraise.channels.discord.messages import asking, bundled, settled
 from handraise.channels.discord.modals import Garbled
-from handraise.channels.discord.signing import is_genuine, read_key
-from handraise.channels.replies import Replies
+from handraise.channels.discord.signatures import is_genuine, read_key
+from handraise.channels.inbound_replies import Replies
 from handraise.model.errors import HandraiseError, RequestConflict
 from handraise.model.json_values import Json, digest
 from handraise.ports.channel import Message, NotSent, Response

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from handraise.channels.discord.markup import is_short, plain
-from handraise.channels.discord.places import Place
+from handraise.channels.discord.references import Place
 from handraise.model.forms import Option
 from handraise.model.visible import visible_line
 

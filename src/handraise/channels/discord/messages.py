@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from handraise.channels import wording
+from handraise.channels import message_texts
 from handraise.channels.discord.components import (
     BUTTON,
     MOST_BUTTONS,
@@ -31,7 +31,7 @@ from handraise.channels.discord.markup import (
     quoted_start,
 )
 from handraise.channels.discord.modals import can_be_filled_in
-from handraise.channels.discord.places import has_room, place_of
+from handraise.channels.discord.references import has_room, place_of
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
 from handraise.model.json_values import canonical_json
 from handraise.model.questions import Question
@@ -72,7 +72,7 @@ def asking(notice: Notice) -> Rendered:
 
 def _elsewhere(form: AnyForm) -> str:
     is_risky = isinstance(form, Approval) and form.risk == "high"
-    return wording.SIGN_IN_TO_DECIDE if is_risky else _ELSEWHERE
+    return message_texts.SIGN_IN_TO_DECIDE if is_risky else _ELSEWHERE
 
 
 def bundled(message: Message) -> Rendered:
@@ -92,10 +92,10 @@ def bundled(message: Message) -> Rendered:
 def settled(question: Question) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
     asked, _ = quoted_start(question.prompt, _AFTERWARDS)
-    head = f"{bold(wording.name_of(question.asker))} asked:\n{asked}"
+    head = f"{bold(message_texts.name_of(question.asker))} asked:\n{asked}"
     # By name, whoever looks: a message is passed on, and shown to others.
-    ending, told = wording.ending_of(question, "")
-    at = "" if question.outcome is None else f" · {wording.moment(question.outcome.at)}"
+    ending, told = message_texts.ending_of(question, "")
+    at = "" if question.outcome is None else f" · {message_texts.moment(question.outcome.at)}"
     end = f"{bold(ending)}{at}"
     parts = [head, end]
     if any(each.startswith(_CHANGED) for each in told[:1]):
@@ -125,8 +125,8 @@ def labels_of(options: Sequence[Option]) -> list[str]:
 
 def _heading(question: Question) -> str:
     """Who asks for what, with the name set off from our own words."""
-    name = wording.name_of(question.asker)
-    return bold(name) + escaped(wording.heading_of(question).removeprefix(name))
+    name = message_texts.name_of(question.asker)
+    return bold(name) + escaped(message_texts.heading_of(question).removeprefix(name))
 
 
 def _fits(notice: Notice, listed: str, told: Sequence[str]) -> bool:
@@ -145,13 +145,13 @@ def _text(notice: Notice, parts: Sequence[str], told: Sequence[str]) -> str:
 
 
 def _opening(notice: Notice) -> str:
-    why = wording.why_now(notice.reason)
+    why = message_texts.why_now(notice.reason)
     asked = f"{_heading(notice.question)}:"
     return f"{bold(why)}\n{asked}" if why else asked
 
 
 def _facts(notice: Notice) -> list[str]:
-    return [escaped_line(each) for each in wording.facts_of(notice.question)]
+    return [escaped_line(each) for each in message_texts.facts_of(notice.question)]
 
 
 def _foot(notice: Notice) -> str:
@@ -170,14 +170,14 @@ def _listed(question: Question) -> Iterator[str]:
             yield from _numbered(form.options)
         case Form():
             yield "To fill in:"
-            rows, more = wording.rows_of(form)
+            rows, more = message_texts.rows_of(form)
             yield from (f"> {bold(each.name)}: {escaped_line(each.text or '')}" for each in rows)
             if more:
                 yield more
         case Approval():
             yield "What will be executed:"
             yield literal(action_text(form))
-            yield escaped(wording.risk_of(form))
+            yield escaped(message_texts.risk_of(form))
             if form.editable:
                 yield "Its arguments can be changed in the inbox."
         case _:
@@ -271,7 +271,7 @@ def once_more(question: Question, verb: str) -> Rendered:
     sends = "It counts as soon as it is sent."
     match form:
         case Approval():
-            tool = wording.shortened(form.action.tool, 150)
+            tool = message_texts.shortened(form.action.tool, 150)
             what = {"approve": f"Approve {bold(tool)}?", "deny": f"Deny {bold(tool)}?"}[verb]
             then = "It is executed just as it stands in the message above." if verb == "approve" else sends
             text, label = f"{what} {then}", f"Yes, {verb}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from handraise.channels import wording
+from handraise.channels import message_texts
 from handraise.channels.discord.components import (
     LONGEST_TEXT,
     MOST_INPUTS,
@@ -24,7 +24,7 @@ from handraise.channels.discord.components import (
     writing,
 )
 from handraise.channels.discord.markup import length_of, quoted_start
-from handraise.channels.discord.places import place_of
+from handraise.channels.discord.references import place_of
 from handraise.model.errors import Problem
 from handraise.model.forms import (
     AnyForm,
@@ -87,7 +87,7 @@ def answer_modal(question: Question) -> Component:
     """The form that answers a question."""
     fields = [each for part in _parts(question.form) for each in _fields(part)]
     return modal(
-        place_of(question, "answer"), wording.heading_of(question), [*_asked(question, fields), *fields]
+        place_of(question, "answer"), message_texts.heading_of(question), [*_asked(question, fields), *fields]
     )
 
 
@@ -162,7 +162,11 @@ def _fields(part: Part) -> list[Component]:
 
 def _hint(form: SimpleForm) -> str | None:
     """What is to be written where not any text will do."""
-    return wording.how_to_reply(form).capitalize() if isinstance(form, Open) and form.type != "text" else None
+    return (
+        message_texts.how_to_reply(form).capitalize()
+        if isinstance(form, Open) and form.type != "text"
+        else None
+    )
 
 
 def _input(part: Part) -> Component:

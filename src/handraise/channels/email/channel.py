@@ -19,13 +19,8 @@ from email.headerregistry import Address
 from itertools import islice
 from typing import TypeVar
 
-from handraise.channels.email.fresh import Marks, fresh_text
-from handraise.channels.email.letters import write_letter
-from handraise.channels.email.mailbox import reading
-from handraise.channels.email.places import MailServer, address_in
-from handraise.channels.email.reading import Garbled, Letter, passes, read_letter, text_of
-from handraise.channels.email.relaying import SmtpRelay
-from handraise.channels.email.rendering import (
+from handraise.channels.email.inbound_mail import Garbled, Letter, passes, read_letter, text_of
+from handraise.channels.email.mail_body import (
     Rendered,
     brand,
     render_bundle,
@@ -33,11 +28,16 @@ from handraise.channels.email.rendering import (
     render_question,
     render_said,
 )
-from handraise.channels.email.tokens import ReplyAddress, ReplyAddresses, Token
-from handraise.channels.email.wording import on_replying, only_on_the_page, subject_of
-from handraise.channels.replies import Replies, Reply, Said
+from handraise.channels.email.mail_texts import on_replying, only_on_the_page, subject_of
+from handraise.channels.email.mailbox import reading
+from handraise.channels.email.mime import write_letter
+from handraise.channels.email.reply_address import ReplyAddress, ReplyAddresses, Token
+from handraise.channels.email.reply_parser import Marks, fresh_text
+from handraise.channels.email.server_urls import MailServer, address_in
+from handraise.channels.email.smtp import SmtpRelay
+from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.message_texts import heading_of, why_now
 from handraise.channels.webhook import genuine
-from handraise.channels.wording import heading_of, why_now
 from handraise.model.deliveries import Reason
 from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
 from handraise.model.forms import Approval

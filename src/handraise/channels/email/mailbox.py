@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Literal, TypeVar, TypeVarTuple
 
-from handraise.channels.email.places import MailServer
-from handraise.channels.email.reading import LARGEST
+from handraise.channels.email.inbound_mail import LARGEST
+from handraise.channels.email.server_urls import MailServer
 from handraise.model.errors import MissingExtra
 
 try:

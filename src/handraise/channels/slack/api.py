@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from handraise.channels.slack.elements import Block, as_json, escaped, line, rich, words
+from handraise.channels.slack.blocks import Block, as_json, escaped, line, rich, words
 from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
 

@@ -16,15 +16,15 @@ from urllib.parse import parse_qs
 
 import httpx2
 
-from handraise.channels.beside import Beside
-from handraise.channels.replies import Replies
+from handraise.channels.background_tasks import Beside
+from handraise.channels.inbound_replies import Replies
 from handraise.channels.slack.api import SlackApi
-from handraise.channels.slack.elements import Block, as_json
-from handraise.channels.slack.incoming import CHANNEL, Incoming
+from handraise.channels.slack.blocks import Block, as_json
+from handraise.channels.slack.interactions import CHANNEL, Incoming
 from handraise.channels.slack.messages import Rendered, asking, bundled, settled
 from handraise.channels.slack.modals import Garbled
-from handraise.channels.slack.places import metadata_of
-from handraise.channels.slack.signing import is_genuine
+from handraise.channels.slack.references import metadata_of
+from handraise.channels.slack.signatures import is_genuine
 from handraise.channels.slack.socket_mode import Socket
 from handraise.model.errors import HandraiseError, RequestConflict
 from handraise.model.json_values import Json, digest

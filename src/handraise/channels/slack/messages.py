@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from handraise.channels.slack.elements import (
+from handraise.channels.message_texts import SIGN_IN_TO_DECIDE
+from handraise.channels.slack.block_texts import (
+    action_text,
+    ending,
+    ending_in_short,
+    facts,
+    kind_of,
+    opening,
+    risk_of,
+)
+from handraise.channels.slack.blocks import (
     LABEL,
     LARGEST,
     MOST_OPTIONS,
@@ -32,18 +42,8 @@ from handraise.channels.slack.elements import (
     words,
 )
 from handraise.channels.slack.modals import can_be_answered, editable_parts
-from handraise.channels.slack.options import labels_of, length_of, list_of
-from handraise.channels.slack.places import place_text
-from handraise.channels.slack.wording import (
-    action_text,
-    ending,
-    ending_in_short,
-    facts,
-    kind_of,
-    opening,
-    risk_of,
-)
-from handraise.channels.wording import SIGN_IN_TO_DECIDE
+from handraise.channels.slack.option_labels import labels_of, length_of, list_of
+from handraise.channels.slack.references import place_text
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice
 from handraise.model.questions import Question
 from handraise.model.visible import visible

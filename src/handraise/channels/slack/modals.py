@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
-from handraise.channels.slack.elements import (
+from handraise.channels.slack.blocks import (
     LABEL,
     MOST_OPTIONS,
     MOST_TICKS,
@@ -27,8 +27,8 @@ from handraise.channels.slack.elements import (
     size_of,
     words,
 )
-from handraise.channels.slack.options import labels_of, length_of, list_of
-from handraise.channels.slack.places import place_text
+from handraise.channels.slack.option_labels import labels_of, length_of, list_of
+from handraise.channels.slack.references import place_text
 from handraise.model.errors import Problem
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json

@@ -21,7 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from handraise.channels.slack.api import Refused, SlackApi
-from handraise.channels.slack.elements import as_json
+from handraise.channels.slack.blocks import as_json
 from handraise.ports.channel import NotSent
 
 _log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from handraise.channels import wording
-from handraise.channels.teams.elements import (
+from handraise.channels import message_texts
+from handraise.channels.teams.card_elements import (
     MOST_BUTTONS,
     Element,
     button,
@@ -27,13 +27,13 @@ from handraise.channels.teams.elements import (
     words,
 )
 from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, parts_of
-from handraise.channels.teams.places import place_of
-from handraise.model.checking import decision_of
+from handraise.channels.teams.references import place_of
 from handraise.model.deliveries import Reason
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Draft, Question
+from handraise.model.validation import decision_of
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import Message, Notice
 
@@ -75,7 +75,7 @@ def summary_of(message: Message) -> str:
     question = message.notices[0].question
     if question.outcome is not None:
         return "A question has ended"
-    asker = wording.name_of(question.asker)
+    asker = message_texts.name_of(question.asker)
     return (asker if is_plain(asker) else "An agent") + _asks(question)
 
 
@@ -91,7 +91,7 @@ def can_be_decided(question: Question) -> bool:
 
 
 def _asks(question: Draft) -> str:
-    return wording.heading_of(question)[len(wording.name_of(question.asker)) :]
+    return message_texts.heading_of(question)[len(message_texts.name_of(question.asker)) :]
 
 
 def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Element]:
@@ -103,8 +103,8 @@ def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Elemen
             yield made
         why = _HIGH if form.risk == "high" else _TOO_LARGE
         for longest in _PROMPTS[:2]:
-            for action in (_action(form), ()) if wording.is_shown(form) else ((),):
-                tail = [*action, ours(wording.risk_of(form)), small(why)]
+            for action in (_action(form), ()) if message_texts.is_shown(form) else ((),):
+                tail = [*action, ours(message_texts.risk_of(form)), small(why)]
                 yield card([*_head(question, reason, longest), *tail], [link(url)])
     else:
         last = [button("Decline…", "decline", place_of(question, url)), link(url)]
@@ -118,13 +118,13 @@ def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Elemen
 
 def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
     """Who asks, why somebody is told now, and what; cut where it is long."""
-    prompt, note = wording.prompt_of(question)
+    prompt, note = message_texts.prompt_of(question)
     if len(prompt) > longest:
-        prompt = wording.shortened(prompt, longest)
+        prompt = message_texts.shortened(prompt, longest)
         note = f"This is the beginning; all {len(question.prompt)} characters are on the page."
-    why = wording.why_now(reason)
+    why = message_texts.why_now(reason)
     return [
-        line(name(wording.name_of(question.asker)), words(_asks(question), weight="Bolder")),
+        line(name(message_texts.name_of(question.asker)), words(_asks(question), weight="Bolder")),
         *([ours(why)] if why else ()),
         theirs(line(words(prompt))),
         *([small(note)] if note else ()),
@@ -132,7 +132,7 @@ def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
 
 
 def _facts(question: Question) -> list[Element]:
-    return [small(each) for each in wording.facts_of(question)]
+    return [small(each) for each in message_texts.facts_of(question)]
 
 
 def _has_room(question: Question) -> bool:
@@ -172,7 +172,7 @@ def _answers(question: Question, url: str) -> Iterator[Element]:
 
 def _action(form: Approval) -> Sequence[Element]:
     """The frozen action in full."""
-    tool, rows = wording.action_of(form)
+    tool, rows = message_texts.action_of(form)
     shown = [line(words(tool, fontType="Monospace", weight="Bolder"))]
     for each in rows:
         text = each.text or ""
@@ -184,7 +184,7 @@ def _action(form: Approval) -> Sequence[Element]:
 
 def _approval(question: Question, form: Approval, url: str, reason: Reason) -> Element | None:
     """An approval with its action in full, or None where that does not fit. What is approved is named by its digest."""
-    if not wording.is_shown(form):
+    if not message_texts.is_shown(form):
         return None
     place = place_of(question, url, digest=form.digest)
     buttons = [
@@ -194,7 +194,7 @@ def _approval(question: Question, form: Approval, url: str, reason: Reason) -> E
     ]
     if parts_of(form):
         buttons.append(button("Change and approve…", "change", place))
-    tail = [*_action(form), ours(wording.risk_of(form)), *_facts(question), row(buttons)]
+    tail = [*_action(form), ours(message_texts.risk_of(form)), *_facts(question), row(buttons)]
     for longest in _PROMPTS:
         made = card([*_head(question, reason, longest), *tail], [link(url)])
         if fits(made):
@@ -276,20 +276,20 @@ def _step(question: Question, url: str, body: Sequence[Element], yes: Element) -
 
 def _endings(question: Question, note: str | None) -> Iterator[Element]:
     first = [ours(note)] if note else []
-    ended, told = wording.ending_of(question, "")
+    ended, told = message_texts.ending_of(question, "")
     at = getattr(question.outcome, "at", None)
-    when = "" if at is None else f", {wording.moment(at)}"
+    when = "" if at is None else f", {message_texts.moment(at)}"
     end = [
         ours(f"{ended}{when}.", weight="Bolder"),
         *([theirs(*(line(words(each), spacing="Small") for each in told))] if told else ()),
         *_changes(question),
     ]
-    asked = line(words("Asked by "), name(wording.name_of(question.asker)))
-    prompt = wording.prompt_of(question)[0]
+    asked = line(words("Asked by "), name(message_texts.name_of(question.asker)))
+    prompt = message_texts.prompt_of(question)[0]
     for longest in (_AFTERWARDS, _EXCERPT):
-        cut = theirs(line(words(wording.shortened(prompt, longest), isSubtle=True)))
+        cut = theirs(line(words(message_texts.shortened(prompt, longest), isSubtle=True)))
         yield card([*first, asked, cut, *end])
-    yield card([*first, asked, ours(f"{wording.shortened(ended, 200)}{when}.", weight="Bolder")])
+    yield card([*first, asked, ours(f"{message_texts.shortened(ended, 200)}{when}.", weight="Bolder")])
 
 
 def _changes(question: Question) -> Iterator[Element]:
@@ -297,7 +297,7 @@ def _changes(question: Question) -> Iterator[Element]:
     match question:
         case Question(form=Approval() as form, outcome=Answered(value={"arguments": dict()} as value)):
             changes = difference(form.action.arguments, decision_of(form, value).action.arguments)
-            yield theirs(literal(wording.shortened(changes, _LONGEST_CHANGE)))
+            yield theirs(literal(message_texts.shortened(changes, _LONGEST_CHANGE)))
 
 
 def _lists(notices: Sequence[Notice]) -> Iterator[Element]:
@@ -305,9 +305,9 @@ def _lists(notices: Sequence[Notice]) -> Iterator[Element]:
         body = [ours(f"{len(notices)} questions wait for an answer", weight="Bolder")]
         for notice in notices[:count]:
             question = notice.question
-            excerpt = wording.shortened(visible_line(question.prompt[: _EXCERPT + 1]), _EXCERPT)
+            excerpt = message_texts.shortened(visible_line(question.prompt[: _EXCERPT + 1]), _EXCERPT)
             body += [
-                line(name(wording.name_of(question.asker)), words(_asks(question))),
+                line(name(message_texts.name_of(question.asker)), words(_asks(question))),
                 theirs(line(words(excerpt))),
                 row([link(notice.link)]),
             ]

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from handraise.channels.beside import Beside
-from handraise.channels.replies import Replies
+from handraise.channels.background_tasks import Beside
+from handraise.channels.inbound_replies import Replies
+from handraise.channels.teams.card_elements import CARD, Element, as_json
 from handraise.channels.teams.cards import asking, bundled, settled, summary_of
 from handraise.channels.teams.connector import Connector, Credentials
-from handraise.channels.teams.elements import CARD, Element, as_json
-from handraise.channels.teams.incoming import Incoming
 from handraise.channels.teams.inputs import Garbled
-from handraise.channels.teams.places import (
+from handraise.channels.teams.interactions import Incoming
+from handraise.channels.teams.references import (
     CHANNEL,
     Conversation,
     Person,
@@ -29,7 +29,7 @@ from handraise.channels.teams.places import (
     read_conversation,
 )
 from handraise.channels.teams.threads import Threads
-from handraise.channels.teams.tokens import NotGenuine, Tokens
+from handraise.channels.teams.token_verifier import NotGenuine, Tokens
 from handraise.model.errors import HandraiseError
 from handraise.model.json_values import Json, digest
 from handraise.model.visible import visible

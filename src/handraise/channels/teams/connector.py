@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx2
 
-from handraise.channels.outward import asked_to_wait
-from handraise.channels.teams.elements import as_json
-from handraise.channels.teams.places import Conversation, Person, read_conversation
+from handraise.channels.safe_http import asked_to_wait
+from handraise.channels.teams.card_elements import as_json
+from handraise.channels.teams.references import Conversation, Person, read_conversation
 from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
-from handraise.channels.teams.elements import Element, is_plain, line, small, theirs, words
+from handraise.channels.teams.card_elements import Element, is_plain, line, small, theirs, words
 from handraise.model.errors import Problem
 from handraise.model.forms import (
     AnyForm,

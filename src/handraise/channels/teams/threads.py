@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from handraise.channels.replies import Replies
-from handraise.channels.teams.places import CHANNEL
+from handraise.channels.inbound_replies import Replies
+from handraise.channels.teams.references import CHANNEL
 from handraise.model.deliveries import Delivery
 from handraise.model.questions import Question
 

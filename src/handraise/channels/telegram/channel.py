@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from handraise.channels.replies import Replies
+from handraise.channels.inbound_replies import Replies
 from handraise.channels.telegram.api import TELEGRAM, BotApi, Refused, open_api
-from handraise.channels.telegram.incoming import CHANNEL, Garbled, Incoming, is_unchanged
+from handraise.channels.telegram.interactions import CHANNEL, Garbled, Incoming, is_unchanged
 from handraise.channels.telegram.messages import asking, bundled, settled
-from handraise.channels.telegram.places import Places
 from handraise.channels.telegram.polling import WANTED, Poller
+from handraise.channels.telegram.references import Places
 from handraise.model.errors import HandraiseError, RequestConflict
 from handraise.model.json_values import Json, digest
 from handraise.ports.channel import Message, NotSent, Response

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from handraise.channels.telegram.places import Places
-from handraise.channels.telegram.texts import Piece, Text, bold, box, code, composed, cut, link, mention, ours
-from handraise.channels.wording import (
+from handraise.channels.message_texts import (
     Row,
     action_of,
     ending_of,
@@ -26,6 +24,19 @@ from handraise.channels.wording import (
     shortened,
     why_now,
 )
+from handraise.channels.telegram.entities import (
+    Piece,
+    Text,
+    bold,
+    box,
+    code,
+    composed,
+    cut,
+    link,
+    mention,
+    ours,
+)
+from handraise.channels.telegram.references import Places
 from handraise.model.deliveries import Reason
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice
 from handraise.model.questions import Question

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from handraise.channels.telegram.api import BotApi, Refused
-from handraise.channels.telegram.incoming import Garbled
+from handraise.channels.telegram.interactions import Garbled
 from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
 from handraise.ports.channel import NotSent
 

@@ -31,7 +31,7 @@ from handraise import (
     read_reply,
 )
 from handraise.integrations.a2a.wire import MARK, marked, question_parts
-from handraise.integrations.waking import NobodyWaits
+from handraise.integrations.waker import NobodyWaits
 from handraise.model.json_values import Json, digest
 
 _ENGINE = "a2a"

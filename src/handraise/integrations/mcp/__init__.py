@@ -4,9 +4,9 @@ Needs `pip install "handraise[mcp]"`; `handraise mcp` runs it.
 """
 
 try:
-    from handraise.integrations.mcp.answering import ClientPerson
-    from handraise.integrations.mcp.calling import mcp_server
-    from handraise.integrations.mcp.serving import http_app, is_loopback, serve_http, serve_stdio
+    from handraise.integrations.mcp.client_user import ClientPerson
+    from handraise.integrations.mcp.server import mcp_server
+    from handraise.integrations.mcp.transports import http_app, is_loopback, serve_http, serve_stdio
 except ModuleNotFoundError as error:
     from handraise import MissingExtra
 

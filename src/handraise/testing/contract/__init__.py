@@ -17,20 +17,20 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("pytest", "testing") from error
 
-from handraise.testing.contract.agreeing import AgreeingContract
-from handraise.testing.contract.answering import AnsweringContract
-from handraise.testing.contract.approving import ApprovingContract
-from handraise.testing.contract.asking import AskingContract
+from handraise.testing.contract.answer_cases import AnsweringContract
+from handraise.testing.contract.approval_cases import ApprovingContract
+from handraise.testing.contract.ask_cases import AskingContract
 from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
 from handraise.testing.contract.bus import BusContract, Buses
+from handraise.testing.contract.chat_claim_cases import SendingContract
 from handraise.testing.contract.directory import DirectoryContract
-from handraise.testing.contract.joining import JoiningContract
-from handraise.testing.contract.looking import LookingContract
-from handraise.testing.contract.sending import SendingContract
-from handraise.testing.contract.settled import SettledContract
+from handraise.testing.contract.key_alias_cases import JoiningContract
+from handraise.testing.contract.quorum_cases import AgreeingContract
+from handraise.testing.contract.settled_cases import SettledContract
 from handraise.testing.contract.store import StoreContract
-from handraise.testing.contract.timing import TimingContract
-from handraise.testing.contract.waiting import WaitingContract
+from handraise.testing.contract.timeline_cases import TimingContract
+from handraise.testing.contract.view_cases import LookingContract
+from handraise.testing.contract.wait_cases import WaitingContract
 
 __all__ = [
     "AddressBackend",

@@ -11,20 +11,20 @@ from typing import Any, Unpack
 
 import pytest
 
-from handraise.desk.exporting import export_lines
-from handraise.desk.sealing import BrokenChain, Sealer
-from handraise.model.composing import Limits, QuestionOptions, compose
+from handraise.desk.audit_export import export_lines
+from handraise.desk.sealer import BrokenChain, Sealer
+from handraise.model.audit_verification import Verdict, verify
 from handraise.model.deliveries import Address
+from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.identities import Role
 from handraise.model.lifecycle import answering
 from handraise.model.people import Responder
 from handraise.model.questions import Question, Ref
-from handraise.model.sealing import NOTHING_BEFORE, Hold, Rule, Seal, Signer
-from handraise.model.verifying import Verdict, verify
+from handraise.model.seals import NOTHING_BEFORE, Hold, Rule, Seal, Signer
 from handraise.ports import Backend
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, ContractFixtures
-from handraise.testing.contract.workspace_events import WorkspaceEventsContract
+from handraise.testing.contract.workspace_event_cases import WorkspaceEventsContract
 from handraise.testing.promises import promise
 
 _DAY = timedelta(days=1)

@@ -27,15 +27,15 @@ from handraise import (
     Timeline,
     open_desk_on,
 )
-from handraise.model.checking import check_answer
-from handraise.model.composing import compose
-from handraise.model.endings import Ending
+from handraise.model.drafting import compose
 from handraise.model.lifecycle import answering, attempting, declining, using, withdrawing
+from handraise.model.statistics import Ending
+from handraise.model.validation import check_answer
 from handraise.ports import AGES, LOOKED_THROUGH, Filter, Store
 from handraise.testing.buses import SilentBus
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON
-from handraise.testing.contract.queue import QueueContract
+from handraise.testing.contract.queue_cases import QueueContract
 from handraise.testing.promises import promise
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)

@@ -1,11 +1,11 @@
 """The contract of a directory: keys, people, groups, sessions, links, and requests that are not done twice."""
 
-from handraise.testing.contract.directory.agent_keys import AgentKeysContract
-from handraise.testing.contract.directory.entering import EnteringContract
-from handraise.testing.contract.directory.forgetting import ForgettingContract
-from handraise.testing.contract.directory.people import PeopleContract
-from handraise.testing.contract.directory.question_links import QuestionLinksContract
-from handraise.testing.contract.directory.requests import RequestsContract
+from handraise.testing.contract.directory.agent_key_cases import AgentKeysContract
+from handraise.testing.contract.directory.cleanup_cases import ForgettingContract
+from handraise.testing.contract.directory.idempotency_cases import RequestsContract
+from handraise.testing.contract.directory.people_cases import PeopleContract
+from handraise.testing.contract.directory.question_link_cases import QuestionLinksContract
+from handraise.testing.contract.directory.session_cases import EnteringContract
 
 __all__ = ["DirectoryContract"]
 

@@ -1,0 +1,89 @@
+"""Opening PostgreSQL: bring its schema up to date, check its promises, then give out the ports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from handraise.backends.postgres.bus import PostgresBus
+from handraise.backends.postgres.connections import (
+    alone,
+    driver_errors_translated,
+    open_pool,
+    open_pool_behind_pooler,
+)
+from handraise.backends.postgres.database import Database
+from handraise.backends.postgres.directory import PostgresDirectory
+from handraise.backends.postgres.ledger import PostgresLedger
+from handraise.backends.postgres.outbox import PostgresOutbox
+from handraise.backends.postgres.row_security import checked_walls, walls_of
+from handraise.backends.postgres.schema import migrate, move_in
+from handraise.backends.postgres.store import PostgresStore
+from handraise.ports import Backend, Clock
+
+
+@asynccontextmanager
+async def open_postgres(
+    address: str,
+    *,
+    clock: Clock | None = None,
+    connections: int = 4,
+    listen: str | None = None,
+    confined: bool | None = None,
+    anywhere: bool = True,
+) -> AsyncIterator[Backend]:
+    """The ports on the database at `address`, over at most `connections`, the listener included.
+
+    `listen` is the same database without a pooler such as PgBouncer in between; `address` may then be the
+    pooler's, in transaction mode. `confined` is whether PostgreSQL itself must keep workspaces apart, and
+    opening refused where it would not; None leaves that to the role one logs in as. `anywhere` is that of `migrate`.
+    """
+    async with open_database(
+        address,
+        clock=clock,
+        connections=connections,
+        listen=listen,
+        confined=confined,
+        anywhere=anywhere,
+    ) as database:
+        yield ports_on(database, listen or address)
+
+
+def ports_on(database: Database, direct: str) -> Backend:
+    """The ports on a database that listens at its own address."""
+    return Backend(
+        PostgresStore(database),
+        PostgresBus(database, direct),
+        PostgresDirectory(database),
+        PostgresOutbox(database),
+        PostgresLedger(database),
+    )
+
+
+@asynccontextmanager
+async def open_database(
+    address: str,
+    *,
+    clock: Clock | None = None,
+    connections: int = 4,
+    listen: str | None = None,
+    confined: bool | None = None,
+    anywhere: bool = True,
+) -> AsyncIterator[Database]:
+    """What the ports of `open_postgres` work with: migrated, with its promises checked."""
+    if connections < 2:  # noqa: PLR2004 -- one to work with and one to listen on
+        raise ValueError("PostgreSQL needs at least 2 connections: one to work with and one to listen on.")
+    direct = listen or address
+    with driver_errors_translated():
+        async with alone(direct, "migrations") as acquired:
+            await migrate(acquired, anywhere=anywhere)
+            await move_in(acquired)
+    opening = open_pool if listen is None else open_pool_behind_pooler
+    pool = opening(address, connections - 1)
+    try:
+        walls = await (checked_walls(pool) if confined else walls_of(pool))
+        database = Database(pool, clock=clock, walls=walls)
+        await PostgresStore(database).durability()
+        yield database
+    finally:
+        await pool.close()

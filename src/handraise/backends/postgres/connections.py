@@ -1,0 +1,188 @@
+"""Connections to PostgreSQL: one small pool, one connection by itself, and driver errors turned into ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeAlias
+
+import asyncpg
+from asyncpg.connect_utils import SessionAttribute
+
+from handraise.backends.postgres.pool import Pool
+from handraise.model.errors import StoreUnavailable
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+APPLICATION = "handraise"
+
+SETTINGS = {
+    "application_name": APPLICATION,
+    # A batched statement's plan does not depend on its arrays, but PostgreSQL would plan it anew each time:
+    # 0.4 to 0.7 ms, as much as doing it.
+    "plan_cache_mode": "force_generic_plan",
+    # What a statement costs is only known to be little here; where the planner thinks otherwise, it would compile it for
+    # seconds.
+    "jit": "off",
+    # Every statement of ours walks an index, in its order, for a few rows. The planner thinks otherwise of tables that
+    # are new and have no statistics yet, and of one large workspace among many small ones, and would read all of it.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+
+DRIVER_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What a call to the driver may raise; a timeout is an OSError."""
+
+_PRIMARY = SessionAttribute.read_write
+"""A standby takes no answers and shows late what is recorded. During a fail-over an address may lead to one for a while: such
+a connection is closed at once, and of several hosts in an address the next is tried."""
+
+WITHIN = 15.0
+"""How many seconds somebody waits for a statement, the wait for a connection included, before the connection is taken for lost.
+It is longer than `_ABANDONED`: what waits for the locks of such a transaction still gets its turn."""
+
+LONG_WITHIN = 60.0
+"""The same for a statement that may take long."""
+
+_ALONE_WITHIN = 15.0
+
+_ABANDONED = "10s"
+"""How long a transaction may wait for its next statement. A process that was stopped or cut off in the middle of one has
+rows locked: whoever answers the same questions would wait for it, and the server may notice only after hours."""
+
+_REFUSED = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
+)
+_LOST = (
+    ConnectionError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+)
+_TRANSIENT = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+
+
+def open_pool(address: str, size: int) -> Pool:
+    """A pool of up to `size` connections, opened one at a time as they are needed."""
+    settings = {**SETTINGS, "idle_in_transaction_session_timeout": _ABANDONED}
+    return _open_pool(address, size, server_settings=settings)
+
+
+def open_pool_behind_pooler(address: str, size: int) -> Pool:
+    """The same, where a pooler such as PgBouncer may give each transaction another session.
+
+    What is prepared or set in a session is then not there the next time, and most settings are refused.
+    """
+    settings = {"application_name": APPLICATION}
+    pool = _open_pool(address, size, server_settings=settings, statement_cache_size=0)
+    pool.each_transaction = f"; set local idle_in_transaction_session_timeout = '{_ABANDONED}'"
+    return pool
+
+
+@asynccontextmanager
+async def alone(address: str, purpose: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection outside the pool, which stays the same session. Raises what the driver raises."""
+    settings = {**SETTINGS, "application_name": f"{APPLICATION} {purpose}"}
+    opened = await asyncpg.connect(
+        address,
+        server_settings=settings,
+        command_timeout=_ALONE_WITHIN,
+        timeout=15,
+        target_session_attrs=_PRIMARY,
+    )
+    try:
+        yield opened
+    finally:
+        with suppress(*DRIVER_ERRORS):
+            await opened.close(timeout=2)
+        opened.terminate()
+
+
+@asynccontextmanager
+async def connection(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection of the pool; what the driver raises becomes `StoreUnavailable`."""
+    with driver_errors_translated():
+        acquired = await pool.take()
+        try:
+            yield acquired
+        except BaseException as error:
+            (pool.give_back if leaves_connection_good(error) else pool.hang_up)(acquired)
+            raise
+        pool.give_back(acquired)
+
+
+@asynccontextmanager
+async def transaction(
+    acquired: Connection, begin: str, *, within: float = LONG_WITHIN
+) -> AsyncIterator[None]:
+    """A transaction that starts with the statements in `begin`, all of them in one round trip.
+
+    What PostgreSQL refuses is undone. Anything else that ends it has left the connection in the middle of something: to
+    ask that for more would be to wait as long again, so whoever has it must hang up.
+    """
+    try:
+        await acquired.execute(begin, timeout=within)
+        yield
+    except asyncpg.PostgresError:
+        with suppress(*DRIVER_ERRORS):
+            await acquired.execute("rollback", timeout=within)
+        raise
+    await acquired.execute("commit", timeout=within)
+
+
+@contextmanager
+def driver_errors_translated() -> Iterator[None]:
+    """What the driver raises becomes `StoreUnavailable`, with the driver's error as its cause."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise unavailable(error) from error
+
+
+def unavailable(error: Exception) -> StoreUnavailable:
+    """Our error for one of the driver's."""
+    said = str(error) or type(error).__name__
+    if "unsupported startup parameter" in said:
+        said += " (behind a pooler, HANDRAISE_LISTEN_URL must be PostgreSQL's own address)"
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        said = (
+            "the address leads to a standby, which takes no answers and shows late what is recorded; use the address of its "
+            "primary, or name all hosts in it"
+        )
+    ours = StoreUnavailable(f"PostgreSQL cannot do this now: {said}")
+    ours.refused = isinstance(error, _REFUSED)
+    return ours
+
+
+def leaves_connection_good(error: BaseException) -> bool:
+    """Whether others may have the connection on which this was raised.
+
+    PostgreSQL itself has refused something, and not because it takes no writes: a primary that has become a standby, or was
+    fenced off, would refuse the next ones too.
+    """
+    return isinstance(error, asyncpg.PostgresError) and not isinstance(
+        error, asyncpg.ReadOnlySQLTransactionError
+    )
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether PostgreSQL undid the statement for the sake of another one, so that it can be made again."""
+    return isinstance(error, _TRANSIENT)
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """Whether the connection was cut under a statement, so that nobody knows whether it took effect."""
+    return isinstance(error, _LOST)
+
+
+def _open_pool(address: str, size: int, **options: Any) -> Pool:
+    options |= {"command_timeout": LONG_WITHIN, "target_session_attrs": _PRIMARY}
+    return Pool(lambda: asyncpg.connect(address, **options), size)

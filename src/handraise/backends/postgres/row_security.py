@@ -1,0 +1,62 @@
+"""Whether PostgreSQL itself keeps workspaces apart, and what is refused because it would not."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from handraise.backends.postgres.connections import Connection, connection, transaction
+from handraise.backends.postgres.database import Walls
+from handraise.backends.postgres.pool import Pool
+from handraise.backends.sql_files import load_statements
+from handraise.model.errors import UnsafeStore
+
+APP_ROLE = "handraise_app"
+"""The role that owns nothing. Who is not bound by row-level security takes it for every transaction."""
+
+STATEMENTS = load_statements("handraise.backends.postgres", "confining.sql")
+
+
+async def walls_of(pool: Pool) -> Walls | None:
+    """The walls that stand around this login anyway; None where row-level security does not bind it."""
+    async with connection(pool) as acquired:
+        (login,) = await acquired.fetch(STATEMENTS["role"].numbered)
+    return None if login["bypasses"] else Walls(role=None)
+
+
+async def checked_walls(pool: Pool) -> Walls:
+    """Walls that hold: `UnsafeStore` says what to do where they would not."""
+    async with connection(pool) as acquired:
+        (login,) = await acquired.fetch(STATEMENTS["role"].numbered)
+        walls = Walls(role=None if login["loophole"] is None else APP_ROLE)
+        try:
+            # A policy that holds makes every table look empty, which a scan would find out only at its end.
+            async with transaction(acquired, f"{walls.begin}; set local enable_seqscan = off"):
+                await _check(acquired)
+        except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
+            raise UnsafeStore(
+                f"PostgreSQL cannot keep workspaces apart for {login['name']}: {error}. In this database, as its "
+                f"owner or an administrator, run: create role {APP_ROLE} nologin (unless it is there); "
+                f"grant {APP_ROLE} to {login['name']}; select handraise.allow_app();"
+            ) from error
+    return walls
+
+
+async def _check(acquired: Connection) -> None:
+    """Look at the walls from inside a transaction that has no workspace."""
+    (role,) = await acquired.fetch(STATEMENTS["role"].numbered)
+    if role["loophole"] is not None:
+        raise UnsafeStore(
+            f"PostgreSQL would not keep workspaces apart: {role['name']} {role['loophole']}. Run: {role['repair']};"
+        )
+    for breach in await acquired.fetch(STATEMENTS["breaches"].numbered):
+        raise UnsafeStore(
+            f"PostgreSQL would not keep workspaces apart: {breach['name']} {breach['loophole']}. "
+            f"Run: {breach['repair']};"
+        )
+    for leak in await acquired.fetch(STATEMENTS["leaks"].numbered):
+        raise UnsafeStore(
+            f"PostgreSQL does not keep workspaces apart: {role['name']} sees rows of handraise.{leak['name']} with "
+            "no workspace set. Its policy must be: "
+            "using (workspace = (select handraise.workspace())) "
+            "with check (workspace = (select handraise.workspace()))."
+        )

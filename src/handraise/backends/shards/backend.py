@@ -1,0 +1,54 @@
+"""Opening several shards as one backend."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from handraise.backends.postgres.backend import open_database
+from handraise.backends.shards.bus import ShardedBus
+from handraise.backends.shards.directory import ShardedDirectory
+from handraise.backends.shards.ledger import ShardedLedger
+from handraise.backends.shards.outbox import ShardedOutbox
+from handraise.backends.shards.placement import Routes
+from handraise.backends.shards.shard import Shard
+from handraise.backends.shards.store import ShardedStore
+from handraise.ports import Backend, Clock
+
+SCHEME = "postgresql+shards"
+"""An address with this scheme is that of the placement database."""
+
+
+@asynccontextmanager
+async def open_shards(
+    address: str, *, clock: Clock | None = None, connections: int = 4, confined: bool | None = None
+) -> AsyncIterator[Backend]:
+    """The ports over all shards that the placement database at `address` knows.
+
+    Each shard gets at most `connections` from this process, its listener included, and is opened when it is first
+    needed: one that is down holds up nobody else. See `open_postgres` for `confined`.
+    """
+
+    def make(number: int, address: str) -> Shard:
+        return Shard(number, address, clock=clock, connections=connections, confined=confined)
+
+    async with open_database(
+        placement_address(address), clock=clock, connections=2, confined=confined
+    ) as placements:
+        routes = Routes(placements, make)
+        try:
+            await routes.load()
+            yield Backend(
+                ShardedStore(routes),
+                ShardedBus(routes),
+                ShardedDirectory(routes),
+                ShardedOutbox(routes),
+                ShardedLedger(routes),
+            )
+        finally:
+            await routes.close()
+
+
+def placement_address(address: str) -> str:
+    """The address of the placement database, as PostgreSQL's driver takes it."""
+    return "postgresql" + address.removeprefix(SCHEME) if address.startswith(SCHEME) else address

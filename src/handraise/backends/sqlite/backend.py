@@ -1,0 +1,113 @@
+"""Opening a SQLite file: check its promises, bring its schema up to date, then give out what works on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from handraise.backends.sql_files import check_newer_schema, load_migrations
+from handraise.backends.sqlite.bus import SqliteBus
+from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.directory import SqliteDirectory
+from handraise.backends.sqlite.durability import check_file_system
+from handraise.backends.sqlite.ledger import SqliteLedger
+from handraise.backends.sqlite.outbox import SqliteOutbox
+from handraise.backends.sqlite.store import SqliteStore
+from handraise.model.errors import StoreUnavailable, UnsafeStore
+from handraise.ports import Backend, Clock
+
+MIGRATIONS = load_migrations("handraise.backends.sqlite")
+
+_OLDEST = (3, 38, 0)
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: Path, *, clock: Clock | None = None, make_folder: bool = False
+) -> AsyncIterator[Backend]:
+    """A backend on a local file, which is made where it does not exist; its folder only if `make_folder` says so."""
+    if sqlite3.sqlite_version_info < _OLDEST:
+        raise UnsafeStore(f"SQLite {sqlite3.sqlite_version} is too old; Handraise needs 3.38 or newer.")
+    path, file_system = await asyncio.to_thread(_prepare, path, make_folder)
+    connections = SqliteConnections(path)
+    bus = SqliteBus(connections)
+    try:
+        await connections.write(_migrate)
+        store = SqliteStore(connections, file_system, clock)
+        await store.durability()
+        yield Backend(
+            store,
+            bus,
+            SqliteDirectory(connections, clock),
+            SqliteOutbox(connections, clock),
+            SqliteLedger(connections, clock),
+        )
+    finally:
+        bus.close()
+        await connections.close()
+
+
+def _prepare(path: Path, make_folder: bool) -> tuple[Path, str]:  # noqa: FBT001 -- to_thread takes no keywords of ours
+    """The file's whole path, and the kind of file system it is on."""
+    path = path.expanduser().resolve()
+    if make_folder:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    else:
+        check_folder(path)
+    file_system = check_file_system(path)
+    # Questions and answers are nobody else's: SQLite would make a file that everybody on the host may read. Only
+    # a file that is not there: closing one that is in use here would give up the locks that SQLite holds on it.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    return path, file_system
+
+
+def check_folder(path: Path) -> None:
+    """Raise `StoreUnavailable` unless the folder of a file is there."""
+    if not path.parent.is_dir():
+        missing = StoreUnavailable(
+            f"There is no folder {path.parent}: make it, or correct the address of the file."
+        )
+        missing.misconfigured = True
+        raise missing
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Apply what is missing, in the one transaction that `write` has begun."""
+    applied: int = connection.execute("pragma user_version").fetchone()[0]
+    check_readable(connection, applied)
+    for migration in MIGRATIONS:
+        if migration.number > applied:
+            for statement in _statements(migration.sql):
+                connection.execute(statement)
+            # A pragma takes no parameters; the number is our own.
+            connection.execute(f"pragma user_version = {migration.number:d}")
+            connection.execute(
+                "insert into migrations (number, name, oldest_release) values (?, ?, ?)",
+                [migration.number, migration.name, migration.oldest_release],
+            )
+
+
+def check_readable(connection: sqlite3.Connection, applied: int) -> None:
+    """Raise SchemaMismatch where a later release has brought the file to what this one cannot work on."""
+    newest = MIGRATIONS[-1].number
+    if applied > newest:
+        stated = connection.execute(
+            "select number, oldest_release from migrations where number > ?", [newest]
+        ).fetchall()
+        check_newer_schema(applied, newest, dict(map(tuple, stated)))
+
+
+def _statements(sql: str) -> list[str]:
+    """The single statements of a migration: `executescript` would commit before the first."""
+    statements, begun = [], ""
+    for line in sql.splitlines(keepends=True):
+        begun += line
+        if sqlite3.complete_statement(begun):
+            statements.append(begun)
+            begun = ""
+    return statements

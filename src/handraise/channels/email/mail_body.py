@@ -1,0 +1,330 @@
+"""Mails as text and as HTML. What an agent wrote stands in a box with its name; everything around it is ours.
+
+A mail is made of nothing but the question as it was posted and the message it goes with: made again, it is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from handraise.channels.email.mail_texts import subject_of
+from handraise.channels.inbound_replies import Said
+from handraise.channels.message_texts import (
+    Row,
+    action_of,
+    ending_of,
+    facts_of,
+    heading_of,
+    is_shown,
+    name_of,
+    prompt_of,
+    quoted,
+    risk_of,
+    rows_of,
+    why_now,
+)
+from handraise.model.errors import MissingExtra
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoice
+from handraise.model.people import ANYONE, GROUP
+from handraise.model.visible import visible_line
+from handraise.ports.channel import Message, Notice
+from handraise.presentation.markdown_html import Look, to_html
+from handraise.presentation.markdown_text import plain_lines
+from handraise.presentation.wrapping import wrapped
+
+try:
+    import jinja2
+    import markupsafe
+except ImportError as error:
+    raise MissingExtra("Jinja2", "email") from error
+
+_EDGE = "│ "
+"""What stands before every line that is not ours."""
+_NAME = "Handraise"
+_MOST_BUTTONS = 10
+_WIDEST = 70
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def _broken(text: str) -> markupsafe.Markup:
+    """A text with its line breaks and spaces, also in mail programs that know no style for that."""
+    escaped = str(markupsafe.escape(text)).replace("\n ", "\n&nbsp;").replace("  ", " &nbsp;")
+    return markupsafe.Markup(escaped.replace("\n", "<br>"))  # noqa: S704 -- escaped above
+
+
+def _name(text: str) -> markupsafe.Markup:
+    """A name that a program knows: where it does not fit, it is broken between its words."""
+    escaped = str(markupsafe.escape(text))
+    return markupsafe.Markup(_WORD_END.sub(r"\g<0><wbr>", escaped))  # noqa: S704 -- escaped above
+
+
+_WORD_END = re.compile(r"[._/-]+(?=\w)")
+_MONO = "font-family:ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace;"
+_LINES = "margin:0 0 10px; font-size:16px; line-height:1.5; color:#1c1d21; word-break:break-word;"
+_CELL = "border:1px solid #dedbd3; padding:5px 10px; font-size:14px; line-height:1.45; color:#1c1d21;"
+_LOOK = Look(
+    attributes={
+        "p": f' class="ink" style="{_LINES}"',
+        "ul": f' class="ink" style="{_LINES} padding:0 0 0 22px;"',
+        "ol": f' class="ink" style="{_LINES} padding:0 0 0 26px;"',
+        "li": ' style="margin:0 0 3px;"',
+        "code": f' class="code" style="{_MONO} font-size:14px; background:#eceae4; border-radius:4px;"',
+        "pre": f' class="ink code" style="margin:0 0 10px; padding:10px 12px; {_MONO} font-size:13px; line-height:1.5;'
+        ' color:#1c1d21; background:#eceae4; border-radius:6px; white-space:pre-wrap; word-break:break-word;"',
+        "blockquote": ' class="cell" style="margin:0 0 10px; padding:0 0 0 12px; border-left:3px solid #dedbd3;"',
+        "hr": ' class="cell" style="margin:14px 0; border:0; border-top:1px solid #dedbd3;"',
+        # A table that is wider than a phone is moved sideways; its words stay whole.
+        "div": ' style="margin:0 0 10px; overflow-x:auto;"',
+        "table": ' cellpadding="0" cellspacing="0" border="0" style="border-collapse:collapse;"',
+        "th": f' class="cell ink" valign="top" style="{_CELL} text-align:left; word-break:normal;"',
+        "td": f' class="cell ink" valign="top" style="{_CELL} word-break:normal;"',
+    },
+    sides={"right": ' align="right"', "center": ' align="center"'},
+    # In a mail, only what leads to us is a link.
+    links=False,
+)
+
+
+def _markdown(text: str) -> markupsafe.Markup:
+    """An agent's text with its Markdown."""
+    return markupsafe.Markup(to_html(text, _LOOK))  # noqa: S704 -- everything in it is escaped there
+
+
+_TEMPLATES.filters["broken"] = _broken
+_TEMPLATES.filters["name"] = _name
+_TEMPLATES.filters["markdown"] = _markdown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """What a mail says, in both forms."""
+
+    subject: str
+    text: str
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A link that looks like a button. It opens a page; nothing is answered by opening it."""
+
+    link: str
+    label: str
+    text: str | None = None
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """A question as a mail shows it. `prompt`, `rows` and `action` are the agent's, everything else is ours."""
+
+    heading: str
+    why: str | None
+    agent: str
+    prompt: str
+    rows: Sequence[Row]
+    numbered: bool
+    action: tuple[str, Sequence[Row]] | None
+    risk: str | None
+    risky: bool
+    cuts: Sequence[str]
+    facts: Sequence[str]
+    buttons: Sequence[Button]
+    lead: str
+    link: str
+    how: str | None
+
+
+def brand(server: str) -> str:
+    """The line above everything else in a mail's HTML."""
+    return f"{_NAME} · {server}"
+
+
+def render_question(message: Message, notice: Notice, *, how: str | None, server: str) -> Rendered:
+    """A question to one recipient. `how` is what is to be said about replies."""
+    sheet = _sheet(notice, how=how)
+    foot = list(_foot(message, server, secret=True))
+    return Rendered(
+        subject=subject_of(notice.question, notice.reason),
+        text="\n".join([*_question_text(sheet), *_foot_text(foot)]),
+        html=_html("question.html", title=sheet.heading, sheet=sheet, foot=foot, server=server),
+    )
+
+
+def render_bundle(message: Message, *, server: str) -> Rendered:
+    """Several questions that waited: what they are, and a link to each."""
+    title = f"{len(message.notices)} questions wait for you"
+    sheets = [_sheet(each) for each in message.notices]
+    foot = [
+        "Each is answered on its own page; a reply to this e-mail is not read.",
+        *_foot(message, server, secret=True),
+    ]
+    lines = [f"{title}.", ""]
+    for sheet in sheets:
+        lines += [
+            f"{sheet.heading}:",
+            "",
+            *_prompt(sheet.prompt),
+            "",
+            *_ours(sheet),
+            f"{sheet.lead}:",
+            sheet.link,
+            "",
+        ]
+    return Rendered(
+        subject=title,
+        text="\n".join([*lines, *_foot_text(foot)]),
+        html=_html("bundle.html", title=title, sheets=sheets, foot=foot, server=server),
+    )
+
+
+def render_ending(message: Message, notice: Notice, *, server: str) -> Rendered:
+    """How a question ended, after a mail about it."""
+    ours, theirs = ending_of(notice.question, message.recipient)
+    sheet = _sheet(notice)
+    title = f"{ours}{':' if theirs else '.'}"
+    rest = "There is nothing left to do: the mail before this one answers nothing any more."
+    foot = list(_foot(message, server, secret=False))
+    lines = [title, "", *(_boxed("\n".join(theirs)) if theirs else ()), *([""] if theirs else ())]
+    lines += [rest, "", f"{sheet.heading}:", "", *_prompt(sheet.prompt), ""]
+    return Rendered(
+        subject=f"Re: {subject_of(notice.question, notice.reason)}",
+        text="\n".join([*lines, *_foot_text(foot)]),
+        html=_html(
+            "ending.html", title=title, theirs=theirs, rest=rest, sheet=sheet, foot=foot, server=server
+        ),
+    )
+
+
+def render_said(said: Said, read: str, *, again: bool, server: str) -> Rendered:
+    """What came of a reply, and what was read in it. `again` says that another reply could do."""
+    question = said.question
+    title, seen = quoted(visible_line(said.text)), quoted(read)
+    how = "You can reply to this e-mail once more." if again else None
+    foot = [f"This is Handraise at {server}."]
+    lines = [title, *([how] if how else ()), "", "This is what I read in your reply:", "", *_boxed(seen), ""]
+    return Rendered(
+        subject="About your reply" if question is None else f"Re: {subject_of(question, 'asked')}",
+        text="\n".join([*lines, *_foot_text(foot)]),
+        html=_html("said.html", title=title, how=how, seen=seen, foot=foot, server=server),
+    )
+
+
+def _sheet(notice: Notice, *, how: str | None = None) -> Sheet:
+    question, form = notice.question, notice.question.form
+    approval = form if isinstance(form, Approval) else None
+    prompt, cut = prompt_of(question)
+    rows, more = rows_of(form)
+    return Sheet(
+        heading=heading_of(question),
+        why=why_now(notice.reason),
+        agent=name_of(question.asker),
+        prompt=prompt,
+        rows=rows,
+        numbered=isinstance(form, (Choice, MultiChoice)),
+        action=action_of(approval) if approval and is_shown(approval) else None,
+        risk=risk_of(approval) if approval else None,
+        risky=approval is not None and approval.risk == "high",
+        cuts=list(filter(None, (cut, more))),
+        facts=list(facts_of(question)),
+        buttons=list(_buttons(form, notice.link, rows)),
+        lead=_lead(form),
+        link=notice.link,
+        how=how,
+    )
+
+
+def _buttons(form: AnyForm, link: str, rows: Sequence[Row]) -> Iterator[Button]:
+    """One for each choice where they are few; the page behind it has that choice ticked, and asks once more."""
+    match form:
+        case Choice() if len(form.options) <= _MOST_BUTTONS:
+            for place, row in enumerate(rows):
+                yield Button(f"{link}?v={place}", row.name, row.text, place + 1)
+        case Confirm():
+            yield Button(f"{link}?v=yes", "Yes")
+            yield Button(f"{link}?v=no", "No")
+        case _:
+            yield Button(link, _lead(form))
+
+
+def _lead(form: AnyForm) -> str:
+    return "Look at it and decide" if isinstance(form, Approval) else "Open the page to answer"
+
+
+def _html(template: str, **values: object) -> str:
+    return _TEMPLATES.get_template(template).render(name=_NAME, **values)
+
+
+def _question_text(sheet: Sheet) -> Iterator[str]:
+    if sheet.why:
+        yield from (sheet.why, "")
+    yield from (f"{sheet.heading}:", "", *_prompt(sheet.prompt))
+    if sheet.rows:
+        yield _EDGE.rstrip()
+    for place, row in enumerate(sheet.rows, 1):
+        number = f"{place}. " if sheet.numbered else ""
+        yield from _boxed(f"{number}{row.name}" + (f": {row.text}" if row.text else ""))
+    if sheet.action:
+        yield from _action_text(*sheet.action)
+    yield from ("", *_ours(sheet), f"{sheet.lead}:", sheet.link, "")
+    if sheet.how:
+        yield from (sheet.how, "")
+
+
+def _action_text(tool: str, rows: Sequence[Row]) -> Iterator[str]:
+    yield _EDGE.rstrip()
+    yield from _boxed(f"This is what will be done: {tool}")
+    for row in rows:
+        one = f"    {row.name}: {row.text}"
+        if not row.verbatim and "\n" not in one and [one] == list(_wrapped(one)):
+            yield f"{_EDGE}{one}"
+            continue
+        # Every line of a long one has a second edge, so that none looks like another argument.
+        yield from _boxed(f"    {row.name}{' (text)' if row.verbatim else ''}:")
+        yield from (f"{_EDGE}        {line}" for line in _boxed(row.text or ""))
+
+
+def _ours(sheet: Sheet) -> list[str]:
+    """The notes about a question, each a line, and a blank one behind them."""
+    found = [each for each in (*sheet.cuts, sheet.risk, *sheet.facts) if each]
+    return [*found, ""] if found else []
+
+
+def _prompt(text: str) -> list[str]:
+    return [f"{_EDGE}{line}".rstrip() for line in plain_lines(text, _WIDEST)]
+
+
+def _boxed(text: str) -> list[str]:
+    """A text as it is; no line is so long that a mail program would go on below, where no edge is."""
+    return [f"{_EDGE}{part}".rstrip() for line in text.split("\n") for part in _wrapped(line)]
+
+
+def _wrapped(line: str) -> Iterator[str]:
+    yield from ("".join(part for _, part in each) for each in wrapped([("", line)], _WIDEST))
+
+
+def _foot(message: Message, server: str, *, secret: bool) -> Iterator[str]:
+    whom = f"This is Handraise at {server}, workspace {visible_line(message.workspace)}, for "
+    match message.recipient:
+        case name if name == ANYONE:
+            yield f"{whom}anyone there."
+        case name if name.startswith(GROUP):
+            yield f"{whom}the group {visible_line(name.removeprefix(GROUP))}."
+        case name:
+            yield f"{whom}{visible_line(name)}."
+    if secret and message.person is not None:
+        yield "Please do not forward it: whoever has it can answer in your name."
+
+
+def _foot_text(foot: Sequence[str]) -> list[str]:
+    return ["-- ", *foot, ""]

@@ -1,0 +1,71 @@
+"""Mails as bytes. Headers are ours: nothing that an agent or a correspondent wrote can add one or begin a line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from email.header import Header
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from typing import Literal
+
+from handraise.channels.email.mail_body import Rendered
+
+_ID = re.compile(r"[!-;=?-~]{1,900}")
+_LINE, _END = 78, "\r\n"
+_POLICY = SMTP.clone(max_line_length=_LINE, cte_type="7bit")
+
+
+def write_letter(
+    rendered: Rendered,
+    *,
+    sender: Address,
+    to: str,
+    id: str,  # noqa: A002 -- a Message-ID, without its brackets
+    at: datetime,
+    auto: Literal["auto-generated", "auto-replied"],
+    reply_to: str | None = None,
+    in_reply_to: str | None = None,
+    thread: str | None = None,
+) -> bytes:
+    """A mail with a text and its HTML; the same bytes whenever everything given is the same.
+
+    `thread` is what all mails about the same thing refer to, so that they are shown together.
+    """
+    letter = EmailMessage(policy=_POLICY)
+    letter["From"] = sender
+    letter["To"] = Address(addr_spec=to)
+    if reply_to is not None:
+        letter["Reply-To"] = Address(sender.display_name, addr_spec=reply_to)
+    letter["Date"] = format_datetime(at)
+    letter["Auto-Submitted"] = auto
+    letter["X-Auto-Response-Suppress"] = "All"
+    letter.set_content(rendered.text, cte="quoted-printable")
+    letter.add_alternative(rendered.html, subtype="html", cte="quoted-printable")
+    letter.set_boundary(f"=_{hashlib.sha256(id.encode()).hexdigest()[:40]}")
+    references = [each for each in (thread, in_reply_to) if each is not None]
+    ids = {"Message-ID": [id], "In-Reply-To": [in_reply_to] if in_reply_to else [], "References": references}
+    headers = [*(_id_header(*each) for each in ids.items()), _subject_header(rendered.subject)]
+    return b"".join(headers) + letter.as_bytes()
+
+
+def _subject_header(text: str) -> bytes:
+    """The subject, of which an agent has written a part. The standard library would read encoded words in it.
+
+    And write what it has read: `=?utf-8?q?=0D=0A…?=` would be the end of the subject, and then the agent's own headers.
+    """
+    plain = text.isascii() and "=?" not in text
+    subject = Header(text, "us-ascii" if plain else "utf-8", header_name="Subject", maxlinelen=_LINE)
+    return f"Subject: {subject.encode(linesep=_END)}{_END}".encode("ascii")
+
+
+def _id_header(name: str, ids: Sequence[str]) -> bytes:
+    """A header of ids, one a line. The standard library would encode a long one, and then nobody knows it."""
+    if not all(map(_ID.fullmatch, ids)):
+        raise ValueError("that is no id of a mail")
+    lines = "\r\n ".join(f"<{each}>" for each in ids)
+    return f"{name}: {lines}\r\n".encode() if ids else b""

@@ -1,0 +1,323 @@
+"""What a message says in our own words, and what of it are the agent's, whatever the medium.
+
+Everything given out here is free of characters that hide or move something; escaping for a medium is its channel's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+
+from handraise.model.argument_order import reading_order
+from handraise.model.deliveries import Reason
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
+from handraise.model.questions import Draft, Question
+from handraise.model.validation import Decision, decision_of
+from handraise.model.visible import visible, visible_line
+
+_LONGEST_NAME = 80
+_LONGEST_PROMPT, _MOST_LINES = 4_000, 100
+_LONGEST_LABEL = 300
+_MOST_OPTIONS, _MOST_FIELDS = 40, 40
+_LONGEST_ACTION, _MOST_ARGUMENTS = 4_000, 40
+_LONGEST_ANSWER = 1_500
+_TYPES = {
+    "text": "your answer",
+    "integer": "a whole number",
+    "number": "a number",
+    "email": "an e-mail address",
+    "uri": "a web address",
+    "date": "a date, such as 2026-05-31",
+    "datetime": "a date and time, such as 2026-05-31T14:00+02:00",
+}
+_RISKS = {
+    "low": "Low risk: the agent's author says that this can do little harm. Look at the arguments all the same.",
+    "medium": "Medium risk: once approved, it is executed just as it stands here. Look at the arguments first.",
+    "high": "High risk: the agent's author says that this can do serious harm. Read every argument. "
+    "If in doubt, deny.",
+}
+SIGN_IN_TO_DECIDE = "An action of high risk is decided in the inbox, where people sign in. Open it there."
+"""An administrator chose which account of a chat is whose, and could have chosen their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Something that an agent lists: an option, a field, an argument.
+
+    `verbatim` is a text of several lines that stands as it is, and not as JSON.
+    """
+
+    name: str
+    text: str | None = None
+    verbatim: bool = False
+
+
+def name_of(asker: str) -> str:
+    """The agent's verified name."""
+    return shortened(visible_line(asker), _LONGEST_NAME)
+
+
+def heading_of(question: Draft) -> str:
+    """Who asks for what."""
+    return f"{name_of(question.asker)} {_asks(question.form)}"
+
+
+def why_now(reason: Reason) -> str | None:
+    """Why somebody is told now, where it is not the first time."""
+    match reason:
+        case "asked":
+            return None
+        case "reminded":
+            return "A reminder: this still waits for an answer."
+        case "escalated":
+            return "Nobody has answered yet, so you are asked too."
+        case _:
+            assert_never(reason)
+
+
+def prompt_of(question: Draft, *, longest: int = _LONGEST_PROMPT) -> tuple[str, str | None]:
+    """What the agent wrote, and a note of ours where that is not all of it."""
+    text = visible(question.prompt)
+    lines = text.split("\n")
+    cut = "\n".join(lines[:_MOST_LINES])[:longest]
+    if cut == text:
+        return text, None
+    return (
+        f"{cut.rstrip()} …",
+        f"This is the beginning; all {len(question.prompt)} characters are on the page.",
+    )
+
+
+def rows_of(form: AnyForm) -> tuple[Sequence[Row], str | None]:
+    """What there is to choose or to fill in, and a note of ours where that is not all of it."""
+    match form:
+        case Choice() | MultiChoice():
+            rows = [
+                Row(_label(each.label), None if each.description is None else _label(each.description))
+                for each in form.options[:_MOST_OPTIONS]
+            ]
+            more = len(form.options) - len(rows)
+            return rows, f"{more} more are on the page." if more else None
+        case Form():
+            rows = [
+                Row(_label(each.name), _field(each.title, each.description, each.form))
+                for each in form.fields
+            ]
+            more = len(rows) - _MOST_FIELDS
+            return rows[:_MOST_FIELDS], f"{more} more are on the page." if more > 0 else None
+        case Open() | Confirm() | Approval():
+            return (), None
+        case _:
+            assert_never(form)
+
+
+def is_shown(form: Approval) -> bool:
+    """Whether a mail has room for the whole action, so that it can be approved on sight of it."""
+    texts = [form.action.tool, *form.action.arguments, *map(_value, form.action.arguments.values())]
+    return (
+        sum(map(len, map(visible, texts))) <= _LONGEST_ACTION
+        and len(form.action.arguments) <= _MOST_ARGUMENTS
+        and sum(text.count("\n") for text in texts) <= _MOST_LINES
+    )
+
+
+def action_of(form: Approval) -> tuple[str, Sequence[Row]]:
+    """The frozen action in full: its tool and its arguments."""
+    rows = [
+        Row(visible_line(name), visible(_value(value)), verbatim=_is_verbatim(value))
+        for name, value in reading_order(form.action.arguments).items()
+    ]
+    return visible_line(form.action.tool), rows
+
+
+def risk_of(form: Approval) -> str:
+    """How much harm an action could do, whatever the agent wrote."""
+    return _RISKS[form.risk]
+
+
+def how_to_reply(form: AnyForm) -> str:
+    """What a reply must look like; `read_reply` understands just that."""
+    match form:
+        case Choice():
+            own = " Or write “other:” and your own answer." if form.allow_other else ""
+            return f"write the number or the name of one.{own}"
+        case MultiChoice():
+            own = " One of them may be “other:” and your own answer." if form.allow_other else ""
+            return f"write the numbers, with commas between.{own}"
+        case Open():
+            return f"write {_TYPES[form.type]}."
+        case Confirm():
+            return "write yes or no."
+        case Form():
+            if len(form.fields) == 1:
+                return "write just that."
+            return f"write a line for each, such as “{_label(form.fields[0].name)}: …”."
+        case Approval():
+            return "write “approve” or “deny”, or “deny:” and the reason."
+        case _:
+            assert_never(form)
+
+
+def facts_of(question: Question) -> Iterator[str]:
+    """What else counts: how many must agree, how much may be chosen, until when."""
+    form = question.form
+    if isinstance(form, MultiChoice) and (form.at_least, form.at_most) != (1, None):
+        most = "" if form.at_most is None else f" and at most {form.at_most}"
+        yield f"Choose at least {form.at_least}{most}."
+    if question.need > 1:
+        yield f"{question.need} people must agree."
+    if question.context is not None:
+        yield "The agent has said more about it; that is on the page."
+    if question.expires_at is not None:
+        until = f"Please answer before {moment(question.expires_at)}"
+        match (question.steps[-1].do, isinstance(form, Approval)):
+            case ("default", _):
+                yield f"{until}. After that, the default that the agent has named is taken."
+            case (_, True):
+                yield f"{until}. After that, it is not approved."
+            case _:
+                yield f"{until}."
+
+
+def ending_of(question: Question, recipient: str) -> tuple[str, Sequence[str]]:
+    """How a question ended, in our words, and what was answered or why not, in theirs."""
+    outcome = question.outcome
+    match outcome:
+        case Answered(source="default"):
+            return "Its time ran out, so the default that the agent had named was taken", _answer(
+                question, outcome.value
+            )
+        case Answered(source="grant"):
+            return f"Approved by a grant that {_person(outcome.by, recipient)} gave before", ()
+        case Answered():
+            return f"Answered by {_person(outcome.by, recipient)}", _answer(question, outcome.value)
+        case Declined():
+            return f"Declined by {_person(outcome.by, recipient)}", _reason(outcome.reason)
+        case Expired():
+            return "Its time ran out before anybody answered", ()
+        case Withdrawn():
+            return "The agent withdrew it", _reason(outcome.reason)
+        case Exhausted():
+            who = _person(outcome.by, recipient)
+            return f"Closed after too many answers that did not fit, the last by {who}", ()
+        case None:
+            return "It has ended", ()
+        case _:
+            assert_never(outcome)
+
+
+def moment(at: datetime) -> str:
+    """An instant in full."""
+    return f"{at.day} {at:%B %Y, %H:%M} UTC"
+
+
+def quoted(text: str) -> str:
+    """What somebody wrote, no longer than one reads in passing."""
+    return shortened(visible(text), _LONGEST_ANSWER)
+
+
+def _asks(form: AnyForm) -> str:
+    match form:
+        case Choice():
+            return "asks you to choose one"
+        case MultiChoice():
+            return "asks you to choose"
+        case Open():
+            return "asks you"
+        case Confirm():
+            return "asks you yes or no"
+        case Form():
+            return "asks you to fill something in"
+        case Approval():
+            return "asks for your approval"
+        case _:
+            assert_never(form)
+
+
+def _field(title: str | None, description: str | None, form: SimpleForm) -> str:
+    parts = [each for each in (title, description) if each]
+    if isinstance(form, (Choice, MultiChoice)):
+        parts.append(" / ".join(each.label for each in form.options[:_MOST_OPTIONS]))
+    return _label(" · ".join(parts)) or "…"
+
+
+def _answer(question: Question, value: Json) -> Sequence[str]:
+    form = question.form
+    try:
+        match form:
+            case Approval():
+                decision, said = decided(form, value)
+                return [said, *_reason(decision.reason)]
+            case Form():
+                fields = {each.name: each for each in form.fields}
+                return [
+                    quoted(f"{fields[name].title or name}: {simple_answer(fields[name].form, one)}")
+                    for name, one in value.items()
+                ]
+            case _:
+                return [quoted(simple_answer(form, value))]
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError):
+        # What another release took as an answer.
+        return [quoted(value if isinstance(value, str) else canonical_json(value))]
+
+
+def decided(form: Approval, value: Json) -> tuple[Decision, str]:
+    """What was decided on an action, and the words for it."""
+    decision = decision_of(form, value)
+    said = "Denied"
+    if decision.approved:
+        said = "Approved with changed arguments" if decision.edited else "Approved"
+        said += {"session": ", for this conversation", "always": ", always"}.get(value.get("scope", ""), "")
+    return decision, said
+
+
+def simple_answer(form: SimpleForm, value: Json) -> str:
+    """An answer to one field, by the names of what was chosen."""
+    match form:
+        case Choice() | MultiChoice():
+            labels = {option.id: option.label for option in form.options}
+            chosen = value if isinstance(value, (list, tuple)) else [value]
+            names = [
+                f"Other: {each['other']}" if isinstance(each, dict) else labels.get(each, str(each))
+                for each in chosen
+            ]
+            return ", ".join(names) if names else "none of them"
+        case Confirm():
+            return {True: "Yes", False: "No"}.get(value, str(value))
+        case Open():
+            return str(value) or "an empty text"
+        case _:
+            assert_never(form)
+
+
+def _reason(reason: str | None) -> Sequence[str]:
+    return [quoted(reason)] if reason else []
+
+
+def _person(person: str | None, recipient: str) -> str:
+    if person is None:
+        return "nobody"
+    return "you" if person == recipient else name_of(person)
+
+
+def _value(value: Json) -> str:
+    """A value as it is: a text of several lines line by line, anything else as JSON."""
+    return value if _is_verbatim(value) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _is_verbatim(value: Json) -> bool:
+    return isinstance(value, str) and "\n" in value.strip("\n")
+
+
+def _label(text: str) -> str:
+    return shortened(visible_line(text), _LONGEST_LABEL)
+
+
+def shortened(text: str, longest: int) -> str:
+    """No more than so many characters of a text."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"

@@ -1,0 +1,108 @@
+"""Messages as plain lines, for media that know no markup: the agent's words behind a bar, everything else ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from handraise.channels.message_texts import (
+    Row,
+    action_of,
+    ending_of,
+    facts_of,
+    heading_of,
+    name_of,
+    prompt_of,
+    risk_of,
+    rows_of,
+    shortened,
+    why_now,
+)
+from handraise.model.forms import Approval
+from handraise.model.questions import Question
+from handraise.ports.channel import Notice
+
+_EDGE = "│ "
+"""What stands before every line that is not ours."""
+_LONGEST_PROMPT = 600
+_LONGEST_TOOL = 120
+_LONGEST_MENTION = 80
+_MORE = "… The rest is on the page."
+
+
+def lines_of(notice: Notice, *, longest: int = _LONGEST_PROMPT) -> Iterator[str]:
+    """What is asked, without its heading and its link. Of an action it says the name: it is decided on the page."""
+    question = notice.question
+    if why := why_now(notice.reason):
+        yield why
+    yield from _prompt(question, longest)
+    if isinstance(question.form, Approval):
+        tool, arguments = action_of(question.form)
+        yield "What will be executed, with what is on the page:" if arguments else "What will be executed:"
+        yield from theirs([shortened(tool, _LONGEST_TOOL)])
+        yield risk_of(question.form)
+    else:
+        yield from choices_of(question)
+    yield from facts_of(question)
+
+
+def choices_of(question: Question) -> Iterator[str]:
+    """What there is to choose or to fill in."""
+    rows, more = rows_of(question.form)
+    yield from theirs(f"{row.name}: {row.text}" if row.text else row.name for row in rows)
+    if more:
+        yield more
+
+
+def arguments_of(rows: Iterable[Row]) -> Iterator[str]:
+    """The arguments of an action. A text of several lines has an edge of its own, so that none passes for an argument."""
+    for row in rows:
+        text = row.text or ""
+        if "\n" not in text and not row.verbatim:
+            yield from theirs([f"{row.name}: {text}"])
+        else:
+            yield from theirs([f"{row.name}{' (text)' if row.verbatim else ''}:"])
+            yield from theirs(f"{_EDGE}{line}" for line in text.split("\n"))
+
+
+def mention_of(notice: Notice) -> Iterator[str]:
+    """One of several questions that are told together, with its link."""
+    yield f"{heading_of(notice.question)}:"
+    yield from theirs([shortened(" ".join(prompt_of(notice.question)[0].split()), _LONGEST_MENTION)])
+    yield notice.link
+
+
+def ended_lines(question: Question) -> tuple[str, Sequence[str]]:
+    """How a question ended, what was answered, and what had been asked."""
+    ended, words = ending_of(question, "")
+    asked = f"{name_of(question.asker)} had asked:"
+    return ended, [*theirs(words), asked, *_prompt(question, _LONGEST_PROMPT)]
+
+
+def theirs(texts: Iterable[str]) -> Iterator[str]:
+    """Lines that somebody else wrote."""
+    for text in texts:
+        yield from (f"{_EDGE}{line}" for line in text.split("\n"))
+
+
+def fitting(lines: Iterable[str], room: int, size_of: Callable[[str], int] = len) -> str:
+    """As many of the lines as there is room for, with a note where that is not all. A link is whole or not there."""
+    room -= size_of(_MORE) + 1
+    taken: list[str] = []
+    for line in lines:
+        if size_of(line) >= room:
+            cut = line if line.startswith(_EDGE) else ""
+            while cut and size_of(f"{cut}…") >= room:
+                cut = cut[: len(cut) * 3 // 4]
+            return "\n".join((*taken, *([f"{cut}…"] if cut.strip(_EDGE) else ()), _MORE))
+        room -= size_of(line) + 1
+        taken.append(line)
+    return "\n".join(taken)
+
+
+def _prompt(question: Question, longest: int) -> Iterator[str]:
+    text, more = prompt_of(question)
+    yield from theirs([shortened(text, longest)])
+    if len(text) > longest:
+        more = f"This is the beginning; all {len(question.prompt)} characters are on the page."
+    if more:
+        yield more

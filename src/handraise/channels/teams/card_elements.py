@@ -1,0 +1,118 @@
+"""The pieces of Adaptive Cards that we use. What agents write goes into text runs, in which Teams looks for no Markdown.
+
+Labels, titles of options and buttons are another matter: some clients read Markdown there. Only what no client could
+take for markup goes into one; the rest stands in text, and goes by its number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from handraise.channels.message_texts import shortened
+from handraise.model.visible import visible, visible_line
+
+Element: TypeAlias = dict[str, Any]
+"""A piece of a card, as Teams takes it."""
+
+VERSION = "1.5"
+CARD = "application/vnd.microsoft.card.adaptive"
+LARGEST = 26_000
+"""The largest card in bytes. Teams takes 28 KB, counted in UTF-16, with everything around the card."""
+MOST_BUTTONS = 6
+"""How many buttons Teams shows in a row; it leaves out what is more."""
+LABEL = 60
+_FUNCTION = re.compile(r"(?<=\{)(?=\{\s*(?:DATE|TIME)\s*\()", re.IGNORECASE)
+"""In the middle of what would begin a function: a card can have a date written out in the reader's language."""
+_MARKUP = re.compile(
+    r"[\\`*~\[\]<>{}|#@]|&[a-z#][a-z0-9]*;|://|www\.|(?<![a-z0-9])_|_(?![a-z0-9])", re.IGNORECASE
+)
+_BEGINNINGS = re.compile(r"\s*([-+:]|\d+[.)])")
+_SPACES = re.compile(r"(?<=[ \u00a0]) |^ ", re.MULTILINE)
+
+
+def words(text: str, **style: Any) -> list[Element]:
+    """Some words on one or several lines, to the letter."""
+    return [
+        {"type": "TextRun", "text": part, **style} for part in _FUNCTION.split(visible(text)) if part
+    ] or [{"type": "TextRun", "text": " ", **style}]
+
+
+def name(text: str) -> list[Element]:
+    """A name that somebody else gave, in a type of its own so that it cannot pass for our words."""
+    return words(visible_line(text), fontType="Monospace")
+
+
+def line(*runs: Sequence[Element], **style: Any) -> Element:
+    """A paragraph."""
+    return {"type": "RichTextBlock", "inlines": [run for part in runs for run in part], **style}
+
+
+def ours(text: str, **style: Any) -> Element:
+    """A paragraph of our own words."""
+    return line(words(text, **style))
+
+
+def small(text: str) -> Element:
+    """A paragraph of our own words that stands back."""
+    return line(words(text, isSubtle=True), spacing="Small")
+
+
+def theirs(*items: Element) -> Element:
+    """What somebody else wrote, on a ground of its own."""
+    return {"type": "Container", "style": "emphasis", "items": list(items)}
+
+
+def literal(text: str) -> Element:
+    """A text to the letter, every space included."""
+    return line(words(_SPACES.sub("\u00a0", text), fontType="Monospace"), spacing="Small")
+
+
+def button(title: str, verb: str, data: dict[str, Any], *, inputs: bool = False) -> Element:
+    """A button that we hear of. None has a colour: nobody is to be nudged."""
+    return {
+        "type": "Action.Execute",
+        "title": shortened(visible_line(title), LABEL),
+        "verb": verb,
+        "data": data,
+        "associatedInputs": "auto" if inputs else "none",
+    }
+
+
+def link(url: str) -> Element:
+    """A button that opens a page of ours."""
+    return {"type": "Action.OpenUrl", "title": "Open in the inbox", "url": url}
+
+
+def row(buttons: Sequence[Element]) -> Element:
+    """A row of buttons."""
+    return {"type": "ActionSet", "actions": list(buttons)}
+
+
+def card(body: Sequence[Element], actions: Sequence[Element] = ()) -> Element:
+    """A whole card."""
+    made: Element = {"type": "AdaptiveCard", "version": VERSION, "body": list(body)}
+    return made | ({"actions": list(actions)} if actions else {})
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is short, and no client could take anything in it for markup."""
+    return (
+        0 < len(text) <= LABEL
+        and visible_line(text) == text
+        and text == text.strip()
+        and not _MARKUP.search(text)
+        and not _BEGINNINGS.match(text)
+    )
+
+
+def fits(made: Element) -> bool:
+    """Whether Teams takes this as a card."""
+    return len(as_json(made).decode().encode("utf-16-le")) <= LARGEST
+
+
+def as_json(value: Any) -> bytes:
+    """The JSON that is sent: the same for the same value."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -1,0 +1,388 @@
+"""A question answered at a terminal: shown in full, then asked for, field by field where it has several.
+
+Whoever answers first answers, here or elsewhere: the prompt ends by itself when that was somebody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, assert_never
+
+from handraise.cli.exit_codes import CannotDo
+from handraise.cli.prompts import Back, Check, Entry, Refuses, Settled, Terminal
+from handraise.cli.question_view import Line, difference_lines, digest_of, question_lines, wrapped
+from handraise.cli.session import CHANNEL, Seat
+from handraise.cli.terminal_texts import (
+    answer_words,
+    bounds_words,
+    kind_words,
+    outcome_words,
+    shown,
+    span_words,
+)
+from handraise.model.errors import AlreadySettled, InvalidAnswer, StoreUnavailable
+from handraise.model.forms import Approval, Choice, Confirm, Field, Form, MultiChoice, Open, SimpleForm
+from handraise.model.json_values import Json
+from handraise.model.questions import Question
+from handraise.model.validation import check_answer, decision_of
+
+_MENU = "↑↓ or number · enter takes it · ctrl-x won't answer · esc back"
+_TICKS = "space ticks · enter · ctrl-x won't answer · esc back"
+_VALUE = "enter takes it · ctrl-x won't answer · esc back"
+_TEXT = "enter takes it · ctrl-j new line · ctrl-x won't answer · esc back"
+_MENU_LINES = 2
+_OTHER = object()
+_NOTHING = object()
+
+
+async def answer_at_terminal(seat: Seat, question: Question, *, terminal: Terminal | None = None) -> Question:
+    """Show a question, ask for the answer and give it; the question as it then stands.
+
+    Leaving it says how to come back. Ctrl+C raises `KeyboardInterrupt` after that.
+    """
+    terminal = terminal or Terminal()
+    if not seat.may_answer:
+        raise CannotDo("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
+    settled = asyncio.ensure_future(seat.desk.wait(question.id))
+    terminal.end_with(settled)
+    terminal.forget_typed()
+    try:
+        with terminal.sitting():
+            return await _Answering(seat, question, terminal).run()
+    except (Settled, AlreadySettled):
+        question = await seat.desk.get(question.id)
+        assert question.outcome is not None  # noqa: S101 -- for the type checker
+        told = outcome_words(question.form, question.outcome)
+        terminal.put([[], *wrapped([("class:strong", f"Already settled: {told}.")], terminal.width)])
+        return question
+    except Back:
+        _say_how_to_come_back(terminal, question)
+        return question
+    except KeyboardInterrupt:
+        _say_how_to_come_back(terminal, question)
+        raise
+    finally:
+        terminal.end_with(None)
+        settled.cancel()
+        await asyncio.gather(settled, return_exceptions=True)
+
+
+def _say_how_to_come_back(terminal: Terminal, question: Question) -> None:
+    terminal.put(
+        [
+            [("class:strong", "Left pending."), ("", " To come back:")],
+            [("", f"  handraise answer {shown(question.id)}")],
+            [("", "  handraise inbox")],
+        ]
+    )
+
+
+class _Answering:
+    """One sitting over one question."""
+
+    def __init__(self, seat: Seat, question: Question, terminal: Terminal) -> None:
+        self._seat = seat
+        self._question = question
+        self._terminal = terminal
+        self._seen: str | None = None
+
+    async def run(self) -> Question:
+        await self._show()
+        draft: Any = _NOTHING
+        while True:
+            try:
+                draft = await self._ask(draft)
+                return await self._send(draft)
+            except Refuses:
+                try:
+                    return await self._decline()
+                except Back:
+                    continue
+            except InvalidAnswer as misfit:
+                if misfit.outcome is not None:
+                    raise Settled from None
+                self._complain(misfit)
+
+    async def _show(self) -> None:
+        """Print the question; an approval is not asked for before all of it has been on the screen."""
+        question = self._question
+        events = await self._seat.desk.history(question.id) if question.votes else ()
+        lines = [[], *question_lines(question, self._terminal.width, events), []]
+        page = max(self._terminal.height - _MENU_LINES, 5)
+        if not isinstance(self._question.form, Approval):
+            page = len(lines)
+        for start in range(0, len(lines), page):
+            self._terminal.put(lines[start : start + page])
+            if rest := len(lines[start + page :]):
+                await self._terminal.go_on(f"{rest} more lines · enter shows them · esc back")
+        self._seen = digest_of(lines)
+
+    async def _ask(self, draft: Any) -> Json:
+        form = self._question.form
+        match form:
+            case Approval():
+                return await self._decide(form)
+            case Form():
+                return await self._complete(form, draft if isinstance(draft, dict) else {})
+            case _:
+                return await self._value(form, draft)
+
+    async def _value(self, form: SimpleForm, start: Any = _NOTHING) -> Json:
+        """An answer that fits, from `start`."""
+        match form:
+            case Choice():
+                entries = _entries(form)
+                at = next((place for place, each in enumerate(entries) if each.value == start), 0)
+                value = await self._terminal.choose(entries, hint=_MENU, start=at)
+                return {"other": await self._other(form)} if value is _OTHER else value
+            case MultiChoice():
+                return await self._several(form, start)
+            case Open():
+                text = "" if start is _NOTHING or start is None else str(start)
+                written = await self._terminal.write(start=text, hint=_hint(form), check=_checked(form))
+                return check_answer(form, written)
+            case Confirm():
+                entries = [Entry(True, "Yes", ours=True, key="y"), Entry(False, "No", ours=True, key="n")]
+                known = None if start is _NOTHING or start is None else int(not start)
+                return await self._terminal.choose(entries, hint=f"y or n · {_MENU}", start=known)
+            case _:
+                assert_never(form)
+
+    async def _several(self, form: MultiChoice, start: Any) -> Json:
+        entries = _entries(form)
+        chosen = start if isinstance(start, list) else []
+
+        def check(values: list[Any]) -> str | None:
+            stand_in = [{"other": "…"} if each is _OTHER else each for each in values]
+            return _problem(form, stand_in)
+
+        values = await self._terminal.choose_several(
+            entries, chosen=chosen, hint=f"{bounds_words(form)} · {_TICKS}", check=check
+        )
+        return [{"other": await self._other(form)} if each is _OTHER else each for each in values]
+
+    async def _other(self, form: Choice | MultiChoice) -> str:
+        alone = Choice(options=form.options, allow_other=True)
+        self._terminal.put([[("class:soft", "Your own answer:")]])
+        return await self._terminal.write(hint=_TEXT, check=lambda text: _problem(alone, {"other": text}))
+
+    async def _complete(self, form: Form, values: Mapping[str, Json]) -> Json:
+        """All fields, and then a last look at them together."""
+        while True:
+            values = await self._fill(form.fields, values)
+            if len(form.fields) == 1:
+                return values
+            entries = [Entry(True, "Send this", ours=True), Entry(False, "Go through it again", ours=True)]
+            self._terminal.put([[]])
+            with suppress(Back):
+                if await self._terminal.choose(entries, hint=_MENU):
+                    return values
+
+    async def _fill(self, fields: Sequence[Field], values: Mapping[str, Json]) -> dict[str, Json]:
+        """The values of all fields, one field at a time; Escape goes back to the one before."""
+        found, place = dict(values), 0
+        while place < len(fields):
+            field = fields[place]
+            self._terminal.put(self._field_lines(field, place, len(fields)))
+            try:
+                value = await self._field_value(field, found.get(field.name, field.default))
+            except Back:
+                if place == 0:
+                    raise
+                place -= 1
+                continue
+            found.pop(field.name, None)
+            if value is not None:
+                found[field.name] = value
+            given = "left empty" if value is None else answer_words(field.form, value)
+            self._terminal.put(wrapped([("class:cursor", "❯ "), ("", given)], self._terminal.width, indent=2))
+            place += 1
+        return {field.name: found[field.name] for field in fields if field.name in found}
+
+    async def _field_value(self, field: Field, start: Json) -> Json:
+        """A field's value, None where it is left empty."""
+        form = field.form
+        if field.required:
+            return await self._value(form, _NOTHING if start is None else start)
+        if isinstance(form, Open):
+            check = _checked(form)
+            text = await self._terminal.write(
+                start="" if start is None else str(start),
+                hint=f"may be empty · {_hint(form)}",
+                check=lambda text: check(text) if text.strip() else None,
+            )
+            return check_answer(form, text) if text.strip() else None
+        give = [Entry(True, "Answer this", ours=True), Entry(False, "Leave it empty", ours=True)]
+        if not await self._terminal.choose(give, hint=_MENU, start=0 if start is not None else 1):
+            return None
+        return await self._value(form, _NOTHING if start is None else start)
+
+    def _field_lines(self, field: Field, place: int, total: int) -> list[Line]:
+        width = self._terminal.width
+        about = f"{place + 1}/{total} " if total > 1 else ""
+        lines = wrapped(
+            [
+                ("class:soft", about),
+                ("class:strong", shown(field.title or field.name)),
+                ("class:soft", "" if field.required else " (optional)"),
+            ],
+            width,
+        )
+        if field.description:
+            lines += wrapped([("class:bar", "│ "), ("", shown(field.description))], width, indent=2)
+        return lines
+
+    async def _decide(self, form: Approval) -> Json:
+        """A decision about an action. Nothing is marked at first: Enter alone approves nothing."""
+        entries = [Entry("once", "Approve, just this once", ours=True, key="a")]
+        entries.append(Entry("deny", "Deny", ours=True, key="d"))
+        longest = span_words(timedelta(seconds=form.remember_for))
+        same = _sameness(form)
+        if "session" in form.scopes:
+            entries.append(
+                Entry("session", f"Approve, and again in this conversation for {longest}", same, ours=True)
+            )
+        if "always" in form.scopes:
+            entries.append(Entry("always", f"Approve, and always for {longest}", same, ours=True))
+        if form.editable:
+            entries.append(Entry("edit", "Change arguments, then decide", ours=True, key="e"))
+        while True:
+            chosen = await self._terminal.choose(
+                entries, hint="a approve · d deny · then enter · ctrl-x won't answer · esc back", start=None
+            )
+            try:
+                match chosen:
+                    case "deny":
+                        return await self._deny(form)
+                    case "edit":
+                        return await self._edit(form)
+                    case "once":
+                        return {"decision": "approve", "digest": form.digest}
+                    case scope:
+                        return {"decision": "approve", "digest": form.digest, "scope": scope}
+            except Back:
+                continue
+
+    async def _deny(self, form: Approval) -> Json:
+        self._terminal.put(
+            [[("class:strong", "Deny"), ("class:soft", " · why? Enter alone gives no reason.")]]
+        )
+        reason = await self._terminal.write(hint="enter denies · esc back", check=lambda _: None)
+        return {
+            "decision": "deny",
+            "digest": form.digest,
+            **({"reason": reason.strip()} if reason.strip() else {}),
+        }
+
+    async def _edit(self, form: Approval) -> Json:
+        """An approval with other arguments, after the difference has been shown."""
+        start = {field.name: form.action.arguments.get(field.name) for field in form.editable}
+        fields = [
+            field.model_copy(update={"default": form.action.arguments.get(field.name)})
+            for field in form.editable
+        ]
+        while True:
+            edited = await self._fill(fields, start)
+            value: Json = check_answer(form, {"decision": "approve", "arguments": edited})
+            changed = decision_of(form, value).action.arguments
+            difference = difference_lines(form.action.arguments, changed, self._terminal.width)
+            if difference:
+                self._terminal.put([[], [("class:strong", "What you changed")], *difference, []])
+            else:
+                self._terminal.put([[], [("class:strong", "Nothing is changed.")], []])
+            entries = [
+                Entry("approve", "Approve this", ours=True, key="a"),
+                Entry("deny", "Deny", ours=True, key="d"),
+                Entry("again", "Change again", ours=True, key="e"),
+            ]
+            match await self._terminal.choose(
+                entries, hint="a approve · d deny · then enter · esc back", start=None
+            ):
+                case "approve":
+                    return {"decision": "approve", "digest": value["digest"], "arguments": edited}
+                case "deny":
+                    return await self._deny(form)
+                case _:
+                    start = edited
+
+    async def _decline(self) -> Question:
+        self._terminal.put(
+            [[("class:strong", "You won't answer"), ("class:soft", " · why? Enter alone gives no reason.")]]
+        )
+        reason = await self._terminal.write(hint="enter declines · esc back", check=lambda _: None)
+        question = await self._seat.desk.decline(
+            self._question.id,
+            by=self._seat.me,
+            reason=reason.strip() or None,
+            channel=CHANNEL,
+            shown=self._seen,
+        )
+        self._tell(question, "You declined.")
+        return question
+
+    async def _send(self, value: Json) -> Question:
+        while True:
+            try:
+                question = await self._seat.desk.answer(
+                    self._question.id, value, by=self._seat.me, channel=CHANNEL, shown=self._seen
+                )
+            except StoreUnavailable as error:
+                self._terminal.put(
+                    wrapped([("class:bad", f"! Not sent: {shown(str(error))}")], self._terminal.width)
+                )
+                again = [Entry(None, "Try again", ours=True)]
+                await self._terminal.choose(again, hint="enter sends · esc leaves it pending")
+                continue
+            canonical = check_answer(self._question.form, value)
+            self._tell(question, f"Answered: {answer_words(self._question.form, canonical)}")
+            return question
+
+    def _tell(self, question: Question, done: str) -> None:
+        if question.outcome is None:
+            done += f" · {len(question.votes)} voted, {question.need} must agree"
+        self._terminal.put(wrapped([("class:good", "✓ "), ("", done)], self._terminal.width, indent=2))
+
+    def _complain(self, misfit: InvalidAnswer) -> None:
+        for problem in misfit.problems:
+            self._terminal.put(
+                wrapped([("class:bad", f"! {shown(str(problem))}")], self._terminal.width, indent=2)
+            )
+
+
+def _entries(form: Choice | MultiChoice) -> list[Entry]:
+    entries = [Entry(each.id, shown(each.label), shown(each.description or "")) for each in form.options]
+    if form.allow_other:
+        entries.append(Entry(_OTHER, "Something else…", ours=True))
+    return entries
+
+
+def _hint(form: Open) -> str:
+    return f"{kind_words(form)} · {_TEXT if form.type == 'text' else _VALUE}"
+
+
+def _checked(form: SimpleForm) -> Check:
+    return lambda value: _problem(form, value)
+
+
+def _problem(form: SimpleForm, value: Json) -> str | None:
+    """Why a value does not fit, in one line, or None. Found here, so that no attempt is spent on it."""
+    try:
+        check_answer(form, value)
+    except InvalidAnswer as misfit:
+        return shown("; ".join(problem.message for problem in misfit.problems))
+    return None
+
+
+def _sameness(form: Approval) -> str:
+    """For what a remembered approval holds, in words."""
+    tool = shown(form.action.tool)
+    if form.remember_by is None:
+        return f"Holds for {tool} with exactly these arguments, and can be revoked."
+    names = ", ".join(
+        f"{shown(each)} = {answer_words(Open(), form.action.arguments.get(each))}"
+        for each in form.remember_by
+    )
+    return f"Holds for {tool} with {names}, whatever its other arguments are, and can be revoked."

@@ -1,0 +1,333 @@
+"""`handraise ask` and `handraise wait`: for scripts. The answer is on stdout, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+import typer
+
+from handraise.cli.answer_prompt import answer_at_terminal
+from handraise.cli.exit_codes import STILL_PENDING, CannotDo, code_of
+from handraise.cli.session import AsAsker, Seat, Workspace, as_asker, as_person, person_seat
+from handraise.cli.terminal_texts import json_line, outcome_words, shown, shown_lines, span_of
+from handraise.model.drafting import QuestionOptions
+from handraise.model.errors import StillPending
+from handraise.model.forms import FORM, Action, Approval, Confirm, MultiChoice
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Answered
+from handraise.model.questions import Question
+from handraise.model.timelines import Escalation, Timeline
+from handraise.model.typed_answers import FormSource
+from handraise.wire.records import QuestionRecord
+
+Timeout = Annotated[
+    str | None,
+    typer.Option(metavar="SPAN", help="Wait at most so long, such as 90s, 15m or 2h; then it is pending."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the question as one line of JSON, pending or settled.")
+]
+
+
+def ask(
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What you want to know.")],
+    *,
+    choice: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="An option; give it once for each.")
+    ] = None,
+    several: Annotated[bool, typer.Option("--several", help="More than one option may be chosen.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Ask for yes or no.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="A form or a flat JSON Schema, as JSON in a file; - reads it from stdin."
+        ),
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Who may answer: a person or group:NAME; else anyone."),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What to know for the answer; may be JSON.")
+    ] = None,
+    approval: Annotated[
+        str | None,
+        typer.Option(metavar="TOOL", help="Ask for the approval of an action: the tool that would run."),
+    ] = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An argument of that action, VALUE perhaps as JSON."),
+    ] = None,
+    need: Annotated[int, typer.Option(metavar="N", help="How many people must agree.")] = 1,
+    remind: Annotated[
+        list[str] | None, typer.Option(metavar="SPAN", help="When to remind people; give it once for each.")
+    ] = None,
+    escalate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPAN=NAME", help="From when on others may answer too, such as 2h=group:leads."),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="When it ends unanswered, such as 15m, 2h or 3d.")
+    ] = None,
+    default: Annotated[
+        str | None,
+        typer.Option(metavar="VALUE", help="The answer that is taken when it expires, marked as a default."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="Its name: asked again under the same one, it is the same question."
+        ),
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The conversation it belongs to.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is settled.")] = False,
+    timeout: Timeout = None,
+    here: Annotated[
+        bool,
+        typer.Option(
+            "--here", help="Show it at this terminal too; whoever answers first, wherever, answers."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    name: AsAsker = None,
+    workspace: Workspace = None,
+) -> None:
+    """Ask a person, and print the answer.
+
+    Without --wait, --timeout or --here the question is left and the command ends at once; with a --key, the
+    same command later prints the answer.
+
+    An approval is used up by the command that prints it: the same command again ends with 1.
+
+    Ends with 0 if it is answered, 3 declined, 4 expired, 5 withdrawn, 6 exhausted (too many answers did not
+    fit), 7 still pending, and 8 if the answer is no or deny.
+    """
+    options = _options(
+        choice=choice,
+        several=several,
+        confirm=confirm,
+        form=form,
+        to=to,
+        context=context,
+        approval=_approval(approval, argument or []),
+        need=need,
+        timeline=_timeline(remind or [], escalate or [], expires, default),
+        key=key,
+        conversation=conversation,
+    )
+    patience = None if timeout is None else span_of(timeout)
+
+    async def work(seat: Seat) -> Question:
+        question = await seat.desk.post(prompt, **options)
+        posted.append(question)
+        if here and question.outcome is None:
+            await _ask_here(question, patience, workspace=workspace)
+        elif wait or patience is not None:
+            _say(f"Waiting for an answer. To give it: handraise answer {question.id}")
+            await _until_settled(seat, question.id, patience)
+        question = await seat.desk.get(question.id)
+        if question.decision:
+            await seat.desk.consume(question.id)  # a script that is run again must not do it again
+        return question
+
+    posted: list[Question] = []
+    try:
+        question = as_asker(work, name=name, workspace=workspace)
+    except KeyboardInterrupt:
+        if not posted:
+            raise
+        if not here:
+            _say(f"\nLeft pending. To wait again: handraise wait {posted[0].id}")
+        raise typer.Exit(STILL_PENDING) from None
+    _end(question, as_json=as_json)
+
+
+def wait_for(
+    question_id: Annotated[str, typer.Argument(metavar="ID", help="The question's id.")],
+    *,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+    workspace: Workspace = None,
+) -> None:
+    """Wait until a question is settled, and print the answer; ends with the same codes as `ask`."""
+    patience = None if timeout is None else span_of(timeout)
+
+    async def work(seat: Seat) -> Question:
+        await _until_settled(seat, question_id, patience)
+        return await seat.desk.get(question_id)
+
+    try:
+        question = as_person(work, name=None, workspace=workspace)
+    except KeyboardInterrupt:
+        _say(f"\nLeft pending. To wait again: handraise wait {shown(question_id)}")
+        raise typer.Exit(STILL_PENDING) from None
+    _end(question, as_json=as_json)
+
+
+async def _until_settled(seat: Seat, question_id: str, patience: timedelta | None) -> None:
+    try:
+        await seat.desk.wait(question_id, timeout=patience)
+    except StillPending:
+        return
+
+
+async def _ask_here(question: Question, patience: timedelta | None, *, workspace: str | None) -> None:
+    """Let whoever sits at this terminal answer, until somebody has, here or elsewhere."""
+    async with person_seat(name=None, workspace=workspace, ignore_key=True) as person:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if patience is None else patience.total_seconds()):
+                await answer_at_terminal(person, question)
+
+
+def _end(question: Question, *, as_json: bool) -> None:
+    """Print the answer, say anything else on stderr, and end with the code that says how it stands."""
+    code = code_of(question)
+    outcome = question.outcome
+    if as_json:
+        typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
+    elif outcome is None:
+        _say(f"Pending: {question.id}\nTo answer: handraise answer {question.id}")
+    elif not isinstance(outcome, Answered):
+        _say(f"Not answered: {outcome_words(question.form, outcome)}.")
+    else:
+        if outcome.source != "person":
+            _say(f"{outcome_words(question.form, outcome).capitalize()}.")
+        text = plain_answer(question)
+        # A script gets what was answered to the letter; a terminal gets nothing that could move its cursor.
+        typer.echo("\n".join(shown_lines(text)) if sys.stdout.isatty() else text)
+    raise typer.Exit(code)
+
+
+def plain_answer(question: Question) -> str:
+    """The answer as scripts take it: bare texts, one a line, and JSON only where there are several fields."""
+    assert isinstance(question.outcome, Answered)  # noqa: S101 -- for the type checker
+    value = question.outcome.value
+    if question.form.kind == "multi_choice":
+        return "\n".join(map(_bare, value))
+    if question.decision is not None:
+        edited = question.decision.edited
+        return json.dumps(value, ensure_ascii=False) if edited else str(value["decision"])
+    return _bare(value)
+
+
+def _bare(value: Json) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return "yes" if value else "no"
+        case {"other": str(text), **rest} if not rest:
+            return text
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _options(
+    *,
+    choice: list[str] | None,
+    several: bool,
+    confirm: bool,
+    form: str | None,
+    to: list[str] | None,
+    context: str | None,
+    approval: Approval | None,
+    need: int,
+    timeline: Timeline | None,
+    key: str | None,
+    conversation: str | None,
+) -> QuestionOptions:
+    if sum((bool(choice), confirm, form is not None, approval is not None)) > 1:
+        raise typer.BadParameter("Give --choice, --confirm, --form or --approval, and only one of them.")
+    if several and not choice:
+        raise typer.BadParameter("--several needs options: give each as --choice TEXT.")
+    options: QuestionOptions = {"recipients": to or [], "need": need}
+    if approval is not None:
+        options["form"] = approval
+    if choice and several:
+        options["form"] = MultiChoice.of(*choice)
+    elif choice:
+        options["choices"] = choice
+    elif confirm:
+        options["form"] = Confirm()
+    elif form is not None:
+        options["form"] = _read_form(form)
+    if context is not None:
+        options["context"] = json_or_text(context)
+    if timeline is not None:
+        options["timeline"] = timeline
+    if key is not None:
+        options["key"] = key
+    if conversation is not None:
+        options["conversation"] = conversation
+    return options
+
+
+def _approval(tool: str | None, arguments: list[str]) -> Approval | None:
+    if tool is None and arguments:
+        raise typer.BadParameter("--argument needs the tool it is for: --approval TOOL.")
+    if tool is None:
+        return None
+    named = [each.partition("=") for each in arguments]
+    if not all(name and equals for name, equals, _ in named):
+        raise typer.BadParameter("Give each argument as --argument NAME=VALUE.")
+    return Approval.of(tool, {name: json_or_text(value) for name, _, value in named})
+
+
+def _timeline(
+    remind: list[str], escalate: list[str], expires: str | None, default: str | None
+) -> Timeline | None:
+    if not (remind or escalate or expires or default):
+        return None
+    steps = [each.partition("=") for each in escalate]
+    if not all(names for _, _, names in steps):
+        raise typer.BadParameter("Give each step as --escalate SPAN=NAME, such as 2h=group:leads.")
+    return Timeline(
+        remind=[span_of(each) for each in remind],
+        escalate=[Escalation(after=span_of(after), to=names.split(",")) for after, _, names in steps],
+        expire=None if expires is None else span_of(expires),
+        default=None if default is None else json_or_text(default),
+    )
+
+
+def json_or_text(text: str) -> Json:
+    """What a text means as JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _read_form(file: str) -> FormSource:
+    if file.lstrip().startswith(("{", "[")):
+        raise CannotDo(
+            "--form takes the name of a file. To give the form itself: echo '…' | handraise ask … --form -"
+        )
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise CannotDo(f"{file} is not JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise CannotDo(f"{file} is not a form: expected an object with a kind, or a JSON Schema.")
+    if "kind" not in found:
+        return found
+    try:
+        if found["kind"] == "approval" and "digest" not in found:
+            found["digest"] = Action.model_validate(found.get("action")).digest
+        return FORM.validate_python(found)
+    except pydantic.ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise CannotDo(f"{file} is not a form: {problems}") from None
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

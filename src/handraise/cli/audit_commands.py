@@ -1,0 +1,239 @@
+"""`handraise audit`: the audit trail, exported and checked."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handraise.cli.environment import in_house
+from handraise.cli.exit_codes import REFUSED, CannotDo
+from handraise.cli.session import Workspace
+from handraise.cli.terminal_output import show_facts
+from handraise.cli.terminal_texts import shown
+from handraise.desk.audit_export import export_lines
+from handraise.desk.sealer import BrokenChain, Sealer
+from handraise.model.audit_verification import TrustedKey, Verdict
+from handraise.model.audit_verification import verify as verify_lines
+from handraise.model.seals import HeadMark, Seal
+from handraise.server import House
+
+_HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
+_RANGE = re.compile(r"(.+)=([1-9][0-9]{0,17})-([1-9][0-9]{0,17})?", re.ASCII)
+
+app = typer.Typer(
+    help="The audit trail: events sealed in a chain that shows whether anything was changed.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def key(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where the key goes; its public half goes to FILE.pub.")
+    ],
+) -> None:
+    """Make a key that seals are signed with."""
+    from handraise.server.audit_keys import make_key  # noqa: PLC0415 -- cryptography is an extra
+
+    if file.exists():
+        raise CannotDo(f"{file} exists already, and is left as it is.")
+    if not file.parent.is_dir():
+        raise CannotDo(f"There is no folder {file.parent}. Make it first.")
+    name = make_key(file)
+    typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and show the file to nobody.")
+    typer.echo(f"Its public half is in {file}.pub. Whoever checks an export needs it.")
+
+
+@app.command()
+def head(*, workspace: Workspace = None) -> None:
+    """Print the last seal as NUMBER:DIGEST. Kept elsewhere, it shows whether anything up to it was changed or cut off."""
+
+    async def work(house: House) -> Seal | None:
+        return (await house.ledger.head(house.settings.workspace)).seal
+
+    seal = in_house(work, workspace=workspace)
+    if seal is None:
+        raise CannotDo("Nothing is sealed yet. A server seals, and so does: handraise audit export")
+    typer.echo(f"{seal.number}:{seal.digest.hex()}")
+
+
+@app.command()
+def accept(
+    seal: Annotated[
+        str, typer.Argument(metavar="N:DIGEST", help="The last seal as `audit head` prints it, or `none`.")
+    ],
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Sign on from what the store has now, although something else was signed before.
+
+    For a store that was restored from a backup: what was signed after it is gone. Every server keeps what it signed in
+    HANDRAISE_AUDIT_HEADS, so give this for each of these files.
+    """
+    chosen = None if seal == "none" else _mark(seal)
+
+    async def work(house: House) -> None:
+        if house.signed_heads is None:
+            raise CannotDo("HANDRAISE_AUDIT_KEY is not set, so nothing is signed here.")
+        last = (await house.ledger.head(house.settings.workspace)).seal
+        there = None if last is None else HeadMark(last.number, last.digest)
+        if there != chosen:
+            raise CannotDo(
+                f"The last seal of the store is {there or 'none'}. Look into that one, then give it."
+            )
+        await house.signed_heads.reset(house.settings.workspace, there)
+
+    in_house(work, workspace=workspace)
+    typer.echo(f"From now on, what goes on from {seal} is signed.")
+
+
+@app.command()
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Where it is written to; else the output.")
+    ] = None,
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Seal what is not sealed yet, and write the whole trail of a workspace as JSON lines.
+
+    With HANDRAISE_AUDIT_KEY its end is signed, so that nobody can cut anything off. It has all questions and answers in
+    it that are kept: it is not for everybody's eyes.
+    """
+
+    async def work(house: House) -> int:
+        where, number = house.settings.workspace, 0
+        await Sealer(house.store, house.ledger, house.signer, house.signed_heads).seal(where)
+        known = None if house.signed_heads is None else await house.signed_heads.find(where)
+        if file:
+            file.touch(mode=0o600, exist_ok=False)
+        out = file.open("w", encoding="utf-8") if file else sys.stdout
+        try:
+            async for line in export_lines(house.store, house.ledger, where, house.signer, known):
+                out.write(line)
+                number += 1
+        except BrokenChain:
+            if file:
+                file.unlink()
+            raise
+        finally:
+            if file:
+                out.close()
+        return number
+
+    if file and file.exists():
+        raise CannotDo(f"{file} exists already, and is left as it is.")
+    number = in_house(work, workspace=workspace)
+    if file:
+        typer.echo(f"{number} lines are in {file}. To check it: handraise audit verify {file} --key KEY.pub")
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export.", exists=True, dir_okay=False)],
+    *,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            metavar="FILE[=FIRST-LAST]",
+            help="A public key, and the seals that it signed; once for each, in the order of their use.",
+        ),
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--head", metavar="N:DIGEST", help="A seal that must be there, as `audit head` printed it."
+        ),
+    ] = None,
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Be content with a trail that nobody has signed.")
+    ] = False,
+    unsigned_before: Annotated[
+        int,
+        typer.Option(
+            "--allow-unsigned-before",
+            metavar="SEAL",
+            min=1,
+            help="The first seal that must be signed: those before were made when there was no key.",
+        ),
+    ] = 1,
+) -> None:
+    """Check an export: whether anything in it was changed, removed, added, moved or cut off. Needs no store.
+
+    Ends with 0 where it is good, else with 1 and the first event that is not.
+    """
+
+    def read() -> Iterator[str]:
+        with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+            yield from lines
+
+    verdict = verify_lines(
+        read,
+        keys=[_trusted(each) for each in keys or ()],
+        known=[_mark(each) for each in known or ()],
+        unsigned=unsigned,
+        unsigned_before=unsigned_before,
+    )
+    if verdict.fault is not None:
+        typer.secho(f"NOT GOOD: {shown(str(verdict.fault))}", err=True, bold=True)
+        raise typer.Exit(REFUSED)
+    _show(verdict)
+
+
+def _show(verdict: Verdict) -> None:
+    """What a good export proves, and what not."""
+    if not verdict.last:
+        typer.echo("GOOD, and empty: nothing has been sealed.")
+        return
+    signed = ", ".join(f"{key} (seals {first} to {last})" for key, (first, last) in verdict.keys.items())
+    signed = signed or "nobody: whoever could write to the store could have made all of it"
+    if verdict.keys and verdict.unsigned:
+        signed += f"; the first {verdict.unsigned} seals only by the chain"
+    begins = "the first one" if verdict.first == 1 else "the oldest that was kept"
+    end = (
+        "signed"
+        if verdict.end_signed
+        else "NOT signed: only what is up to a seal given by --head is sure to be all"
+    )
+    facts = [
+        ("Workspace", shown(verdict.workspace)),
+        ("Seals", f"{verdict.first} ({begins}) to {verdict.last}"),
+        (
+            "Events",
+            f"{verdict.events}, besides {verdict.erased} erased and {verdict.removed} removed with time",
+        ),
+        ("Questions", f"{verdict.questions}, each as its events say"),
+        ("Signed by", signed),
+        ("End", f"{end}; exported {verdict.exported_at}"),
+        ("Head", f"{verdict.last}:{verdict.head.hex()}"),
+    ]
+    if verdict.unsealed:
+        facts.append(("Unsealed", f"{verdict.unsealed} removals that no seal covers yet"))
+    typer.secho("GOOD", bold=True)
+    show_facts(facts)
+
+
+def _trusted(text: str) -> TrustedKey:
+    from handraise.server.audit_keys import trusted_key  # noqa: PLC0415 -- cryptography is an extra
+
+    found = _RANGE.fullmatch(text)
+    try:
+        if found is None:
+            return trusted_key(Path(text))
+        return trusted_key(Path(found[1]), int(found[2]), int(found[3]) if found[3] else None)
+    except ValueError as error:
+        raise CannotDo(str(error)) from error
+
+
+def _mark(text: str) -> HeadMark:
+    found = _HEAD.fullmatch(text.strip())
+    if found is None:
+        raise CannotDo(f"{text!r} is not a seal. It looks like 12:ab…, as `handraise audit head` prints it.")
+    return HeadMark(int(found[1]), bytes.fromhex(found[2]))

@@ -1,0 +1,175 @@
+"""`handraise demo`: a server, a person and an agent for one minute, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from handraise.cli.environment import settings_with
+from handraise.cli.terminal_texts import outcome_words, shown
+from handraise.desk_factory import open_desk
+from handraise.model.drafting import QuestionOptions
+from handraise.model.errors import NotApproved
+from handraise.model.forms import Approval, Choice, Confirm, Field, Form, Open, Option
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Answered
+from handraise.model.questions import Question
+from handraise.ports.desk import Desk
+from handraise.server import ServerSettings, process
+from handraise.server.auth.issuer import issue_key
+from handraise.server.context import enter_house
+from handraise.server.observability.logs import configure_logs
+
+AGENT = "release-agent"
+_PERSON = "you"
+
+
+def demo(
+    *,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 is a free one.")
+    ] = 0,
+) -> None:
+    """See the whole thing in a minute: an agent asks, you answer, it goes on.
+
+    Starts a server with a store of its own, which is gone at the end, and prints a link to sign in with.
+    Ctrl+C stops it.
+    """
+    with _settings(port) as settings:
+        configure_logs(settings)
+        asyncio.run(_play(settings))
+    typer.echo("\nStopped, and the demo's store is gone. To run your own: handraise serve")
+
+
+@contextmanager
+def _settings(port: int) -> Iterator[ServerSettings]:
+    """Settings for this machine alone, whatever the environment says."""
+    with TemporaryDirectory(prefix="handraise-demo-") as folder:
+        settings = settings_with(
+            url=f"sqlite:///{Path(folder) / 'demo.db'}",
+            host="127.0.0.1",
+            port=port,
+            workspace="default",
+            admin=_PERSON,
+            log_level="error",
+        )
+        yield settings.model_copy(update={"public_url": None, "oidc_issuer": None, "otel": False})
+
+
+async def _play(settings: ServerSettings) -> None:
+    async with enter_house(settings) as house:
+        key = (await issue_key(house, settings.workspace, agent=AGENT, by="demo")).key
+    async with asyncio.TaskGroup() as tasks:
+        agents: list[asyncio.Task[None]] = []
+
+        def listening(told: process.Listening) -> None:
+            _welcome(told)
+            agents.append(tasks.create_task(_agent(told.settings.base_url, key)))
+
+        await process.serve(settings, listening, show_link=True)
+        for agent in agents:
+            agent.cancel()
+
+
+def _welcome(told: process.Listening) -> None:
+    typer.secho("\nHandraise: an agent asks, you answer, it goes on.\n", bold=True)
+    if told.link is not None:
+        typer.echo("In the browser, open this link. It lets you in once:\n")
+        typer.secho(f"{told.link.url}\n", fg=typer.colors.CYAN, bold=True)
+    typer.echo("Or answer in another terminal:\n")
+    typer.secho(f"HANDRAISE_URL={told.settings.url} handraise inbox --as {_PERSON}\n", fg=typer.colors.CYAN)
+    typer.echo("Stop with Ctrl+C.\n")
+
+
+async def _agent(address: str, key: str) -> None:
+    """The script: three questions of three kinds, each built on the answer before."""
+    async with open_desk(address, credentials=key) as desk:
+        _say("I have built release 4.2 and may deploy it now.")
+        how = await _ask(
+            desk,
+            "Which strategy should I use to deploy release 4.2?",
+            form=_STRATEGY,
+            context={"service": "payments", "replicas": 12, "changes": _CHANGES, "error budget left": "71 %"},
+        )
+        await _ask(
+            desk,
+            "Before I begin: who is on call, and what should the release notes say?",
+            form=_DETAILS,
+            context={"strategy": how},
+        )
+        approval = Approval.of(
+            "deploy",
+            {"service": "payments", "release": "4.2", "strategy": how, "percent": 10, "notify": True},
+            editable=["percent", "notify"],
+        )
+        question = await _settled(
+            desk, "Everything is ready. May I start?", {"form": approval, "context": {"dry run": "passed"}}
+        )
+        try:
+            action = await desk.consume(question.id)
+        except NotApproved:
+            _say("Not approved: I deploy nothing.")
+        else:
+            given = ", ".join(f"{name}={value!r}" for name, value in action.arguments.items())
+            _say(f"Done, exactly as you approved it: {action.tool}({given})")
+    typer.secho(
+        "\nThat was it. Each question was kept in a store, so the agent could have been restarted, or have\n"
+        "waited for two weeks. Have a look around; Ctrl+C stops the demo.",
+        bold=True,
+    )
+
+
+async def _ask(desk: Desk, prompt: str, *, form: Choice | Form, context: Json) -> Json:
+    """The answer's text, or what the agent takes where nobody gives one."""
+    outcome = (await _settled(desk, prompt, {"form": form, "context": context})).outcome
+    if not isinstance(outcome, Answered):
+        return "canary"
+    return outcome.value.get("other", "as agreed") if isinstance(outcome.value, dict) else outcome.value
+
+
+async def _settled(desk: Desk, prompt: str, options: QuestionOptions) -> Question:
+    question = await desk.post(prompt, **options)
+    typer.echo(f"  {AGENT} asks: {prompt}")
+    outcome = await desk.wait(question.id)
+    typer.secho(f"  → {outcome_words(question.form, outcome)}", fg=typer.colors.GREEN)
+    return await desk.get(question.id)
+
+
+def _say(text: str) -> None:
+    typer.echo(f"  {AGENT}: {shown(text)}")
+
+
+_CHANGES = [
+    "Faster checkout",
+    "Refunds in several currencies",
+    "One migration, 40 s on the copy of production",
+]
+_STRATEGY = Choice(
+    options=(
+        Option(id="canary", label="Canary", description="One server in ten first, the others an hour later"),
+        Option(id="rolling", label="Rolling", description="One server after the other, at once"),
+        Option(id="blue-green", label="Blue-green", description="A second set of servers, then a switch"),
+    ),
+    allow_other=True,
+)
+_DETAILS = Form(
+    fields=(
+        Field(
+            name="on_call", title="Who is on call?", form=Open(), description="I page them if errors rise."
+        ),
+        Field(
+            name="minutes",
+            title="Minutes to watch it",
+            form=Open(type="integer", minimum=5, maximum=240),
+            default=30,
+        ),
+        Field(name="notes", title="Release notes", form=Open(max_length=500), required=False),
+        Field(name="announce", title="Announce it to customers?", form=Confirm()),
+    )
+)

@@ -1,0 +1,86 @@
+"""`handraise grants`: approvals that are remembered, and how to end them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from handraise.cli.session import AsPerson, Seat, Workspace, as_person
+from handraise.cli.terminal_output import show_table, when
+from handraise.cli.terminal_texts import shown
+from handraise.model.grants import Grant
+
+app = typer.Typer(
+    help="Grants: approvals that hold again, until they end or are revoked.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_PAGE = 500
+
+
+@app.command("list")
+def list_grants(
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
+    name: AsPerson = None,
+    workspace: Workspace = None,
+) -> None:
+    """List the grants that hold."""
+
+    async def work(seat: Seat) -> list[Grant]:
+        found: list[Grant] = []
+        while page := await seat.desk.grants(after=found[-1].id if found else None, limit=_PAGE):
+            found += page
+        return found
+
+    grants = as_person(work, name=name, workspace=workspace)
+    listed = [each for each in grants if everything or _ended(each) is None]
+    if not listed:
+        typer.echo("There are no grants: every approval holds for once.")
+        return
+    show_table(
+        ["ID", "AGENT", "TOOL", "SCOPE", "GIVEN BY", "UNTIL"],
+        [
+            [
+                each.id,
+                each.asker,
+                each.tool,
+                _scope(each),
+                each.granted_by,
+                _ended(each) or when(each.expires_at),
+            ]
+            for each in listed
+        ],
+    )
+
+
+@app.command()
+def revoke(
+    grant_id: Annotated[str, typer.Argument(metavar="ID", help="The grant's id, as `grants list` shows it.")],
+    *,
+    name: AsPerson = None,
+    workspace: Workspace = None,
+) -> None:
+    """End a grant now. The next such action needs an approval again."""
+
+    async def work(seat: Seat) -> Grant:
+        return await seat.desk.revoke(grant_id, by=seat.me.id)
+
+    grant = as_person(work, name=name, workspace=workspace)
+    typer.echo(
+        f"{shown(grant.asker)} has to ask again before it runs {shown(grant.tool)}: "
+        f"the grant of {shown(grant.granted_by)} is revoked, since {when(grant.revoked_at)}."
+    )
+
+
+def _scope(grant: Grant) -> str:
+    return f"conversation {grant.conversation}" if grant.scope == "session" else grant.scope
+
+
+def _ended(grant: Grant) -> str | None:
+    if grant.revoked_at is not None:
+        return f"revoked {when(grant.revoked_at)}"
+    return f"ended {when(grant.expires_at)}" if grant.expires_at <= datetime.now(UTC) else None

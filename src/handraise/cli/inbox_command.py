@@ -1,0 +1,325 @@
+"""`handraise inbox`: a live list of what one may answer; each is answered where one stands."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import typer
+from prompt_toolkit.application import Application
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.utils import get_cwidth
+
+from handraise.cli.answer_prompt import answer_at_terminal
+from handraise.cli.exit_codes import CannotDo
+from handraise.cli.inbox_rows import Entry, Row, Rows, entries_of, rows_for
+from handraise.cli.prompts import HERE, Terminal
+from handraise.cli.question_view import STYLE, Line
+from handraise.cli.session import AsPerson, Seat, Workspace, as_person
+from handraise.cli.terminal_texts import (
+    age_words,
+    end_words,
+    kind_words,
+    outcome_words,
+    shown,
+    shown_prompt,
+    span_words,
+)
+from handraise.model.agreement import has_voted
+from handraise.model.errors import DeskClosed, HandraiseError
+from handraise.model.questions import Question
+from handraise.model.urgency import is_escalated
+
+_LOOK_AGAIN = 5.0
+_SETTLE_DOWN = 0.05
+_REDRAW = 1.0
+_SOON = timedelta(minutes=15)
+
+
+def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
+    """Show what you may answer, live, and answer it.
+
+    The most urgent comes first: what was escalated, then by expiry, by risk, and by age.
+    """
+
+    async def work(seat: Seat) -> str:
+        if not seat.may_answer:
+            raise CannotDo("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
+        terminal = Terminal()
+        queue = _Queue(seat, terminal)
+        async with asyncio.TaskGroup() as tasks:
+            fresh = tasks.create_task(queue.keep_fresh())
+            try:
+                while (picked := await queue.pick()) is not None:
+                    try:
+                        equal = picked.equal
+                        question = picked.row.question if equal is None else await seat.desk.get(equal.id)
+                        answered = await answer_at_terminal(seat, question, terminal=terminal)
+                        queue.notice = _notice(answered, seat.me.id)
+                    except HandraiseError as error:
+                        queue.notice = [("class:bad", " ! "), ("", shown(str(error)))]
+                    queue.stir()
+            finally:
+                fresh.cancel()
+        return queue.told_total
+
+    try:
+        pending = as_person(work, name=name, workspace=workspace)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+    if pending:
+        typer.echo(f"{pending} pending. To come back: handraise inbox")
+
+
+def _notice(question: Question, me: str) -> Line:
+    if question.outcome is None:
+        return [("", " Your vote is in; others must agree." if has_voted(question, me) else " Left pending.")]
+    told = outcome_words(question.form, question.outcome)
+    return [("class:good", " ✓ "), ("", f"{told} · {shown_prompt(question.prompt)}")]
+
+
+class _Queue:
+    """The list, kept fresh whether it is on the screen or not."""
+
+    def __init__(self, seat: Seat, terminal: Terminal) -> None:
+        self.notice: Line = []
+        self._seat = seat
+        self._terminal = terminal
+        self._waiting = Rows()
+        self._opened: set[int] = set()
+        self._at: str | None = None
+        self._last_place = 0
+        self._loaded = False
+        self._trouble = ""
+        self._stirred = asyncio.Event()
+        self._app: Application[Any] | None = None
+
+    @property
+    def told_total(self) -> str:
+        """How many questions wait, as far as is known; empty for none."""
+        return f"{self._waiting.total:,}{'+' if self._waiting.more else ''}" if self._waiting.total else ""
+
+    def stir(self) -> None:
+        """Look again now."""
+        self._stirred.set()
+
+    async def keep_fresh(self) -> None:
+        """Look at the store whenever something happens there, and every few seconds all the same."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._listen())
+            while True:
+                try:
+                    self._waiting = await rows_for(self._seat)
+                    self._loaded, self._trouble = True, ""
+                except HandraiseError as error:
+                    self._trouble = shown(str(error))
+                if self._app is not None:
+                    self._app.invalidate()
+                try:
+                    async with asyncio.timeout(_LOOK_AGAIN):
+                        await self._stirred.wait()
+                    await asyncio.sleep(_SETTLE_DOWN)  # what happens together is looked at together
+                except TimeoutError:
+                    pass
+                self._stirred.clear()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with aclosing(self._seat.desk.follow()) as events:
+                    async for _ in events:
+                        self._stirred.set()
+            except DeskClosed:
+                return
+            except HandraiseError:
+                await asyncio.sleep(_LOOK_AGAIN)
+
+    async def pick(self) -> Entry | None:
+        """Show the list until a question is opened, or None when the person leaves."""
+        self._app = Application(
+            layout=Layout(
+                HSplit(
+                    [
+                        Window(FormattedTextControl(self._head), dont_extend_height=True),
+                        Window(FormattedTextControl(self._list, focusable=True), always_hide_cursor=True),
+                        Window(FormattedTextControl(self._foot), height=1),
+                    ]
+                )
+            ),
+            key_bindings=self._keys(),
+            style=STYLE,
+            input=self._terminal.input,
+            output=self._terminal.output,
+            full_screen=True,
+            refresh_interval=_REDRAW,
+        )
+        try:
+            picked: Entry | None = await self._app.run_async(handle_sigint=False)
+        finally:
+            self._app = None
+        return picked
+
+    @property
+    def _entries(self) -> list[Entry]:
+        return list(entries_of(self._waiting.rows, self._opened))
+
+    @property
+    def _marked(self) -> Entry | None:
+        """What is marked now; where that is gone, what took its place is."""
+        entries = self._entries
+        if not entries:
+            return None
+        places = {entry.id: place for place, entry in enumerate(entries)}
+        self._last_place = places.get(self._at or "", min(self._last_place, len(entries) - 1))
+        marked = entries[self._last_place]
+        self._at = marked.id
+        return marked
+
+    def _move(self, by: int) -> None:
+        if self._marked is not None:
+            entries = self._entries
+            self._last_place = max(0, min(self._last_place + by, len(entries) - 1))
+            self._at = entries[self._last_place].id
+
+    def _open(self) -> None:
+        """Show the equal questions of the marked row."""
+        marked = self._marked
+        if marked is not None and marked.row.equal:
+            self._opened.add(marked.row.likeness)
+
+    def _close(self) -> None:
+        """Put them back into their row, which is marked then."""
+        marked = self._marked
+        if marked is not None and marked.row.likeness in self._opened:
+            self._opened.discard(marked.row.likeness)
+            self._at = marked.row.question.id
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        for names, by in ((("up", "k"), -1), (("down", "j"), 1), (("pageup",), -7), (("pagedown",), 7)):
+            for each in names:
+                keys.add(each)(lambda _, by=by: self._move(by))
+        for name in ("right", "l"):
+            keys.add(name)(lambda _: self._open())
+        for name in ("left", "h"):
+            keys.add(name)(lambda _: self._close())
+
+        @keys.add("enter")
+        def _take(event: KeyPressEvent) -> None:
+            if (marked := self._marked) is not None:
+                event.app.exit(result=marked)
+
+        @keys.add("q")
+        @keys.add("c-c", eager=True)
+        @keys.add("c-d")
+        def _leave(event: KeyPressEvent) -> None:
+            event.app.exit(result=None)
+
+        return keys
+
+    def _head(self) -> FormattedText:
+        size = self._terminal.output.get_size().columns
+        left = f" Handraise · {shown(self._seat.me.id)}"
+        right = f"{self.told_total or 0} waiting " if self._loaded else "looking… "
+        blank = " " * max(1, size - get_cwidth(left) - get_cwidth(right))
+        parts: Line = [("class:name", left), ("", blank), ("class:strong", right), ("", "\n")]
+        if self._trouble:
+            parts.append(("class:bad", _cut(f" ! {self._trouble}", size)))
+        else:
+            parts += [(style, _cut(text, size - 4)) for style, text in self.notice]
+        parts += [("", "\n"), ("class:soft", "─" * size)]
+        return FormattedText(parts)
+
+    def _list(self) -> FormattedText:
+        marked = self._marked
+        if marked is None:
+            return FormattedText(_EMPTY if self._loaded else [])
+        size = self._terminal.output.get_size().columns
+        parts: Line = []
+        for row in self._waiting.rows:
+            parts += row_parts(row, size, me=self._seat.me.id, marked=marked.id == row.question.id)
+            for each in list(entries_of([row], self._opened))[1:]:
+                parts += _equal_parts(each, marked=marked.id == each.id)
+            parts.append(("", "\n"))
+        return FormattedText(parts)
+
+    def _foot(self) -> FormattedText:
+        told = "↑↓ move · enter opens · q quits"
+        if (marked := self._marked) is not None and marked.row.equal:
+            is_open = marked.row.likeness in self._opened
+            more = "← one row again" if is_open else f"→ shows all {len(marked.row.equal) + 1}"
+            told = f"{more} · {told}"
+        return FormattedText([("class:soft", f" {told}")])
+
+
+_EMPTY: Line = [
+    ("class:strong", "\n Nothing is waiting for you.\n\n"),
+    ("", " This list is live: what is asked appears by itself. To see that, ask in another\n"),
+    ("", " terminal:\n\n"),
+    ("class:name", '   handraise ask "Deploy?" --choice Canary --choice Rolling --wait\n'),
+]
+
+
+def row_parts(row: Row, size: int, *, me: str, marked: bool) -> Line:
+    """A row as two lines: its prompt, and what is known about it."""
+    question = row.question
+    told = [shown(question.asker), kind_words(question.form), age_words(question)]
+    if question.need > 1:
+        told.append(f"{len(question.votes)} of {question.need} voted")
+    mine = "✓ you voted · " if has_voted(question, me) else ""
+    alike = f" · and {len(row.equal)} more just like this one" if row.equal else ""
+    urgent = " · ".join(filter(None, ("escalated" if is_escalated(question) else "", end_words(question))))
+    soon = is_escalated(question) or _ends_soon(question)
+    beside = sum(map(get_cwidth, (mine, alike, f" · {urgent}" if urgent else "")))
+    return [
+        ("class:cursor" if marked else "", "❯ " if marked else "  "),
+        # What you have voted on waits for others.
+        (
+            "class:cursor" if marked else "class:soft" if mine else "class:strong",
+            f"{_headline(question.prompt, size - 3)}\n",
+        ),
+        *([HERE] if marked else []),
+        ("class:good", f"  {mine}" if mine else "  "),
+        ("class:soft", _cut(" · ".join(told), size - 4 - beside)),
+        ("class:strong", alike),
+        ("class:bad" if soon else "class:soft", f" · {urgent}" if urgent else ""),
+        ("", "\n"),
+    ]
+
+
+def _equal_parts(entry: Entry, *, marked: bool) -> Line:
+    """One of the equal questions below its row, on one line: only its age is another."""
+    assert entry.equal is not None  # noqa: S101 -- for the type checker
+    age = span_words(datetime.now(UTC) - entry.equal.asked_at)
+    return [
+        ("class:cursor" if marked else "", "  ❯ " if marked else "    "),
+        *([HERE] if marked else []),
+        ("class:cursor" if marked else "class:soft", f"the same, asked {age} ago\n"),
+    ]
+
+
+@functools.lru_cache(maxsize=2 * 1_024)
+def _headline(prompt: str, size: int) -> str:
+    """The beginning of a prompt. A list is drawn once a second, and with every key."""
+    return _cut(shown_prompt(prompt[: 4 * size]), size)
+
+
+def _ends_soon(question: Question) -> bool:
+    return question.expires_at is not None and question.expires_at - datetime.now(UTC) < _SOON
+
+
+def _cut(text: str, size: int) -> str:
+    """As much of a line as fits; the whole is shown when the question is opened."""
+    width = fits = 0
+    for place, each in enumerate(text, 1):
+        width += get_cwidth(each)
+        if width < size:
+            fits = place
+        elif width > size:
+            return f"{text[:fits]}…"
+    return text

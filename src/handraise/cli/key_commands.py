@@ -1,0 +1,117 @@
+"""`handraise keys`: with a key, an agent can ask."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from handraise.cli.environment import in_house, operator
+from handraise.cli.exit_codes import CannotDo
+from handraise.cli.session import Workspace
+from handraise.cli.terminal_output import show_table, when
+from handraise.model.identities import AgentKey
+from handraise.model.json_values import text_problem
+from handraise.model.visible import visible_line
+from handraise.server import House
+from handraise.server.auth.issuer import issue_key, issue_reader_key
+
+app = typer.Typer(
+    help="Keys of agents: with one, an agent asks. It cannot answer.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_PAGE = 500
+_LONGEST = 200
+
+
+@app.command()
+def create(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The agent's name: the asker of its questions.")
+    ],
+    *,
+    read: Annotated[
+        bool,
+        typer.Option(
+            "--read",
+            help="Not for an agent: with it a program reads what is settled, and can do nothing else.",
+        ),
+    ] = False,
+    workspace: Workspace = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON and nothing else.")] = False,
+) -> None:
+    """Make a key for an agent. It is shown this once."""
+    issue = issue_reader_key if read else issue_key
+    if not 1 <= len(name) <= _LONGEST or not name.isprintable():
+        raise CannotDo(
+            f"No agent can be called {name!r}: up to {_LONGEST} printable characters are possible."
+        )
+
+    async def work(house: House) -> dict[str, str]:
+        where = house.settings.workspace
+        try:
+            made = await issue(house, where, name, by=operator())
+        except ValueError as error:
+            raise CannotDo(f"No key can be made for {name!r}: {error}.") from error
+        return {"key": made.key, "id": made.id, "agent": made.agent, "workspace": where}
+
+    key = in_house(work, workspace=workspace)
+    if as_json:
+        typer.echo(json.dumps(key))
+        return
+    typer.echo(f"A new key for {visible_line(key['agent'])}. It is shown this once:\n")
+    typer.secho(key["key"], bold=True)
+    typer.echo(
+        "\nWhoever reads takes it as HANDRAISE_KEY: handraise list --settled --json"
+        if read
+        else "\nThe agent takes it as HANDRAISE_KEY, and the server's address as HANDRAISE_URL."
+    )
+    typer.echo(f"To end it: handraise keys revoke {key['id']}")
+
+
+@app.command("list")
+def list_keys(*, workspace: Workspace = None) -> None:
+    """List all keys, also revoked ones. The secrets themselves are kept nowhere."""
+
+    async def work(house: House) -> list[AgentKey]:
+        found: list[AgentKey] = []
+        while page := await house.directory.keys(
+            house.settings.workspace, after=found[-1].id if found else None, limit=_PAGE
+        ):
+            found += page
+        return found
+
+    keys = in_house(work, workspace=workspace)
+    if not keys:
+        typer.echo("There are no keys yet. Make one: handraise keys create NAME")
+        return
+    show_table(
+        ["ID", "AGENT", "CREATED", "LAST USED"],
+        [[key.id, key.agent, when(key.created_at), _state(key)] for key in keys],
+    )
+
+
+@app.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `keys list` shows it.")],
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """End a key now. What its agent asked stays as it is."""
+
+    async def work(house: House) -> AgentKey | None:
+        if text_problem(key_id):
+            return None
+        return await house.directory.revoke_key(house.settings.workspace, key_id, by=operator())
+
+    key = in_house(work, workspace=workspace)
+    if key is None:
+        raise CannotDo(f"There is no key {key_id!r} here. Look at: handraise keys list")
+    typer.echo(f"The key of {visible_line(key.agent)} is revoked, since {when(key.revoked_at)}.")
+
+
+def _state(key: AgentKey) -> str:
+    return when(key.last_used_at) if key.revoked_at is None else f"revoked {when(key.revoked_at)}"

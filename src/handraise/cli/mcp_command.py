@@ -1,0 +1,119 @@
+"""`handraise mcp`: the tools with which any MCP client asks people."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack
+from typing import Annotated, Any
+
+import typer
+
+from handraise.cli.exit_codes import CannotDo
+from handraise.cli.session import AsAsker, Workspace, asker_seat, person_seat
+from handraise.cli.terminal_texts import span_of
+
+_LONG_ENOUGH = 32
+
+
+def mcp(
+    *,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over streamable HTTP; else over stdin and stdout.")
+    ] = False,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port. With 0, a free one.")
+    ] = 8766,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who sits at the client. Where it can show forms, they may answer there; else nobody may.",
+        ),
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Who may answer: a person or group:NAME; else anyone."),
+    ] = None,
+    wait: Annotated[
+        str,
+        typer.Option(metavar="SPAN", help="How long a call waits at most, before it says: still pending."),
+    ] = "50s",
+    expires: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="When a question ends unanswered, such as 2h or 3d.")
+    ] = None,
+    risk: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL", help="The least risk of any action, whatever a model says: low, medium, high."
+        ),
+    ] = "medium",
+    conversation: Annotated[
+        str, typer.Option(metavar="NAME", help="The conversation that the questions belong to.")
+    ] = "mcp",
+    name: AsAsker = None,
+    workspace: Workspace = None,
+) -> None:
+    """Let an MCP client ask people, request approvals, and collect answers.
+
+    The client starts this command by itself and talks to it over stdin and stdout. With --http it serves any number
+    of clients at /mcp: with HANDRAISE_MCP_TOKEN set, those that present it as their bearer token, else only those on
+    this machine, and then nobody can answer there: --person needs the token. HANDRAISE_MCP_STATE_KEY, 32 characters or more, is shared by servers behind one address.
+
+    What is said at a client is kept as the word of a program in between: it never approves an action of high risk. At
+    a server, --person needs that person's session on this machine: handraise sign-in LINK.
+    """
+    if risk not in ("low", "medium", "high"):
+        raise typer.BadParameter(f"{risk!r} is not a risk: low, medium or high.")
+    key = os.environ.get("HANDRAISE_MCP_STATE_KEY")
+    if key is not None and len(key.encode()) < _LONG_ENOUGH:
+        raise CannotDo(f"HANDRAISE_MCP_STATE_KEY is too short: {_LONG_ENOUGH} characters or more.")
+    token = os.environ.get("HANDRAISE_MCP_TOKEN") or None
+    if http and person is not None and token is None:
+        raise CannotDo(
+            f"With --http, any program on this machine could ask and then answer as {person}. "
+            "Set HANDRAISE_MCP_TOKEN to what the client must present, or leave out --person."
+        )
+    # By name: its types are checked where its framework is.
+    door: Any = importlib.import_module("handraise.integrations.mcp")
+    options = {
+        "conversation": conversation,
+        "recipients": tuple(to or ()),
+        "wait": span_of(wait),
+        "expires_in": None if expires is None else span_of(expires),
+        "least_risk": risk,
+        "state_keys": () if key is None else (key,),
+    }
+    if http and token is None and not door.is_loopback(host):
+        raise CannotDo(
+            f"Whoever reaches {host} could ask in this agent's name. "
+            "Set HANDRAISE_MCP_TOKEN to what clients must present, or listen at 127.0.0.1."
+        )
+    if not http and sys.stdin.isatty():
+        typer.echo("This speaks MCP over stdin: let a client start it. Stop with Ctrl+C.", err=True)
+
+    async def inside() -> None:
+        async with AsyncExitStack() as stack:
+            asker = await stack.enter_async_context(asker_seat(name=name, workspace=workspace))
+            if person is not None:
+                seat = await stack.enter_async_context(
+                    person_seat(name=person, workspace=workspace, ignore_key=True)
+                )
+                options["person"] = door.ClientPerson(seat.desk, seat.me)
+            server = door.mcp_server(asker.desk, **options)
+            if http:
+                await door.serve_http(server, host=host, port=port, token=token, listening=_say)
+            else:
+                # Whoever reads stdin cannot be interrupted; nothing is lost, because the store has it all.
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                await door.serve_stdio(server)
+
+    asyncio.run(inside())
+
+
+def _say(address: str) -> None:
+    typer.echo(f"Listening {address}")

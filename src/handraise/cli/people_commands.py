@@ -1,0 +1,304 @@
+"""`handraise people` and `handraise groups`: who answers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Annotated
+
+import pydantic
+import typer
+
+from handraise.cli.environment import in_house, operator, settings_with
+from handraise.cli.exit_codes import CannotDo
+from handraise.cli.session import Workspace
+from handraise.cli.terminal_output import show_table, when
+from handraise.model.errors import NotEntitled
+from handraise.model.identities import Person, Role, Session
+from handraise.model.json_values import text_problem
+from handraise.model.people import Responder, responder_of
+from handraise.model.visible import visible_line
+from handraise.server import House
+from handraise.server.auth.issuer import issue_link, issue_question_link
+from handraise.server.mail_addresses import follow_email
+from handraise.server.web.sign_in import sessions_of
+from handraise.wire.records import LinkRecord, QuestionLinkRecord
+from handraise.wire.requests import CreateQuestionLink, PutGroup, PutPerson
+
+app = typer.Typer(
+    help="People who answer, and how they come in.", no_args_is_help=True, rich_markup_mode=None
+)
+groups = typer.Typer(
+    help="Groups of people: a question to group:NAME is for all of them.", no_args_is_help=True
+)
+
+_PAGE = 500
+_A_MOMENT = 0.5
+_ASKED = CreateQuestionLink()
+"""What a question link is like where nobody says otherwise."""
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="How people reach your server, as https://handraise.example.com. Else HANDRAISE_PUBLIC_URL, "
+        "or where `handraise serve` listens with the settings of this shell.",
+    ),
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Their name as a recipient of questions.")]
+
+
+@app.command()
+def add(
+    name: Name,
+    *,
+    email: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Their e-mail address: OIDC and e-mail find them by it."),
+    ] = None,
+    admin: Annotated[bool, typer.Option("--admin", help="They administer the workspace.")] = False,
+    workspace: Workspace = None,
+) -> None:
+    """Add somebody who may answer."""
+    _check_name(name)
+    try:
+        asked = PutPerson(name=name, email=email, role=Role.ADMIN if admin else Role.MEMBER)
+    except pydantic.ValidationError as error:
+        raise CannotDo(f"{email!r} is not an e-mail address.") from error
+
+    async def work(house: House) -> Person | None:
+        where = house.settings.workspace
+        if await house.directory.find_person(where, name) is not None:
+            raise CannotDo(f"There is somebody called {name!r} already.")
+        person = await house.directory.put_person(
+            where, name, name=asked.name, email=asked.email, role=asked.role, by=operator()
+        )
+        await follow_email(house, None, person, by=operator())
+        return person
+
+    if in_house(work, workspace=workspace) is None:
+        raise CannotDo(f"{email} belongs to somebody else here.")
+    typer.echo(f"{visible_line(name)} is added. To let them in: handraise people link {visible_line(name)}")
+
+
+@app.command()
+def link(name: Name, *, server: Server = None, workspace: Workspace = None) -> None:
+    """Make a link with which somebody signs in, once."""
+
+    async def work(house: House) -> LinkRecord | None:
+        if text_problem(name):
+            return None
+        return await issue_link(
+            house, house.settings.workspace, person=name, purpose="sign-in", vouched_by=operator()
+        )
+
+    made = in_house(work, workspace=workspace, public_url=server)
+    if made is None:
+        raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
+    typer.echo(
+        f"This link lets {visible_line(name)} in. It works once, until {when(made.expires_at)}.\n"
+        "Send it to them and to nobody else:\n"
+    )
+    typer.secho(made.url, bold=True)
+    _warn_of_a_guess(server)
+
+
+@app.command("question-link")
+def question_link(
+    name: Name,
+    question_id: Annotated[str, typer.Argument(metavar="QUESTION", help="The question's id.")],
+    *,
+    server: Server = None,
+    workspace: Workspace = None,
+) -> None:
+    """Make a link with which somebody answers one question, and can do nothing else."""
+
+    async def work(house: House) -> QuestionLinkRecord | None:
+        where = house.settings.workspace
+        question = await house.desk.at(where).get(question_id)
+        person = None if text_problem(name) else await house.directory.find_person(where, name)
+        if person is None:
+            return None
+        return await issue_question_link(
+            house,
+            question,
+            person,
+            channel=_ASKED.channel,
+            by=operator(),
+            lasts=timedelta(seconds=_ASKED.expires_in),
+        )
+
+    made = in_house(work, workspace=workspace, public_url=server)
+    if made is None:
+        raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
+    typer.echo(
+        f"With this link {visible_line(name)} answers that one question, until {when(made.expires_at)}.\n"
+        "Send it to them and to nobody else:\n"
+    )
+    typer.secho(made.url, bold=True)
+    _warn_of_a_guess(server)
+
+
+def _warn_of_a_guess(server: str | None) -> None:
+    """Say so if nothing told where the server is and none answers at the usual place."""
+    settings = settings_with(public_url=server)
+    if settings.model_fields_set & {"public_url", "host", "port"}:
+        return
+    with suppress(OSError), socket.create_connection((settings.host, settings.port), timeout=_A_MOMENT):
+        return
+    typer.echo(
+        f"\nNo server answers at {settings.base_url}, the usual address. If yours has another one, make the link again "
+        "with --server ADDRESS, or set HANDRAISE_PUBLIC_URL here too.",
+        err=True,
+    )
+
+
+@app.command("list")
+def list_people(*, workspace: Workspace = None) -> None:
+    """List everybody, with their groups."""
+
+    async def work(house: House) -> list[Person]:
+        return [each async for each in _everybody(house)]
+
+    people = in_house(work, workspace=workspace)
+    if not people:
+        typer.echo("There is nobody yet. Add somebody: handraise people add NAME")
+        return
+    show_table(
+        ["NAME", "ROLE", "E-MAIL", "GROUPS"],
+        [
+            [
+                each.id if each.name == each.id else f"{each.id} ({each.name})",
+                each.role,
+                each.email or "",
+                ", ".join(sorted(each.groups)),
+            ]
+            for each in people
+        ],
+    )
+
+
+@app.command()
+def remove(name: Name, *, workspace: Workspace = None) -> None:
+    """Take somebody out, with their sessions, links, groups and addresses.
+
+    What they answered stays, and so do questions that name them. To erase those too: handraise erase NAME
+    """
+
+    async def work(house: House) -> None:
+        where = house.settings.workspace
+        person = await _find(house, name)
+        others = [each async for each in _everybody(house) if each.id != name and each.role is Role.ADMIN]
+        if person.role is Role.ADMIN and not others:
+            raise CannotDo(
+                f"{name!r} is the only administrator. Add another first: handraise people add NAME --admin"
+            )
+        await house.directory.remove_person(where, name, by=operator())
+        for address in await house.outbox.addresses(where, [name]):
+            # Somebody else may have this name later.
+            await house.outbox.remove_address(where, name, address.channel, address.id, by=operator())
+
+    in_house(work, workspace=workspace)
+    typer.echo(f"{visible_line(name)} is taken out. What they answered stays.")
+
+
+@app.command()
+def sessions(name: Name, *, workspace: Workspace = None) -> None:
+    """List where somebody is signed in."""
+
+    async def work(house: House) -> Sequence[Session]:
+        await _find(house, name)
+        return await sessions_of(house, house.settings.workspace, name)
+
+    found = in_house(work, workspace=workspace)
+    if not found:
+        typer.echo(f"{visible_line(name)} is not signed in anywhere.")
+        return
+    show_table(
+        ["SESSION", "HOW", "LINK MADE BY", "SINCE", "UNTIL"],
+        [
+            [each.id, each.how, each.vouched_by or "", when(each.created_at), when(each.expires_at)]
+            for each in found
+        ],
+    )
+
+
+@app.command("sign-out")
+def sign_out(
+    name: Name,
+    *,
+    session: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Only this one, as `handraise people sessions` shows it."),
+    ] = None,
+    workspace: Workspace = None,
+) -> None:
+    """End the sessions of somebody, who can sign in again with a new link."""
+
+    async def work(house: House) -> int:
+        where, number = house.settings.workspace, 0
+        await _find(house, name)
+        while found := [
+            each.id for each in await sessions_of(house, where, name) if session in (None, each.id)
+        ]:
+            for each in found:
+                number += await house.directory.end_session(where, each, by=operator())
+        return number
+
+    number = in_house(work, workspace=workspace)
+    if session is not None and not number:
+        raise CannotDo(f"{name!r} has no such session. To see theirs: handraise people sessions NAME")
+    typer.echo(f"Ended {number} {'session' if number == 1 else 'sessions'} of {visible_line(name)}.")
+
+
+@groups.command("set")
+def set_group(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The group's name, without group:")],
+    people: Annotated[
+        list[str] | None, typer.Argument(metavar="PERSON", help="All who belong to it.")
+    ] = None,
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Make these the people of a group, and nobody else. With nobody, the group is gone."""
+    names = PutGroup(people=tuple(people or ())).people
+    if text_problem(name):
+        raise CannotDo(f"No group can be called {name!r}.")
+
+    async def work(house: House) -> None:
+        where = house.settings.workspace
+        for each in names:
+            if text_problem(each) or await house.directory.find_person(where, each) is None:
+                raise CannotDo(f"There is nobody called {each!r} here. Add them: handraise people add NAME")
+        await house.directory.put_group(where, name, names, by=operator())
+
+    in_house(work, workspace=workspace)
+    inside = ", ".join(map(visible_line, sorted(set(names))))
+    typer.echo(
+        f"group:{visible_line(name)} is {inside}." if names else f"group:{visible_line(name)} is gone."
+    )
+
+
+async def _everybody(house: House) -> AsyncIterator[Person]:
+    after = None
+    while page := await house.directory.people(house.settings.workspace, after=after, limit=_PAGE):
+        for person in page:
+            yield person
+        after = page[-1].id
+
+
+async def _find(house: House, name: str) -> Person:
+    where = house.settings.workspace
+    person = None if text_problem(name) else await house.directory.find_person(where, name)
+    if person is None:
+        raise CannotDo(f"There is nobody called {name!r} here. To see who is: handraise people list")
+    return person
+
+
+def _check_name(name: str) -> None:
+    try:
+        responder_of(Responder(name))
+    except NotEntitled as refusal:
+        raise CannotDo(f"Nobody can be called {name!r}: {refusal.reason}.") from None

@@ -1,0 +1,402 @@
+"""`handraise list`, `show`, `history`, `answer`, `decline`, `take-back`, `withdraw` and `watch`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from handraise.cli.answer_prompt import answer_at_terminal
+from handraise.cli.ask_commands import AsJson, json_or_text
+from handraise.cli.exit_codes import STILL_PENDING, CannotDo, code_of
+from handraise.cli.question_view import Line, columns, form_lines, put, question_lines, wrapped
+from handraise.cli.session import CHANNEL, AsPerson, Seat, Workspace, as_asker, as_person
+from handraise.cli.terminal_texts import (
+    age_words,
+    end_words,
+    event_words,
+    json_line,
+    kind_words,
+    outcome_words,
+    shown,
+    shown_prompt,
+    span_of,
+)
+from handraise.model.agreement import has_voted
+from handraise.model.errors import InvalidAnswer, NotEntitled, QuestionNotFound
+from handraise.model.events import Event
+from handraise.model.forms import AnyForm
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Status
+from handraise.model.questions import Question
+from handraise.model.replies import NotAnAnswer, read_reply
+from handraise.model.validation import check_answer
+from handraise.wire.records import EventRecord, QuestionRecord
+
+_LATEST = 100
+_MOST_LISTED = 1_000
+_AT_A_GLANCE = 200
+
+QuestionId = Annotated[str, typer.Argument(metavar="ID", help="The question's id, as `list` shows it.")]
+
+
+def list_questions(
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Whoever may answer them; else only those that you may.")
+    ] = False,
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Those that ended, newest first, and how.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="Only what ended since then: a date, an instant, or a span such as 7d."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only what ended before then; as for --since.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=0, help="How many that ended at most; 0 for all of them.")
+    ] = _LATEST,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each as one line of JSON.")] = False,
+    name: AsPerson = None,
+    workspace: Workspace = None,
+) -> None:
+    """List pending questions, most urgent first. With the key of an agent, its own."""
+
+    async def work(seat: Seat) -> tuple[list[Question], bool, str]:
+        if not settled:
+            found = await pending_for(seat, everything=everything)
+        else:
+            found = [
+                each
+                async for each in settled_for(seat, everything=everything, ended=ended, at_most=limit or None)
+            ]
+        others = not (found or settled or everything) and await _others_wait(seat)
+        return found, others, seat.me.id
+
+    if (since or until) and not settled:
+        raise typer.BadParameter("--since and --until are about what ended: give --settled too.")
+    ended = (None if since is None else instant_of(since), None if until is None else instant_of(until))
+    found, others, me = as_person(work, name=name, workspace=workspace)
+    if as_json:
+        for question in found:
+            typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
+    elif not found and settled:
+        typer.echo("Nothing has ended yet.")
+    elif others:
+        typer.echo("Nothing is pending for you. To see what others may answer: handraise list --all")
+    elif not found:
+        typer.echo('Nothing is pending. To ask something: handraise ask "Deploy?" --confirm')
+    else:
+        put(line for question in found for line in summary_lines(question, columns(), me))
+
+
+def show(
+    question_id: QuestionId, *, as_json: AsJson = False, name: AsPerson = None, workspace: Workspace = None
+) -> None:
+    """Show a question: who asks, what, about what, and how it stands."""
+
+    async def work(seat: Seat) -> tuple[Question, Sequence[Event]]:
+        question = await seat.desk.get(question_id)
+        return question, await seat.desk.history(question_id) if question.votes else ()
+
+    question, events = as_person(work, name=name, workspace=workspace)
+    if as_json:
+        typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
+    else:
+        choices = form_lines(question.form, columns())
+        put(
+            [
+                *question_lines(question, columns(), events),
+                *choices,
+                *([[]] if choices else []),
+                *_next(question),
+            ]
+        )
+
+
+def history(
+    question_id: QuestionId, *, as_json: AsJson = False, name: AsPerson = None, workspace: Workspace = None
+) -> None:
+    """Show everything that happened to a question, oldest first."""
+
+    async def work(seat: Seat) -> tuple[Question, list[Event]]:
+        return await seat.desk.get(question_id), list(await seat.desk.history(question_id))
+
+    question, events = as_person(work, name=name, workspace=workspace)
+    for event in events:
+        if as_json:
+            typer.echo(json_line(EventRecord.of(event)))
+        else:
+            put(_event_lines(event, question.form))
+
+
+def answer(
+    question_id: QuestionId,
+    value: Annotated[
+        str | None,
+        typer.Argument(metavar="VALUE", help="The answer: a label, a number, a text, yes, approve, or JSON."),
+    ] = None,
+    *,
+    name: AsPerson = None,
+    workspace: Workspace = None,
+) -> None:
+    """Answer a question. Without a value, at a terminal, it is shown and you are asked."""
+
+    async def work(seat: Seat) -> Question:
+        question = await seat.desk.get(question_id)
+        if value is None:
+            return await answer_at_terminal(seat, question)
+        return await seat.desk.answer(question_id, _value_of(question, value), by=seat.me, channel=CHANNEL)
+
+    try:
+        question = as_person(work, name=name, workspace=workspace)
+    except InvalidAnswer as misfit:
+        raise CannotDo(f"{misfit}. It is kept as an attempt, and you can answer again.") from None
+    except KeyboardInterrupt:
+        raise typer.Exit(STILL_PENDING) from None
+    if value is not None:
+        _tell(question)
+    elif question.outcome is None and not any(vote.by for vote in question.votes):
+        raise typer.Exit(code_of(question))
+
+
+def decline(
+    question_id: QuestionId,
+    *,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why not.")] = None,
+    name: AsPerson = None,
+    workspace: Workspace = None,
+) -> None:
+    """Say that you will not answer a question."""
+
+    async def work(seat: Seat) -> Question:
+        return await seat.desk.decline(question_id, by=seat.me, reason=reason, channel=CHANNEL)
+
+    _tell(as_person(work, name=name, workspace=workspace))
+
+
+def take_back(
+    question_id: QuestionId,
+    *,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
+    name: AsPerson = None,
+    workspace: Workspace = None,
+) -> None:
+    """Take back an approval that the agent has not used. For those who approved, and for administrators."""
+
+    async def work(seat: Seat) -> Question:
+        return await seat.desk.take_back(question_id, by=seat.me, reason=reason)
+
+    question = as_person(work, name=name, workspace=workspace)
+    typer.echo(f"Taken back: {shown(question.asker)} cannot execute the action.")
+
+
+def withdraw(
+    question_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="The question's id, as `list` shows it.")
+    ] = None,
+    *,
+    asker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="As an administrator: all pending questions of this agent, or with an ID that one.",
+        ),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Who asks or, with --asker, who you are; on a store only."),
+    ] = None,
+    workspace: Workspace = None,
+) -> None:
+    """Take back a question that you asked or, as an administrator, those of an agent."""
+    if asker is None:
+        if question_id is None:
+            raise CannotDo("Say which: handraise withdraw ID, or --asker NAME for all that an agent asked.")
+        _tell(
+            as_asker(
+                lambda seat: seat.desk.withdraw(question_id, reason=reason), name=name, workspace=workspace
+            )
+        )
+        return
+
+    async def one(seat: Seat) -> Question:
+        found = await seat.desk.get(question_id or "")
+        if found.asker != asker:
+            raise CannotDo(f"{shown(found.asker)} asked that question, not {shown(asker)}.")
+        return await seat.desk.withdraw(found.id, reason=reason, by=seat.me)
+
+    if question_id is not None:
+        _tell(as_person(one, name=name, workspace=workspace))
+        return
+    number = as_person(
+        lambda seat: seat.desk.withdraw_all(asker, by=seat.me, reason=reason), name=name, workspace=workspace
+    )
+    typer.echo(f"Withdrawn: {number:,} {'question' if number == 1 else 'questions'} of {shown(asker)}.")
+
+
+def watch(
+    *,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Begin with everything that ever happened.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each as one line of JSON.")] = False,
+    name: AsPerson = None,
+    workspace: Workspace = None,
+) -> None:
+    """Follow what happens to all questions, live, until Ctrl+C."""
+
+    async def work(seat: Seat) -> None:
+        known: dict[str, Question | None] = {}
+        async with aclosing(seat.desk.follow(after="" if from_start else None)) as events:
+            async for event in events:
+                if as_json:
+                    typer.echo(json_line(EventRecord.of(event)))
+                    continue
+                if event.question_id not in known:
+                    known[event.question_id] = await _find(seat, event.question_id)
+                question = known[event.question_id]
+                put(_event_lines(event, None if question is None else question.form, question))
+                sys.stdout.flush()
+
+    if not as_json:
+        typer.echo("Following. Stop with Ctrl+C.", err=True)
+    try:
+        as_person(work, name=name, workspace=workspace)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+async def _others_wait(seat: Seat) -> bool:
+    """Whether questions are pending that this person may not answer, as far as they may know."""
+    try:
+        return bool((await seat.desk.pending(limit=1)).questions)
+    except NotEntitled:
+        return False
+
+
+async def pending_for(seat: Seat, *, everything: bool = False) -> list[Question]:
+    """What this person may answer, or the agent at this desk has asked; everything that may be seen, if wanted."""
+    found: list[Question] = []
+    after: str | None = None
+    recipient = seat.me if seat.may_answer and not everything else None
+    while len(found) < _MOST_LISTED:
+        page = await seat.desk.pending(recipient=recipient, order="urgency", after=after)
+        found += page.questions
+        after = page.after
+        if after is None:
+            break
+    return found
+
+
+async def settled_for(
+    seat: Seat,
+    *,
+    everything: bool = False,
+    ended: tuple[datetime | None, datetime | None] = (None, None),
+    at_most: int | None = _LATEST,
+) -> AsyncIterator[Question]:
+    """The last questions that ended, of those that this person may see or the agent at this desk has asked."""
+    since, until = ended
+    count, after = 0, None
+    recipient = seat.me if seat.may_answer and not everything else None
+    while True:
+        page = await seat.desk.settled(recipient=recipient, after=after, limit=_LATEST)
+        for question in page.questions:
+            at = question.outcome.at if question.outcome else question.asked_at
+            if since is not None and at < since:
+                return
+            if until is not None and at >= until:
+                continue
+            yield question
+            count += 1
+            if count == at_most:
+                return
+        after = page.after
+        if after is None:
+            return
+
+
+def instant_of(text: str) -> datetime:
+    """An instant as a person writes it: a date, an instant, or how long ago. Without an offset it is local time."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        pass
+    try:
+        return datetime.now(UTC) - span_of(text)
+    except (typer.BadParameter, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not a date such as 2026-11-01, an instant, or a span such as 7d."
+        ) from None
+
+
+def summary_lines(question: Question, width: int, me: str) -> list[Line]:
+    """A question in a list: its prompt, and below that who asks, for what, since when or how it ended, and its id."""
+    prompt = shown_prompt(question.prompt)
+    told = [shown(question.asker), kind_words(question.form)]
+    if question.outcome is None:
+        told += [age_words(question), end_words(question)]
+        told += ["you voted"] if has_voted(question, me) else []
+    else:
+        ended = f"{question.outcome.at.astimezone():%Y-%m-%d %H:%M}"
+        told += [ended, _glance(outcome_words(question.form, question.outcome), _AT_A_GLANCE)]
+    return [
+        *wrapped([("class:strong", prompt)], width),
+        *wrapped([("class:soft", " · ".join(filter(None, (*told, shown(question.id)))))], width),
+        [],
+    ]
+
+
+def _tell(question: Question) -> None:
+    if question.status is Status.PENDING:
+        typer.echo(f"Your vote is in: {len(question.votes)} voted, and {question.need} must agree.")
+    elif question.outcome is not None:
+        typer.echo(f"Settled: {outcome_words(question.form, question.outcome)}.")
+
+
+def _next(question: Question) -> list[Line]:
+    if question.outcome is not None:
+        return []
+    return [[("class:soft", f"To answer: handraise answer {shown(question.id)}")]]
+
+
+def _value_of(question: Question, text: str) -> Json:
+    """What a person typed: a reply as in a chat, else JSON. What is neither is kept as the text that it is."""
+    read = read_reply(question, text)
+    if not isinstance(read, NotAnAnswer):
+        return read.value
+    meant = json_or_text(text)
+    try:
+        return check_answer(question.form, meant)
+    except InvalidAnswer:
+        return text if isinstance(meant, str) or not isinstance(meant, (dict, list)) else meant
+
+
+def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[Line]:
+    at = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}  "
+    line: Line = [("class:soft", at), ("", event_words(event, form))]
+    if question is not None:
+        line.append(("class:soft", f" · {_glance(shown_prompt(question.prompt), 60)}"))
+        line.append(("class:soft", f" · {shown(event.question_id)}"))
+    return wrapped(line, columns(), indent=len(at))
+
+
+def _glance(text: str, longest: int) -> str:
+    return f"{text[:longest]}…" if len(text) > longest else text
+
+
+async def _find(seat: Seat, question_id: str) -> Question | None:
+    try:
+        return await seat.desk.get(question_id)
+    except QuestionNotFound:
+        return None

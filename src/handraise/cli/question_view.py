@@ -1,0 +1,271 @@
+"""A question on a terminal, as styled lines of a given width.
+
+What the agent wrote has a bar in front of it and the agent's name above; what has none is said by us. Nothing
+is ever cut: a long word is broken, and goes on behind the same bar.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias, assert_never
+
+import typer
+from prompt_toolkit import print_formatted_text
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.output import Output
+from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import get_cwidth
+
+from handraise.cli.terminal_texts import (
+    age_words,
+    answer_words,
+    end_words,
+    json_words,
+    kind_words,
+    outcome_words,
+    shown,
+    shown_lines,
+    shown_markdown,
+)
+from handraise.model.agreement import can_still_agree, cast_votes
+from handraise.model.argument_order import reading_order
+from handraise.model.events import Event
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Risk
+from handraise.model.json_values import Json
+from handraise.model.questions import Question
+from handraise.presentation import wrapping
+
+Line: TypeAlias = list[tuple[str, str]]
+
+WIDEST = 100
+STYLE = Style.from_dict(
+    {
+        "name": "bold ansicyan",
+        "bar": "ansicyan",
+        "action": "ansiyellow",
+        "strong": "bold",
+        "soft": "ansibrightblack",
+        "good": "ansigreen",
+        "bad": "ansired",
+        "cursor": "bold ansicyan",
+        "emphasis": "italic",
+        "code": "ansimagenta",
+    }
+)
+
+_BAR = "│ "
+_ACTION_BAR = "┃ "
+_LONGEST_NAME = 24
+_DEEPEST = 6
+
+_RISKS: dict[Risk, str] = {
+    "low": "Low risk, as the agent's author says.",
+    "high": "High risk: the agent's author says that this can do serious harm. Read every argument.",
+}
+
+
+def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[Line]:
+    """The whole question: who asks, what, about what, how it stands, and the votes that its history has."""
+    lines = [_heading(question), []]
+    prompt = shown_markdown(question.prompt, width - len(_BAR))
+    lines += [[("class:bar", _BAR), *line] for line in prompt]
+    if question.context is not None:
+        lines += [[("class:bar", _BAR.rstrip())], *_barred(value_lines(question.context), width)]
+    if names := _names(question):
+        lines += [[("class:bar", _BAR.rstrip())], *_barred(names, width)]
+    lines += [[], *_standing(question, width), *_votes(question, events, width)]
+    if isinstance(question.form, Approval):  # last, and so right above what one decides with
+        lines += [[], *action_lines(question.form, width)]
+    return lines
+
+
+def action_lines(approval: Approval, width: int) -> list[Line]:
+    """The frozen action in full: this and nothing else is what runs."""
+    action = approval.action
+    lines: list[Line] = [[("class:strong", "If approved, exactly this runs")]]
+    if told_risk := _RISKS.get(approval.risk):
+        lines += wrapped([("class:strong", told_risk)], width)
+    told: list[Line] = [[("class:strong", shown(action.tool))]]
+    arguments = (
+        value_lines(reading_order(action.arguments))
+        if action.arguments
+        else [[("class:soft", "without arguments")]]
+    )
+    told += [[("", "  "), *line] for line in arguments]
+    if approval.editable:
+        names = ", ".join(shown(field.name) for field in approval.editable)
+        told.append([("class:soft", f"You may change: {names}")])
+    return lines + _barred(told, width, bar=_ACTION_BAR, style="class:action")
+
+
+def form_lines(form: AnyForm, width: int) -> list[Line]:
+    """What can be answered, for where there is no menu: the options, or the fields with theirs."""
+    match form:
+        case Choice() | MultiChoice():
+            return _barred(list(_option_lines(form)), width)
+        case Form():
+            lines: list[Line] = []
+            for field in form.fields:
+                optional = "" if field.required else ", optional"
+                told = f"  {kind_words(field.form)}{optional}"
+                lines.append([("class:strong", shown(field.title or field.name)), ("class:soft", told)])
+                if field.description:
+                    lines.append([("", "  "), ("", shown(field.description))])
+                if isinstance(field.form, Choice | MultiChoice):
+                    lines += [[("", "  "), *line] for line in _option_lines(field.form)]
+            return _barred(lines, width)
+        case Open() | Confirm() | Approval():
+            return []
+        case _:
+            assert_never(form)
+
+
+def value_lines(value: Json, depth: int = 0) -> list[Line]:
+    """A value as a table, a list or a text, rather than as JSON."""
+    match value:
+        case dict() if value and depth < _DEEPEST:
+            return list(_table(value, depth))
+        case list() | tuple() if value and depth < _DEEPEST:
+            lines: list[Line] = []
+            for each in value:
+                first, *rest = value_lines(each, depth + 1)
+                lines += [[("class:soft", "• "), *first], *([("", "  "), *line] for line in rest)]
+            return lines
+        case str() if "\n" in value:
+            return _text_block(value)
+        case _:
+            return [[("", json_words(value))]]
+
+
+def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int) -> list[Line]:
+    """What was changed, argument by argument."""
+    lines: list[Line] = []
+    for name, value in after.items():
+        if before.get(name) != value:
+            lines += wrapped([("class:strong", shown(name))], width)
+            lines += _barred(
+                [[("class:bad", json_words(before.get(name)))]], width, bar="- ", style="class:bad"
+            )
+            lines += _barred([[("class:good", json_words(value))]], width, bar="+ ", style="class:good")
+    return lines
+
+
+def wrapped(line: Line, width: int, *, indent: int = 0) -> list[Line]:
+    """A line as several that fit, the later ones indented; broken at blanks where there are some."""
+    return wrapping.wrapped(line, width, indent=indent, measure=get_cwidth)
+
+
+def put(lines: Iterable[Line], *, output: Output | None = None) -> None:
+    """Print lines: with colours at a terminal, as plain text elsewhere."""
+    if output is None and (not sys.stdout.isatty() or "NO_COLOR" in os.environ):
+        for line in lines:
+            typer.echo(_plain_text(line))
+        return
+    parts = [part for line in lines for part in (*line, ("", "\n"))]
+    print_formatted_text(FormattedText(parts), style=STYLE, output=output, end="")
+
+
+def digest_of(lines: Iterable[Line]) -> str:
+    """The SHA-256 of lines as they are read, without their colours."""
+    return hashlib.sha256("\n".join(map(_plain_text, lines)).encode()).hexdigest()
+
+
+def _plain_text(line: Line) -> str:
+    return "".join(text for _, text in line).rstrip()
+
+
+def columns() -> int:
+    """How wide to write: as the terminal is, but not wider than people read."""
+    return min(shutil.get_terminal_size().columns, WIDEST)
+
+
+def _heading(question: Question) -> Line:
+    what = " asks for an approval" if isinstance(question.form, Approval) else " asks"
+    told = " · ".join(filter(None, (age_words(question), end_words(question))))
+    return [("class:name", shown(question.asker)), ("", what), ("class:soft", f" · {told}")]
+
+
+def _names(question: Question) -> list[Line]:
+    """Whom the agent asks, and in which conversation: names that the agent chose."""
+    told = []
+    if question.audience:
+        told.append(f"To {', '.join(map(shown, question.audience))}")
+    if question.conversation:
+        told.append(f"In the conversation {shown(question.conversation)}")
+    return [[("class:soft", each)] for each in told]
+
+
+def _standing(question: Question, width: int) -> list[Line]:
+    """What we know about it: what is wanted, and how it stands."""
+    facts = [] if question.audience else ["To anyone"]
+    facts.append("an approval" if isinstance(question.form, Approval) else kind_words(question.form))
+    if question.need > 1:
+        facts.append(f"{question.need} people must agree, {len(question.votes)} voted")
+    if question.attempts:
+        facts.append(
+            "1 answer did not fit" if question.attempts == 1 else f"{question.attempts} answers did not fit"
+        )
+    facts.append(shown(question.id))
+    lines = wrapped([("class:soft", " · ".join(facts))], width)
+    if question.outcome is not None:
+        told = outcome_words(question.form, question.outcome)
+        lines += wrapped([("class:strong", f"Settled: {told}.")], width)
+    return lines
+
+
+def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[Line]:
+    """Who voted what, with the arguments they changed, and whether enough people can still agree."""
+    form = question.form
+    for vote in cast_votes(question, events):
+        what = "would not answer" if vote.value is None else f"voted {answer_words(form, vote.value)}"
+        yield from wrapped([("class:strong", shown(vote.by)), ("", f" {what}")], width)
+        if isinstance(form, Approval) and isinstance(vote.value, dict) and "arguments" in vote.value:
+            before = form.action.arguments
+            for line in difference_lines(before, vote.value["arguments"], width - 2):
+                yield [("", "  "), *line]
+    if question.need > 1 and question.outcome is None and not can_still_agree(question, {}):
+        told = "These votes cannot lead to an agreement. Somebody has to change their vote."
+        yield from wrapped([("class:bad", told)], width)
+
+
+def _table(value: dict[str, Json], depth: int) -> Iterator[Line]:
+    names = {name: shown(name) for name in value}
+    width = min(max(get_cwidth(name) for name in names.values()), _LONGEST_NAME)
+    for name, each in value.items():
+        told = value_lines(each, depth + 1)
+        label = names[name]
+        if len(told) == 1 and not isinstance(each, (dict, list)) and get_cwidth(label) <= width:
+            yield [("class:soft", label + " " * (width - get_cwidth(label) + 2)), *told[0]]
+        else:
+            yield [("class:soft", label)]
+            yield from ([("", "  "), *line] for line in told)
+
+
+def _option_lines(form: Choice | MultiChoice) -> Iterator[Line]:
+    for place, option in enumerate(form.options, 1):
+        yield [("class:soft", f"{place:>2}  "), ("", shown(option.label))]
+        if option.description:
+            yield [("", "    "), ("class:soft", shown(option.description))]
+
+
+def _text_block(text: str) -> list[Line]:
+    """A text of several lines; one that is a difference between files is shown as such."""
+    lines = shown_lines(text)
+    is_difference = any(line.startswith("@@") for line in lines)
+    styles = {"+": "class:good", "-": "class:bad", "@": "class:soft"}
+    return [[(styles.get(line[:1], "") if is_difference else "", line)] for line in lines]
+
+
+def _barred(lines: Sequence[Line], width: int, *, bar: str = _BAR, style: str = "class:bar") -> list[Line]:
+    inside = width - len(bar)
+    return [[(style, bar), *part] for line in lines for part in wrapped(line, inside, indent=_indent(line))]
+
+
+def _indent(line: Line) -> int:
+    """Where the later lines of a long one begin: below its text, not below its name."""
+    first = "".join(text for style, text in line[:-1])
+    return min(get_cwidth(first), _LONGEST_NAME + 2)

@@ -1,0 +1,239 @@
+"""`handraise retention`, `handraise hold` and `handraise erase`: how long things are kept, and what goes before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from handraise.cli.environment import in_house, operator
+from handraise.cli.exit_codes import REFUSED, CannotDo
+from handraise.cli.session import Workspace
+from handraise.cli.terminal_output import show_table, when
+from handraise.cli.terminal_texts import shown
+from handraise.model.json_values import text_problem
+from handraise.model.seals import Hold, Rule
+from handraise.server import House
+
+_AT_ONCE = 200
+_LONGEST_DAYS = 36_500
+
+retention = typer.Typer(
+    help="Retention: how long a workspace keeps settled questions.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+holds = typer.Typer(
+    help="Legal holds: what is held is neither removed nor erased.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@retention.command("show")
+def show_rule(*, workspace: Workspace = None) -> None:
+    """Say how long a workspace keeps settled questions."""
+
+    async def work(house: House) -> tuple[Rule | None, float | None, str]:
+        where = house.settings.workspace
+        return await house.ledger.rules(where), house.settings.keep_settled_days, where
+
+    rule, default, where = in_house(work, workspace=workspace)
+    if rule is None:
+        kept = "for ever" if default is None else f"for {default:g} days"
+        typer.echo(
+            f"{shown(where)} has no rule of its own: settled questions are kept {kept}, as by HANDRAISE_KEEP_SETTLED_DAYS."
+        )
+    else:
+        typer.echo(f"{shown(where)} keeps settled questions {_span(rule)}.")
+
+
+@retention.command("set")
+def set_rule(
+    days: Annotated[str, typer.Argument(metavar="DAYS", help="For how many days; or `forever`.")],
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Give a workspace a rule of its own, which goes before HANDRAISE_KEEP_SETTLED_DAYS."""
+    rule = _rule(days)
+
+    async def work(house: House) -> str:
+        await house.ledger.put_rule(house.settings.workspace, rule)
+        return house.settings.workspace
+
+    where = in_house(work, workspace=workspace)
+    typer.echo(f"{shown(where)} keeps settled questions {_span(rule)} from now on.")
+
+
+@retention.command("run")
+def run_rules() -> None:
+    """Remove what is over now, in all workspaces.
+
+    Servers do so by themselves, unless they log in to PostgreSQL as somebody who is not a member of `handraise_keeper`. Then
+    run this from time to time as somebody who is.
+    """
+
+    async def work(house: House) -> int:
+        done = 0
+        while number := await house.engine.tidy():
+            done += number
+        return done
+
+    typer.echo(f"Done: {in_house(work)} settled questions were put away or removed.")
+
+
+@retention.command("unset")
+def unset_rule(*, workspace: Workspace = None) -> None:
+    """Take a workspace's rule away: HANDRAISE_KEEP_SETTLED_DAYS counts again."""
+
+    async def work(house: House) -> str:
+        await house.ledger.put_rule(house.settings.workspace, None)
+        return house.settings.workspace
+
+    typer.echo(f"{shown(in_house(work, workspace=workspace))} has no rule of its own any more.")
+
+
+@holds.command("add")
+def add_hold(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the hold is called: a case, a ticket.")],
+    *,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")],
+    question: Annotated[
+        str | None,
+        typer.Option("--question", metavar="ID", help="Hold this question; else the whole workspace."),
+    ] = None,
+    workspace: Workspace = None,
+) -> None:
+    """Keep a workspace, or one question, from being removed or erased until the hold is lifted."""
+    for text in (name, reason, question or ""):
+        if text_problem(text):
+            raise CannotDo("A hold's name and reason must be plain text.")
+
+    async def work(house: House) -> Hold:
+        hold = Hold(
+            workspace=house.settings.workspace,
+            name=name,
+            question_id=question,
+            reason=reason,
+            since=datetime.now(UTC),
+            by=operator(),
+        )
+        await house.ledger.hold(hold)
+        return next(each for each in await house.ledger.holds(hold.workspace) if each.name == name)
+
+    hold = in_house(work, workspace=workspace)
+    if (hold.question_id, hold.reason) != (question, reason):
+        raise CannotDo(f"There is another hold {name!r} already. Look at: handraise hold list")
+    what = f"Question {shown(question)}" if question else f"All of {shown(hold.workspace)}"
+    typer.echo(f"{what} is held, until: handraise hold lift {shown(name)}")
+
+
+@holds.command("list")
+def list_holds(*, workspace: Workspace = None) -> None:
+    """List what is held."""
+
+    async def work(house: House) -> Sequence[Hold]:
+        return await house.ledger.holds(house.settings.workspace)
+
+    found = in_house(work, workspace=workspace)
+    if not found:
+        typer.echo("Nothing is held.")
+        return
+    show_table(
+        ["NAME", "WHAT", "SINCE", "BY", "REASON"],
+        [
+            [each.name, each.question_id or "everything", when(each.since), each.by, each.reason]
+            for each in found
+        ],
+    )
+
+
+@holds.command("lift")
+def lift_hold(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The hold's name.")],
+    *,
+    workspace: Workspace = None,
+) -> None:
+    """Lift a hold. What is over goes with the next tidying."""
+
+    async def work(house: House) -> bool:
+        return not text_problem(name) and await house.ledger.lift(house.settings.workspace, name)
+
+    if not in_house(work, workspace=workspace):
+        raise CannotDo(f"There is no hold {name!r} here. Look at: handraise hold list")
+    typer.echo(f"The hold {shown(name)} is lifted.")
+
+
+def erase(
+    person: Annotated[
+        str | None, typer.Argument(metavar="PERSON", help="A person's name, as `people list` shows it.")
+    ] = None,
+    *,
+    question: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--question", metavar="ID", help="Erase this question, whoever it concerns; once for each."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Else it is only said what would go.")] = False,
+    workspace: Workspace = None,
+) -> None:
+    """Erase a person, with every question that names them or that they had a part in, or single questions. For good.
+
+    The audit trail keeps that something was there, and nothing of what it was.
+    """
+    if person is None and not question:
+        raise CannotDo("Say whom or what to erase: a PERSON, or --question ID.")
+    if any(map(text_problem, (person or "", *(question or ())))):
+        raise CannotDo("There is nobody and nothing of such a name.")
+
+    async def work(house: House) -> tuple[list[str], list[str], bool]:
+        where, ledger = house.settings.workspace, house.ledger
+        ids = list(question or ())
+        if person is not None:
+            ids += [each for each in await ledger.concerning(where, person) if each not in ids]
+        if not yes:
+            return ids, [], False
+        gone: list[str] = []
+        for first in range(0, len(ids), _AT_ONCE):
+            gone += await ledger.erase(where, ids[first : first + _AT_ONCE], by=operator())
+        if person is not None:
+            await ledger.erase_person(where, person)
+        return ids, gone, await ledger.scrub()
+
+    ids, gone, scrubbed = in_house(work, workspace=workspace)
+    whom = f"{shown(person)}, and " if person is not None else ""
+    if not yes:
+        typer.echo(f"This would erase {whom}{_questions(ids)}, with answers and history, for good.")
+        typer.echo("To do it, the same again with --yes.")
+        return
+    typer.echo(f"Erased {whom}{_questions(gone)}. The next seal says so.")
+    if not scrubbed:
+        typer.echo(
+            "What was deleted is overwritten by the database in its own time: see docs/how-to/audit.md."
+        )
+    if left := sorted(set(ids) - set(gone)):
+        typer.echo(f"{len(left)} are held, or were not there: {shown(', '.join(left[:5]))}", err=True)
+        raise typer.Exit(REFUSED)
+
+
+def _questions(ids: Collection[str]) -> str:
+    return "1 question" if len(ids) == 1 else f"{len(ids)} questions"
+
+
+def _rule(days: str) -> Rule:
+    if days == "forever":
+        return Rule(None)
+    try:
+        number = float(days)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= _LONGEST_DAYS:
+        raise CannotDo(f"{days!r} is not a number of days, nor `forever`.")
+    return Rule(timedelta(days=number))
+
+
+def _span(rule: Rule) -> str:
+    return "for ever" if rule.keep is None else f"for {rule.keep / timedelta(days=1):g} days"

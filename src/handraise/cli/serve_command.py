@@ -1,0 +1,93 @@
+"""`handraise serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import shlex
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from handraise import __version__
+from handraise.cli.environment import settings_with
+from handraise.cli.store_commands import without_secrets
+from handraise.cli.terminal_output import show_facts, when
+from handraise.model.visible import visible_line
+from handraise.server import process
+from handraise.server.observability.logs import configure_logs
+
+_log = logging.getLogger(__name__)
+
+
+def serve(
+    *,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; else 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65_535, help="The port; else 8765. With 0, a free one."),
+    ] = None,
+) -> None:
+    """Run the server.
+
+    Without any setting it works for you alone, on SQLite. HANDRAISE_URL=postgresql://… serves everybody, and
+    any number of servers may share one database. Every setting is an environment variable; see the reference.
+
+    Ctrl+C or SIGTERM stops it, and lets requests under way finish.
+    """
+    settings = settings_with(host=host, port=port)
+    configure_logs(settings)
+    # With thousands of streams, millions of objects live long. To look at them for cycles as often as Python does
+    # by itself took two fifths of the server's time, and a second at a time.
+    gc.freeze()
+    gc.set_threshold(20_000, 5, 50)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        # Where nobody sits, what is printed ends up in a journal or a log store, and a link is a secret. From memory, no
+        # other command could make one.
+        show_link = sys.stdout.isatty() or settings.url == "memory:"
+        runner.run(process.serve(settings, show, show_link=show_link))
+
+
+def show(listening: process.Listening) -> None:
+    """Say where it listens, what it promises, and how the first administrator comes in."""
+    settings = listening.settings
+    facts = [
+        ("Listening", settings.listening_url),
+        *([("Reached at", settings.base_url)] if settings.public_url else []),
+        ("Store", without_secrets(settings.url)),
+        ("Survives", listening.durability.survives),
+        ("Look at", "/docs for the HTTP API, /metrics for numbers, /readyz for its health"),
+    ]
+    typer.echo(f"\nHandraise {__version__}\n")
+    show_facts(facts)
+    if listening.link is not None:
+        typer.echo(
+            f"\nNobody has signed in yet. This link lets {visible_line(settings.admin)} in as the first "
+            f"administrator.\nIt works once, until {when(listening.link.expires_at)}. Keep it to yourself:\n"
+        )
+        typer.secho(listening.link.url, bold=True)
+    elif listening.newcomer is not None:
+        name, workspace = visible_line(listening.newcomer), visible_line(settings.workspace)
+        where = "" if workspace == "default" else f" --workspace {shlex.quote(workspace)}"
+        typer.echo(
+            f"\nNobody has signed in yet. To let {name} in as the first administrator, run this with the same settings:\n\n"
+            f"handraise people link {shlex.quote(name)}{where}"
+        )
+    if sys.stdout.isatty():
+        typer.echo("\nStop with Ctrl+C.\n")
+    if not sys.stderr.isatty():
+        _log.info("listening", extra={"url": settings.listening_url, "port": settings.port})
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fast event loop, where it is installed."""
+    try:
+        import uvloop  # noqa: PLC0415 -- an extra
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,158 @@
+"""Who sits at the desk: on a store, whoever says so; at a server, whoever the key or session belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import typer
+
+from handraise.cli.exit_codes import CannotDo
+from handraise.cli.sign_in_commands import kept_session
+from handraise.desk_factory import default_address, open_backend, open_desk, open_desk_on
+from handraise.model.errors import NotSignedIn
+from handraise.model.people import Responder, responder_of
+from handraise.ports.desk import Desk
+from handraise.wire.credentials import TokenKind, read_token
+
+T = TypeVar("T")
+
+CHANNEL = "terminal"
+ASKER = "agent"
+
+Workspace = Annotated[
+    str | None,
+    typer.Option(
+        "--workspace", "-w", metavar="NAME", help="The workspace; else HANDRAISE_WORKSPACE, else default."
+    ),
+]
+AsPerson = Annotated[
+    str | None,
+    typer.Option(
+        "--as", metavar="NAME", help="Your name, on a store; else your login name. At a server, your session."
+    ),
+]
+AsAsker = Annotated[
+    str | None,
+    typer.Option(
+        "--as", metavar="NAME", help="Who asks, on a store; else agent. At a server, the key's own name."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A desk and whoever sits at it. `may_answer` is False for an agent with its key."""
+
+    desk: Desk
+    me: Responder
+    may_answer: bool
+
+
+def as_person(work: Callable[[Seat], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
+    """What `work` gives, done by a person."""
+
+    async def inside() -> T:
+        async with person_seat(name=name, workspace=workspace) as seat:
+            return await work(seat)
+
+    return asyncio.run(inside())
+
+
+def as_asker(work: Callable[[Seat], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
+    """What `work` gives, done by somebody who asks."""
+
+    async def inside() -> T:
+        async with asker_seat(name=name, workspace=workspace) as seat:
+            return await work(seat)
+
+    return asyncio.run(inside())
+
+
+@asynccontextmanager
+async def person_seat(
+    *, name: str | None, workspace: str | None, ignore_key: bool = False
+) -> AsyncIterator[Seat]:
+    """A person at a desk: by HANDRAISE_KEY unless that is to be ignored, else by the session that was kept."""
+    address = _address()
+    async with AsyncExitStack() as stack:
+        if _is_server(address):
+            key = None if ignore_key else os.environ.get("HANDRAISE_KEY")
+            token = key or kept_session(address)
+            if token is None:
+                raise CannotDo(f"You are not signed in to {address}. Sign in: handraise sign-in LINK")
+            try:
+                seat = await _at_server(stack, address, token, name=name, workspace=workspace)
+            except NotSignedIn:
+                if key is not None:
+                    raise
+                raise CannotDo(
+                    f"Your session at {address} is over. Sign in again: handraise sign-in LINK"
+                ) from None
+            yield seat
+        else:
+            yield await _on_store(stack, address, name or login_name(), workspace=workspace)
+
+
+@asynccontextmanager
+async def asker_seat(*, name: str | None, workspace: str | None) -> AsyncIterator[Seat]:
+    """Somebody who asks."""
+    address = _address()
+    async with AsyncExitStack() as stack:
+        if _is_server(address):
+            token = os.environ.get("HANDRAISE_KEY")
+            if token is None:
+                raise CannotDo("Asking at a server needs the key of an agent: set HANDRAISE_KEY.")
+            yield await _at_server(stack, address, token, name=name, workspace=workspace)
+        else:
+            yield await _on_store(stack, address, name or ASKER, workspace=workspace)
+
+
+def login_name() -> str:
+    """The name under which one is logged in to this machine."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        raise CannotDo("This machine does not know your name. Say it: --as NAME") from None
+
+
+async def _at_server(
+    stack: AsyncExitStack, address: str, token: str, *, name: str | None, workspace: str | None
+) -> Seat:
+    known = read_token(token)
+    if known is None:
+        raise CannotDo(
+            "HANDRAISE_KEY is neither the key of an agent or a reader nor the session of a person."
+        )
+    desk = await stack.enter_async_context(open_desk(address, credentials=token))
+    if (name or desk.asker, workspace or desk.workspace) != (desk.asker, desk.workspace):
+        raise CannotDo(
+            f"The key or session belongs to {desk.asker!r} in workspace {desk.workspace!r}, and to nobody else."
+        )
+    return Seat(desk, Responder(desk.asker), known.kind is TokenKind.SESSION)
+
+
+async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace: str | None) -> Seat:
+    if address == "memory:":
+        raise CannotDo("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
+    where = workspace or os.environ.get("HANDRAISE_WORKSPACE") or "default"
+    me = responder_of(name)
+    backend = await stack.enter_async_context(open_backend(address))
+    person = await backend.directory.find_person(where, me.id)
+    desk = await stack.enter_async_context(
+        open_desk_on(backend.store, backend.bus, directory=backend.directory, workspace=where, asker=me.id)
+    )
+    return Seat(desk, me if person is None else person.responder, may_answer=True)
+
+
+def _address() -> str:
+    return os.environ.get("HANDRAISE_URL") or default_address()
+
+
+def _is_server(address: str) -> bool:
+    return address.startswith(("http://", "https://"))

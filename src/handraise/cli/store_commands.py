@@ -1,0 +1,291 @@
+"""`handraise migrate` and `handraise doctor`: the store itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Collection
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from handraise.backends.sql_files import load_migrations
+from handraise.backends.sqlite.backend import check_folder
+from handraise.backends.sqlite.backend import check_readable as check_readable_file
+from handraise.cli.environment import settings_with
+from handraise.cli.exit_codes import MISCONFIGURED, CannotDo
+from handraise.cli.terminal_output import show_facts
+from handraise.desk.sealer import BrokenChain, Sealer
+from handraise.desk_factory import default_address, open_backend
+from handraise.model.errors import SchemaMismatch, UnsafeStore
+from handraise.model.questions import Ref
+from handraise.model.visible import visible_line
+from handraise.ports import Backend
+from handraise.server import ServerSettings
+from handraise.server.unknown_settings import unknown_settings
+
+_SAME_CLOCK = 0.5
+_HEARD_WITHIN = 3.0
+_HEADS_AT_ONCE = 1_000
+_DEAF = "Is there a pooler in between? HANDRAISE_LISTEN_URL goes around it."
+_DEAF_BUS = "Is NATS running at HANDRAISE_BUS?"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Where a store's schema is, and the names of all migrations that this release knows."""
+
+    applied: int
+    known: tuple[str, ...]
+    unreadable: str | None = None
+    """Why this release does not work on a schema of a later one."""
+
+    @property
+    def newest(self) -> int:
+        """Where this release would bring it."""
+        return len(self.known)
+
+
+def migrate() -> None:
+    """Bring the schema up to this release.
+
+    Run it as the role that owns the schema, where the servers log in as another.
+    """
+    settings = settings_with()
+
+    async def work() -> tuple[Schema, Schema]:
+        before = await _schema(settings)
+        async with open_backend(settings.url, listen=settings.listen_url, anywhere=True):
+            pass
+        for shard in await _shards(settings):
+            async with open_backend(shard):
+                pass
+        return before, await _schema(settings)
+
+    before, after = asyncio.run(work())
+    if before.applied > before.newest:
+        typer.echo(f"Nothing to do: the schema is at {_compared(before)}.")
+    elif before.applied == after.applied:
+        typer.echo(f"Nothing to do: the schema is at {after.applied}, which is what this release needs.")
+    else:
+        done = ", ".join(after.known[before.applied : after.applied])
+        typer.echo(f"The schema was at {before.applied} and is at {after.applied} now: {done}.")
+
+
+def doctor() -> None:
+    """Say what the store promises.
+
+    Changes nothing. Ends with 78 if the schema is missing or not what this release needs, or if a server
+    would refuse to run on the store or to sign its audit trail.
+    """
+    settings = settings_with()
+    typer.echo()
+    show_facts([("Address   ", without_secrets(settings.url))])
+    for sentence in unknown_settings(os.environ):
+        typer.echo(visible_line(sentence), err=True)
+    schema = asyncio.run(_schema(settings))
+    if schema.applied == 0:
+        show_facts([("Schema    ", "none yet: handraise migrate makes it, or the first start")])
+        raise typer.Exit(MISCONFIGURED)
+    show_facts([("Schema    ", _compared(schema))])
+    if schema.applied < schema.newest or schema.unreadable:
+        raise typer.Exit(MISCONFIGURED)
+    trouble = asyncio.run(_examine(settings))
+    typer.echo()
+    if trouble is not None:
+        typer.echo(trouble, err=True)
+        raise typer.Exit(MISCONFIGURED)
+
+
+async def _examine(settings: ServerSettings) -> str | None:
+    """Show what the store promises; why a server would refuse it, or None."""
+    trouble = None
+    try:
+        async with open_backend(settings.url, confined=True, listen=settings.listen_url) as backend:
+            durability = await backend.store.durability()
+            audit, broken = await _audit(settings, backend)
+    except UnsafeStore as error:
+        trouble = str(error)
+        try:
+            async with open_backend(settings.url, listen=settings.listen_url) as backend:
+                durability = await backend.store.durability()
+                audit, broken = await _audit(settings, backend)
+        except UnsafeStore:
+            return trouble
+    in_force = "  ".join(f"{name}={value}" for name, value in sorted(durability.settings.items()))
+    show_facts(
+        [
+            ("Survives  ", durability.survives),
+            ("Settings  ", in_force),
+            ("Workspaces", _walls(settings.url, trouble)),
+            ("Clock     ", await _clock(settings)),
+            ("Listener  ", await _listener(settings)),
+            ("Audit     ", audit),
+        ]
+    )
+    return trouble or broken
+
+
+async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
+    """Who signs the audit trail, and why not any more, or None."""
+    if settings.audit_key is None:
+        return "sealed and not signed: HANDRAISE_AUDIT_KEY is not set", None
+    from handraise.server.audit_heads import HeadsFile, heads_path  # noqa: PLC0415 -- only with a key
+    from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
+
+    signer = await asyncio.to_thread(load_signer, settings.audit_key)
+    heads = HeadsFile(heads_path(settings.audit_key, settings.audit_heads))
+    sealer = Sealer(backend.store, backend.ledger, signer, heads)
+    after, broken = "", ""
+    while page := await heads.list_workspaces(after=after, limit=_HEADS_AT_ONCE):
+        after = page[-1]
+        for workspace in page:
+            try:
+                await sealer.check(workspace)
+            except BrokenChain as error:
+                broken = broken or str(error)
+    if broken:
+        return f"NOT SIGNED any more in {len(sealer.refused)} workspaces: the store was changed", broken
+    return f"signed with the key {signer.key_id}; the store goes on from what was signed", None
+
+
+async def _clock(settings: ServerSettings) -> str:
+    """How far the store's clock, which rules, is from this machine's."""
+    if not settings.url.startswith("postgres"):
+        return "this machine's own, and the store's is the same"
+    from handraise.backends.postgres.connections import (  # noqa: PLC0415 -- asyncpg is an extra
+        alone,
+        driver_errors_translated,
+    )
+
+    with driver_errors_translated():
+        async with alone(_direct(settings), "doctor") as acquired:
+            before = datetime.now(UTC)
+            there: datetime = await acquired.fetchval("select clock_timestamp()")
+            after = datetime.now(UTC)
+    ahead = (there - (before + (after - before) / 2)).total_seconds()
+    if abs(ahead) <= max(_SAME_CLOCK, (after - before).total_seconds()):
+        return "the store's, and this machine's is the same"
+    which = "ahead of" if ahead > 0 else "behind"
+    return f"the store's, which is {abs(ahead):.1f} s {which} this machine's: set one of them right"
+
+
+async def _listener(settings: ServerSettings) -> str:
+    """Whether a hint that one process sends reaches another, and how soon."""
+    topic = Ref("handraise doctor", uuid.uuid4().hex)
+    arrived = asyncio.Event()
+
+    def heard(topics: Collection[Ref] | None) -> None:
+        if topics is not None and topic in topics:
+            arrived.set()
+
+    async with (
+        open_backend(settings.url, listen=settings.listen_url, bus=settings.bus) as one,
+        open_backend(settings.url, listen=settings.listen_url, bus=settings.bus) as other,
+        one.bus.listen(heard),
+    ):
+        began = time.monotonic()
+        await other.bus.wake([topic])
+        try:
+            async with asyncio.timeout(_HEARD_WITHIN):
+                await arrived.wait()
+        except TimeoutError:
+            why = _DEAF_BUS if settings.bus else _DEAF
+            return f"hears NOTHING: answers are found by looking every {settings.poll_interval:g} s. {why}"
+    return f"hears a wake-up after {(time.monotonic() - began) * 1_000:.0f} ms"
+
+
+def without_secrets(address: str) -> str:
+    """An address as it may be shown: no password, and none of the options, which may hold one."""
+    if address.startswith("sqlite:") or "://" not in address:
+        return visible_line(address)
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{parts.username}@" if parts.username else ""
+    return visible_line(f"{parts.scheme}://{user}{host}{parts.path}")
+
+
+def _walls(address: str, trouble: str | None) -> str:
+    if not address.startswith("postgres"):
+        return "kept apart by Handraise alone, which is all that this store can do"
+    if trouble is not None:
+        return "NOT kept apart by PostgreSQL, and no server runs on it"
+    return "kept apart by PostgreSQL: row-level security is in force"
+
+
+def _compared(schema: Schema) -> str:
+    if schema.applied == schema.newest:
+        return f"{schema.applied}, which is what this release needs"
+    if schema.applied < schema.newest:
+        return f"{schema.applied}; this release needs {schema.newest}: handraise migrate"
+    if schema.unreadable is None:
+        return f"{schema.applied}, of a later release; this one knows {schema.newest} and works on it"
+    return f"{schema.applied}; this release knows {schema.newest}. {schema.unreadable}"
+
+
+async def _schema(settings: ServerSettings) -> Schema:
+    """Where the schema is now. Looking changes nothing, where opening the store would bring it up to date."""
+    scheme, _, rest = settings.url.partition(":")
+    if scheme == "memory":
+        raise CannotDo("HANDRAISE_URL is memory:, which has no schema and keeps nothing.")
+    if scheme == "sqlite":
+        applied, unreadable = await asyncio.to_thread(_schema_of_file, rest.removeprefix("///"))
+        return Schema(applied, _known("handraise.backends.sqlite"), unreadable)
+    from handraise.backends.postgres.connections import (  # noqa: PLC0415 -- asyncpg is an extra
+        alone,
+        driver_errors_translated,
+    )
+    from handraise.backends.postgres.schema import (  # noqa: PLC0415 -- asyncpg is an extra
+        applied_number,
+        check_readable,
+    )
+
+    unreadable = None
+    with driver_errors_translated():
+        async with alone(_direct(settings), "doctor") as acquired:
+            applied = await applied_number(acquired)
+            try:
+                await check_readable(acquired, applied)
+            except SchemaMismatch as error:
+                unreadable = str(error)
+    return Schema(applied, _known("handraise.backends.postgres"), unreadable)
+
+
+async def _shards(settings: ServerSettings) -> list[str]:
+    """The addresses of all shards, where the store is spread over some."""
+    if not settings.url.startswith("postgresql+shards:"):
+        return []
+    from handraise.backends.shards import list_shards  # noqa: PLC0415 -- asyncpg is an extra
+
+    return [each.address for each in await list_shards(_direct(settings))]
+
+
+def _direct(settings: ServerSettings) -> str:
+    """The address of one database, as its driver takes it: that which knows of the shards, where there are any."""
+    return (settings.listen_url or settings.url).replace("postgresql+shards:", "postgresql:", 1)
+
+
+def _known(backend: str) -> tuple[str, ...]:
+    return tuple(each.name for each in load_migrations(backend))
+
+
+def _schema_of_file(file: str) -> tuple[int, str | None]:
+    path = Path(file).expanduser().resolve()
+    if not path.exists():
+        if f"sqlite:///{file}" != default_address():  # whose folder is made with it
+            check_folder(path)
+        return 0, None
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+        applied: int = connection.execute("pragma user_version").fetchone()[0]
+        try:
+            check_readable_file(connection, applied)
+        except SchemaMismatch as error:
+            return applied, str(error)
+    return applied, None

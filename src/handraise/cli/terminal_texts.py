@@ -1,0 +1,262 @@
+"""Questions, answers and events in words, for people. Everything that comes from elsewhere is made visible."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import assert_never
+
+import pydantic
+import typer
+from prompt_toolkit.utils import get_cwidth
+
+from handraise.model import durations
+from handraise.model.events import Event, EventKind
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.questions import Question
+from handraise.model.visible import visible, visible_line
+from handraise.presentation.markdown import one_line
+from handraise.presentation.markdown_text import text_lines
+
+_NAMES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_FEW = 10
+_UNSURE = str.maketrans(dict.fromkeys((0x200D, *range(0xFE00, 0xFE10))))
+"""What joins or varies pictures: terminals disagree on its width, and what stands behind it would shift."""
+
+
+def shown(text: str) -> str:
+    """A text from elsewhere on one line of a terminal."""
+    return visible_line(text).translate(_UNSURE)
+
+
+def shown_lines(text: str) -> list[str]:
+    """A text from elsewhere, line by line."""
+    return visible(text).translate(_UNSURE).split("\n")
+
+
+def shown_markdown(text: str, width: int) -> list[list[tuple[str, str]]]:
+    """An agent's text with its Markdown, as lines of at most this width."""
+    return [
+        [
+            (" ".join(f"class:{name}" for name in style.split()), part.translate(_UNSURE))
+            for style, part in line
+        ]
+        for line in text_lines(text, width, measure=get_cwidth)
+    ]
+
+
+def shown_prompt(text: str) -> str:
+    """An agent's text on one line, without the marks of its Markdown."""
+    return one_line(text).translate(_UNSURE)
+
+
+def span_of(text: str) -> timedelta:
+    """A span as a person writes it: 90, 90s, 15m, 2h, 3d, 1w or 1h30m."""
+    try:
+        span = durations.span_of(text)
+    except (ValueError, OverflowError):
+        span = timedelta(0)
+    if not span:
+        raise typer.BadParameter(f"{text!r} is not a span such as 90s, 15m, 2h, 3d or 1w.")
+    return span
+
+
+def span_words(span: timedelta) -> str:
+    """A span as people say it: in its largest unit, and in the next one too where that is only a few."""
+    seconds = int(abs(span.total_seconds()))
+    for (name, size), (smaller, part) in pairwise(_NAMES):
+        if seconds >= size:
+            count, rest = divmod(seconds, size)
+            more = f" {rest // part} {smaller}" if count < _FEW and rest >= part and smaller != "s" else ""
+            return f"{count} {name}{more}"
+    return f"{seconds} s"
+
+
+def age_words(question: Question) -> str:
+    """How long ago it was asked."""
+    age = datetime.now(UTC) - question.asked_at
+    return "just now" if age < timedelta(seconds=5) else f"{span_words(age)} ago"
+
+
+def end_words(question: Question) -> str:
+    """When the clock ends it and into what; empty where it never does."""
+    if question.expires_at is None or question.outcome is not None:
+        return ""
+    left = question.expires_at - datetime.now(UTC)
+    deed = "takes its default" if question.steps[-1].do == "default" else "expires"
+    return f"{deed} now" if left <= timedelta(0) else f"{deed} in {span_words(left)}"
+
+
+def kind_words(form: AnyForm) -> str:
+    """What kind of answer is wanted."""
+    match form:
+        case Choice():
+            return f"choose 1 of {len(form.options)}"
+        case MultiChoice():
+            return bounds_words(form)
+        case Open():
+            return {
+                "text": "a text",
+                "integer": "a whole number",
+                "number": "a number",
+                "email": "an e-mail address",
+                "uri": "an address",
+                "date": "a date",
+                "datetime": "a date and time",
+            }[form.type]
+        case Confirm():
+            return "yes or no"
+        case Form():
+            return f"{len(form.fields)} fields" if len(form.fields) > 1 else "1 field"
+        case Approval():
+            return f"approve {shown(form.action.tool)}"
+        case _:
+            assert_never(form)
+
+
+def bounds_words(form: MultiChoice) -> str:
+    """How many options may be chosen."""
+    if form.at_most is None:
+        return f"choose at least {form.at_least}" if form.at_least else "choose any"
+    if form.at_most == form.at_least:
+        return f"choose {form.at_least}"
+    return f"choose {form.at_least} to {form.at_most}"
+
+
+def answer_words(form: AnyForm, value: Json) -> str:
+    """An answer as its question's form shows it, on one line."""
+    match form:
+        case Choice():
+            return _option_words(form.options, value)
+        case MultiChoice() if isinstance(value, list | tuple):
+            return ", ".join(_option_words(form.options, each) for each in value) or "none of them"
+        case Confirm():
+            return "yes" if value else "no"
+        case Form() if isinstance(value, dict):
+            fields = {field.name: field for field in form.fields}
+            return "; ".join(
+                f"{shown(fields[name].title or name).rstrip('?:')}: {answer_words(fields[name].form, each)}"
+                for name, each in value.items()
+                if name in fields
+            )
+        case Approval() if isinstance(value, dict):
+            return _decision_words(value)
+        case _:
+            return json_words(value)
+
+
+def json_words(value: Json) -> str:
+    """A value on one line: a text as it is where nobody could take it for anything else, else as JSON."""
+    if isinstance(value, str) and _is_plainly_text(shown(value)):
+        return shown(value)
+    return shown(json.dumps(value, ensure_ascii=False))
+
+
+def json_line(record: pydantic.BaseModel) -> str:
+    """A record as one line of JSON in plain ASCII, which is harmless at a terminal too."""
+    return json.dumps(record.model_dump(mode="json", exclude_none=True))
+
+
+def outcome_words(form: AnyForm, outcome: Outcome) -> str:
+    """How a question ended, as a sentence without its full stop."""
+    match outcome:
+        case Answered(source="default"):
+            return f"its time ran out, and its default was taken: {answer_words(form, outcome.value)}"
+        case Answered(source="grant"):
+            return f"approved by a grant of {shown(outcome.by or '?')}"
+        case Answered():
+            return f"{shown(outcome.by or '?')} answered: {answer_words(form, outcome.value)}"
+        case Declined():
+            return f"{shown(outcome.by)} would not answer{_because(outcome.reason)}"
+        case Expired():
+            return "expired without an answer"
+        case Withdrawn():
+            return f"withdrawn by {shown(outcome.by)}{_because(outcome.reason)}"
+        case Exhausted():
+            return f"too many answers did not fit, the last by {shown(outcome.by)}"
+        case _:
+            assert_never(outcome)
+
+
+def event_words(event: Event, form: AnyForm | None) -> str:
+    """What happened, as a sentence without its full stop; values need the question's form."""
+    data = event.data if isinstance(event.data, dict) else {}
+    by = shown(event.by or str(data.get("by") or "the store"))
+    via = f" ({shown(event.channel)})" if event.channel else ""
+    value = "" if form is None or "value" not in data else f": {answer_words(form, data['value'])}"
+    match event.kind:
+        case EventKind.ASKED:
+            return f"{by} asked"
+        case EventKind.ATTEMPTED | EventKind.EXHAUSTED:
+            problems = data.get("problems")
+            why = (
+                "; ".join(str(each.get("message", "")) for each in problems)
+                if isinstance(problems, list)
+                else ""
+            )
+            last = ", once too often" if event.kind is EventKind.EXHAUSTED else ""
+            return f"{by} gave an answer that does not fit{last}{via}" + (f": {shown(why)}" if why else "")
+        case EventKind.VOTED:
+            return f"{by} voted{via}{value}"
+        case EventKind.REMINDED:
+            return "people were reminded"
+        case EventKind.ESCALATED:
+            return f"escalated to {', '.join(shown(str(each)) for each in data.get('to', ()))}"
+        case EventKind.ANSWERED:
+            source = data.get("source", "person")
+            how = {"default": "its default was taken", "grant": f"a grant of {by} answered"}
+            return f"{how.get(str(source), f'{by} answered')}{via}{value}"
+        case EventKind.DECLINED:
+            return f"{by} would not answer{via}{_because(data.get('reason'))}"
+        case EventKind.EXPIRED:
+            return "expired without an answer"
+        case EventKind.WITHDRAWN:
+            return f"withdrawn by {by}{_because(data.get('reason'))}"
+        case EventKind.CONSUMED:
+            return f"{by} took the approved action to execute it"
+        case EventKind.TAKEN_BACK:
+            return f"{by} took the approval back{_because(data.get('reason'))}"
+        case EventKind.REVOKED:
+            return f"{by} revoked the grant that was given here"
+        case EventKind.SENT:
+            return f"{by} showed it in a chat{via}"
+        case EventKind.JOINED:
+            return f"another call of {by} waits for it too"
+        case EventKind.UNREACHED:
+            return "nobody could be told of it; it waits for whoever looks"
+        case _:
+            assert_never(event.kind)
+
+
+def _decision_words(value: dict[str, Json]) -> str:
+    words = "approve" if value.get("decision") == "approve" else "deny"
+    if value.get("scope"):
+        words += ", for this conversation" if value["scope"] == "session" else ", and always from now on"
+    if value.get("until"):
+        words += f" until {shown(str(value['until']))}"
+    if value.get("arguments") is not None:
+        words += ", with changed arguments"
+    return words + _because(value.get("reason"))
+
+
+def _option_words(options: tuple[Option, ...], value: Json) -> str:
+    if isinstance(value, dict) and isinstance(value.get("other"), str):
+        return f"other: {shown(value['other'])}"
+    return next((shown(each.label) for each in options if each.id == value), json_words(value))
+
+
+def _because(reason: Json) -> str:
+    return f" ({shown(str(reason))})" if reason else ""
+
+
+def _is_plainly_text(text: str) -> bool:
+    if not text or text != text.strip() or text.startswith(('"', "{", "[")):
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return True
+    return False

@@ -1,0 +1,102 @@
+"""Hints from a server: one event stream for all waits, long polls where no stream gets through."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import aclosing, asynccontextmanager
+from itertools import islice
+
+from handraise.client.http_transport import Line
+from handraise.model.errors import DeskClosed, HandraiseError
+from handraise.model.questions import Ref
+from handraise.ports import Heard
+from handraise.wire.records import EventRecord, OutcomeStates
+
+_log = logging.getLogger(__name__)
+
+SETTLED = frozenset({"answered", "declined", "expired", "withdrawn", "exhausted"})
+MOST_IDS = 200
+"""How many questions a server tells of at once."""
+
+_FIRST_WITHIN = 10.0
+_LONG_POLL = 25.0
+_POLLS_BEFORE_ANOTHER_TRY = 4
+_RETRY = 1.0
+
+
+class ServerHints:
+    """What `WaitingRoom` listens to: hints about one workspace's questions, for one token."""
+
+    def __init__(
+        self,
+        line: Line,
+        token: Callable[[], Awaitable[str]],
+        waited_for: Callable[[], Collection[Ref]],
+        *,
+        first_within: float = _FIRST_WITHIN,
+    ) -> None:
+        self._line = line
+        self._token = token
+        self._waited_for = waited_for
+        self._first_within = first_within
+
+    @asynccontextmanager
+    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+        """Hear hints while inside; see `Bus.listen`."""
+        listening = asyncio.Event()
+        task = asyncio.create_task(self._keep_listening(heard, listening), name="handraise hints")
+        ready = asyncio.create_task(listening.wait())
+        try:
+            await asyncio.wait((ready, task), timeout=_RETRY, return_when=asyncio.FIRST_COMPLETED)
+            yield
+        finally:
+            for each in (ready, task):
+                each.cancel()
+            await asyncio.gather(ready, task, return_exceptions=True)
+
+    async def _keep_listening(self, heard: Heard, listening: asyncio.Event) -> None:
+        while True:
+            try:
+                await self._stream(heard, listening)
+            except DeskClosed:
+                return
+            except HandraiseError as error:
+                _log.warning("no event stream (%s); long polls instead", error)
+            listening.set()
+            try:
+                for _ in range(_POLLS_BEFORE_ANOTHER_TRY):
+                    await self._long_poll(heard)
+            except DeskClosed:
+                return
+            except HandraiseError as error:
+                _log.warning("no long poll either (%s); waits find out by polling", error)
+                await asyncio.sleep(_RETRY)
+
+    async def _stream(self, heard: Heard, listening: asyncio.Event) -> None:
+        token = await self._token()
+        messages = self._line.stream("/v1/events", token=token, after=None, first_within=self._first_within)
+        async with aclosing(messages):
+            async for kind, data in messages:
+                if kind == "ready":
+                    listening.set()
+                    heard(None)
+                elif kind in SETTLED:
+                    event = EventRecord.model_validate_json(data)
+                    heard([Ref(event.workspace, event.question_id)])
+
+    async def _long_poll(self, heard: Heard) -> None:
+        refs = list(islice(self._waited_for(), MOST_IDS))
+        if not refs:
+            await asyncio.sleep(_RETRY)
+            return
+        said = await self._line.call(
+            "GET",
+            "/v1/outcomes",
+            token=await self._token(),
+            query={"id": [ref.id for ref in refs], "wait": f"{_LONG_POLL}s"},
+            wait=_LONG_POLL,
+        )
+        states = OutcomeStates.model_validate_json(said or b"{}")
+        heard([Ref(refs[0].workspace, each) for each in (*(s.id for s in states.settled), *states.unknown)])

@@ -1,0 +1,598 @@
+"""The desk over HTTP. Nothing is decided here: the server's desk does, and its errors come back as they were."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Collection, Sequence
+from contextlib import aclosing, asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar, Unpack
+from urllib.parse import quote
+
+import pydantic
+
+from handraise.client.event_listener import MOST_IDS, ServerHints
+from handraise.client.http_transport import Line
+from handraise.model.answer_metadata import check_kept, check_problems, keepable
+from handraise.model.drafting import Limits, QuestionOptions, check_key
+from handraise.model.durations import Span, seconds_of
+from handraise.model.errors import (
+    InvalidAnswer,
+    InvalidQuestion,
+    KeyConflict,
+    NotEntitled,
+    NotSignedIn,
+    Problem,
+    QuestionNotFound,
+    StoreUnavailable,
+)
+from handraise.model.events import Event
+from handraise.model.forms import Action
+from handraise.model.grants import Grant
+from handraise.model.json_values import Json, text_problem
+from handraise.model.outcomes import Outcome
+from handraise.model.people import Responder, responder_of
+from handraise.model.questions import Question, Ref
+from handraise.model.validation import value_problems
+from handraise.ports import Bus, Durability, IdFactory, Recovered
+from handraise.ports.desk import (
+    PAGE,
+    SENDING_LEASE,
+    Desk,
+    OpenedIn,
+    Order,
+    Page,
+    check_id,
+    check_lease,
+    check_limit,
+    check_max_age,
+)
+from handraise.waiters import WaitingRoom
+from handraise.wire.credentials import Credentials
+from handraise.wire.problems import ConflictingQuestion
+from handraise.wire.records import (
+    ActionRecord,
+    CallerRecord,
+    ClaimedRecord,
+    DurabilityRecord,
+    EventPage,
+    EventRecord,
+    GrantPage,
+    GrantRecord,
+    OutcomeStates,
+    QuestionPage,
+    QuestionRecord,
+    RecoveredRecord,
+    SweptRecord,
+    WithdrawnRecord,
+)
+from handraise.wire.requests import (
+    QUESTION_ID,
+    AnswerQuestion,
+    AttemptQuestion,
+    ClaimSending,
+    ConsumeQuestion,
+    DeclineQuestion,
+    JoinQuestion,
+    MarkSent,
+    PostQuestion,
+    ProblemRecord,
+    Recover,
+    Request,
+    TakeBack,
+    WithdrawAll,
+    WithdrawQuestion,
+)
+
+T = TypeVar("T", bound=pydantic.BaseModel)
+
+_POLL_INTERVAL = 5.0
+_FEED_CURSOR = re.compile(r"[0-9.]*")
+
+
+@asynccontextmanager
+async def open_remote(
+    address: str,
+    *,
+    credentials: str | Credentials | None,
+    new_id: IdFactory,
+    bus: Bus | None = None,
+    workspace: str | None = None,
+    asker: str | None = None,
+    limits: Limits | None = None,
+    poll_interval: Span = _POLL_INTERVAL,
+) -> AsyncIterator[RemoteDesk]:
+    """A desk at a server, or at several on one store whose addresses are separated by commas.
+
+    With a single token, the workspace and the asker are the token's own.
+    """
+    if credentials is None:
+        raise NotSignedIn("A desk at a server needs the key of an agent: set HANDRAISE_KEY, or credentials=…")
+    line = Line([each.strip() for each in address.split(",")])
+    try:
+        if isinstance(credentials, str):
+            me = _read(CallerRecord, await line.call("GET", "/v1/me", token=credentials, opening=True))
+            credentials = OneToken(credentials, me)
+            workspace, asker = workspace or me.workspace, asker or credentials.whose
+            credentials.check(workspace, asker)
+        office = Office(line, credentials, bus=bus, poll_interval=seconds_of(poll_interval))
+        try:
+            yield RemoteDesk(
+                office,
+                workspace=workspace or "default",
+                asker=asker or "agent",
+                new_id=new_id,
+                limits=limits or Limits(),
+            )
+        finally:
+            await office.close()
+    finally:
+        await line.close()
+
+
+class OneToken:
+    """The credentials of a desk with one token, an agent's, a person's or a reader's: it is good for nobody else."""
+
+    def __init__(self, token: str, me: CallerRecord) -> None:
+        self._token = token
+        self._me = me
+        self.whose = me.agent or me.person or me.reader or ""
+
+    def check(self, workspace: str, name: str) -> None:
+        """Raise `NotEntitled` unless this workspace and name are the token's own."""
+        if (workspace, name) != (self._me.workspace, self.whose):
+            own = f"{self.whose!r} in workspace {self._me.workspace!r}"
+            raise NotEntitled(name, f"this desk has the key or session of {own}, and no other")
+
+    async def agent(self, workspace: str, asker: str) -> str:
+        """See `Credentials.agent`."""
+        if self._me.reader is not None:
+            raise NotEntitled(self.whose, "this key reads what is settled, and does nothing else")
+        self.check(workspace, asker)
+        return self._token
+
+    async def person(self, workspace: str, responder: Responder) -> str:
+        """See `Credentials.person`."""
+        if self._me.person is None:
+            raise NotEntitled(self.whose, "an agent cannot answer: open a desk with the session of a person")
+        self.check(workspace, responder.id)
+        return self._token
+
+    async def reader(self, workspace: str, asker: str) -> str:
+        """See `Credentials.reader`."""
+        self.check(workspace, asker)
+        return self._token
+
+
+class Office:
+    """What all views of one remote desk share: the line, the credentials, and the waits of each asker."""
+
+    def __init__(
+        self, line: Line, credentials: Credentials, *, bus: Bus | None, poll_interval: float
+    ) -> None:
+        self.opened_in = OpenedIn()
+        self.line = line
+        self.credentials = credentials
+        self._bus = bus
+        self._poll_interval = poll_interval
+        self._rooms: dict[tuple[str, str], WaitingRoom] = {}
+
+    def room(self, workspace: str, asker: str) -> WaitingRoom:
+        """The waits of one asker."""
+        place = (workspace, asker)
+        if place not in self._rooms:
+
+            async def token() -> str:
+                return await self.credentials.agent(workspace, asker)
+
+            async def read(refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+                return await _outcomes(self.line, await token(), refs)
+
+            hints = self._bus or ServerHints(self.line, token, lambda: self._rooms[place].waited_for)
+            self._rooms[place] = WaitingRoom(read, hints.listen, poll_interval=self._poll_interval)
+        return self._rooms[place]
+
+    async def close(self) -> None:
+        """Send every wait away."""
+        for room in self._rooms.values():
+            await room.close()
+
+
+class RemoteDesk(Desk):
+    """The verbs, at a server. `Desk` says what each promises.
+
+    Who may do what is for the server to say, by the token presented: an agent asks, a person answers.
+    """
+
+    def __init__(
+        self, office: Office, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits
+    ) -> None:
+        super().__init__(workspace=workspace, asker=asker, new_id=new_id, limits=limits)
+        self._shared = office
+
+    @property
+    def _office(self) -> Office:
+        """What every verb works with, in the process and the event loop where it was opened."""
+        self._shared.opened_in.check()
+        return self._shared
+
+    def at(self, workspace: str | None = None, *, asker: str | None = None) -> RemoteDesk:
+        """See `Desk.at`."""
+        return RemoteDesk(
+            self._shared,
+            workspace=self._workspace if workspace is None else workspace,
+            asker=self._asker if asker is None else asker,
+            new_id=self._new_id,
+            limits=self._limits,
+        )
+
+    async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
+        """See `Desk.post`."""
+        draft = self._draft(prompt, options)
+        if not QUESTION_ID.fullmatch(draft.id):
+            raise InvalidQuestion([Problem("id", f"a server takes no such id: {draft.id!r}")])
+        said_besides: dict[str, Any] = {
+            name: options[name] for name in ("if_exists", "check_recipients") if name in options
+        }
+        body = PostQuestion.of(draft).model_copy(update=said_besides)
+        try:
+            said = await self._as_agent("POST", "/v1/questions", subject=draft.id, body=body)
+        except ConflictingQuestion as conflict:
+            raise KeyConflict(draft, conflict.existing) from None
+        return _question(said)
+
+    def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
+        _path(ref.id, self._workspace)
+        return self._office.room(self._workspace, self._asker).outcome_of(ref, timeout=timeout)
+
+    async def _first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[str, Outcome]:
+        for ref in refs:
+            _path(ref.id, self._workspace)
+        room = self._office.room(self._workspace, self._asker)
+        ref, outcome = await room.first_of(refs, timeout=timeout)
+        return ref.id, outcome
+
+    async def answer(
+        self,
+        question_id: str,
+        value: Json,
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+        evidence: str | None = None,
+        shown: str | None = None,
+        details: Json = None,
+    ) -> Question:
+        """See `Desk.answer`."""
+        said: dict[str, Any] = {"channel": channel, "evidence": evidence, "shown": shown, "details": details}
+        check_kept(self._limits, **said)
+        if problems := value_problems(value):  # no request could carry it
+            tried = await self.attempt(question_id, None, problems, by=by, channel=channel)
+            raise InvalidAnswer(problems, outcome=tried.outcome)
+        # The server finds out what does not fit, and keeps the attempt.
+        body = AnswerQuestion(value=value, **said)
+        return await self._respond(question_id, "answer", by, body)
+
+    async def attempt(
+        self,
+        question_id: str,
+        value: Json,
+        problems: Sequence[Problem],
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+    ) -> Question:
+        """See `Desk.attempt`."""
+        check_problems(self._limits, problems, channel=channel)
+        body = AttemptQuestion(
+            value=keepable(self._limits, value),
+            problems=tuple(ProblemRecord(path=each.path, message=each.message) for each in problems),
+            channel=channel,
+        )
+        return await self._respond(question_id, "attempt", by, body)
+
+    async def decline(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        channel: str | None = None,
+        evidence: str | None = None,
+        shown: str | None = None,
+        details: Json = None,
+    ) -> Question:
+        """See `Desk.decline`."""
+        said: dict[str, Any] = {"channel": channel, "evidence": evidence, "shown": shown, "details": details}
+        check_kept(self._limits, reason=reason, **said)
+        body = DeclineQuestion(reason=reason, **said)
+        return await self._respond(question_id, "decline", by, body)
+
+    async def withdraw(
+        self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
+    ) -> Question:
+        """See `Desk.withdraw`."""
+        check_kept(self._limits, reason=reason)
+        body = WithdrawQuestion(reason=reason)
+        if by is not None:
+            return await self._respond(question_id, "withdraw", by, body)
+        return _question(await self._to_question(question_id, "withdraw", body=body))
+
+    async def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
+        """See `Desk.withdraw_all`."""
+        check_kept(self._limits, reason=reason)
+        if not _sendable(asker):
+            return 0
+        responder = responder_of(by)
+        said = await self._office.line.call(
+            "POST",
+            "/v1/withdraw",
+            token=await self._office.credentials.person(self._workspace, responder),
+            body=WithdrawAll(asker=asker, reason=reason),
+            workspace=self._workspace,
+            actor=responder.id,
+        )
+        return _read(WithdrawnRecord, said).withdrawn
+
+    async def apply_grant(self, question_id: str) -> Question | None:
+        """See `Desk.apply_grant`."""
+        said = await self._to_question(question_id, "apply-grant")
+        return None if said is None else _question(said)
+
+    async def consume(self, question_id: str, *, request: str | None = None) -> Action:
+        """See `Desk.consume`."""
+        check_kept(self._limits, request=request)
+        # Without one of the caller's, the idempotency key does: the line sends it again with every try.
+        body = ConsumeQuestion(request=request)
+        action = _read(ActionRecord, await self._to_question(question_id, "consume", body=body))
+        return Action(tool=action.tool, arguments=action.arguments)
+
+    async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
+        """See `Desk.claim_sending`."""
+        body = ClaimSending(lease=check_lease(lease).total_seconds())
+        return _read(ClaimedRecord, await self._to_question(question_id, "claim-sending", body=body)).claimed
+
+    async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
+        """See `Desk.mark_sent`."""
+        check_kept(self._limits, channel=channel)
+        return _question(await self._to_question(question_id, "sent", body=MarkSent(channel=channel)))
+
+    async def take_back(
+        self, question_id: str, *, by: str | Responder, reason: str | None = None
+    ) -> Question:
+        """See `Desk.take_back`."""
+        check_kept(self._limits, reason=reason)
+        return await self._respond(question_id, "take-back", by, TakeBack(reason=reason))
+
+    async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
+        """See `Desk.grants`."""
+        check_limit(limit)
+        said = await self._as_reader("/v1/grants", query=_given(after=after, limit=limit))
+        return [record.grant() for record in _read(GrantPage, said).grants]
+
+    async def revoke(self, grant_id: str, *, by: str) -> Grant:
+        """See `Desk.revoke`."""
+        responder = responder_of(by)
+        said = await self._office.line.call(
+            "POST",
+            f"/v1/grants/{quote(grant_id, safe='', errors='replace')}/revoke",
+            token=await self._office.credentials.person(self._workspace, responder),
+            subject=grant_id,
+            workspace=self._workspace,
+            actor=responder.id,
+        )
+        return _read(GrantRecord, said).grant()
+
+    async def get(self, question_id: str) -> Question:
+        """See `Desk.get`."""
+        return _question(
+            await self._as_agent("GET", _path(question_id, self._workspace), subject=question_id)
+        )
+
+    async def join(self, question_id: str, *, key: str) -> Question:
+        """See `Desk.join`."""
+        check_key(key, self._limits)
+        return _question(await self._to_question(question_id, "join", body=JoinQuestion(key=key)))
+
+    async def find_by_key(self, key: str) -> Question | None:
+        """See `Desk.find_by_key`."""
+        if not _sendable(key):
+            return None
+        said = await self._as_agent("GET", "/v1/questions", query={"key": key})
+        return next((each.question() for each in _read(QuestionPage, said).questions), None)
+
+    async def pending(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        order: Order = "age",
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """See `Desk.pending`."""
+        check_limit(limit)
+        if not all(map(_sendable, filter(None, (conversation, asker, after)))):
+            return Page([], None)
+        by_age = order == "age"
+        return await self._page(
+            recipient,
+            conversation=conversation,
+            asker=asker,
+            order=None if by_age else order,
+            after=after,
+            limit=limit,
+        )
+
+    async def settled(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """See `Desk.settled`."""
+        check_limit(limit)
+        if not all(map(_sendable, filter(None, (conversation, asker)))):
+            return Page([], None)
+        if after is not None and not _sendable(after):
+            raise ValueError("`after` is not a cursor that a page has given out")
+        return await self._page(
+            recipient, status="settled", conversation=conversation, asker=asker, after=after, limit=limit
+        )
+
+    async def history(self, question_id: str) -> Sequence[Event]:
+        """See `Desk.history`."""
+        path = f"{_path(question_id, self._workspace)}/history"
+        said = await self._as_reader(path, subject=question_id)
+        return [record.event() for record in _read(EventPage, said).events]
+
+    async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
+        """See `Desk.feed`."""
+        check_limit(limit)
+        if after is not None and not _FEED_CURSOR.fullmatch(after):
+            raise ValueError("`after` is not a cursor of this feed")
+        while True:
+            said = await self._as_reader("/v1/feed", query=_given(after=after, limit=limit))
+            page = _read(EventPage, said)
+            if page.events or page.after in (None, after):
+                return [record.event() for record in page.events]
+            after = page.after  # everything up to here concerned others
+
+    async def follow(self, *, after: str | None = None) -> AsyncGenerator[Event, None]:
+        """See `Desk.follow`."""
+        token = await self._office.credentials.reader(self._workspace, self._asker)
+        async with aclosing(self._office.line.stream("/v1/events", token=token, after=after)) as messages:
+            async for kind, data in messages:
+                if kind != "ready":
+                    yield EventRecord.model_validate_json(data).event()
+
+    async def sweep(self) -> int:
+        """See `Desk.sweep`."""
+        return _read(SweptRecord, await self._as_agent("POST", "/v1/sweep")).settled
+
+    async def _recover(self, max_age: timedelta) -> Recovered:
+        check_max_age(max_age)
+        body = Recover(max_age=max_age.total_seconds())
+        said = await self._as_agent("POST", "/v1/recover", body=body)
+        return _read(RecoveredRecord, said).recovered()
+
+    async def durability(self) -> Durability:
+        """See `Desk.durability`."""
+        said = await self._as_agent("GET", "/v1/durability")
+        return _read(DurabilityRecord, said).durability()
+
+    async def _page(self, recipient: str | Responder | None, **query: Any) -> Page:
+        if recipient is None:
+            said = await self._as_reader("/v1/questions", query=_given(**query))
+        else:
+            responder = responder_of(recipient)
+            said = await self._office.line.call(
+                "GET",
+                "/v1/questions",
+                token=await self._office.credentials.person(self._workspace, responder),
+                query=_given(**query, recipient=responder.id),
+                actor=responder.id,
+            )
+        page = _read(QuestionPage, said)
+        return Page([record.question() for record in page.questions], page.after)
+
+    async def _respond(self, question_id: str, verb: str, by: str | Responder, body: Request) -> Question:
+        responder = responder_of(by)
+        said = await self._office.line.call(
+            "POST",
+            f"{_path(question_id, self._workspace)}/{verb}",
+            token=await self._office.credentials.person(self._workspace, responder),
+            body=body.model_copy(update={"by": responder.id}),
+            subject=question_id,
+            workspace=self._workspace,
+            actor=responder.id,
+        )
+        return _question(said)
+
+    async def _to_question(self, question_id: str, verb: str, *, body: Request | None = None) -> bytes | None:
+        path = f"{_path(question_id, self._workspace)}/{verb}"
+        return await self._as_agent("POST", path, subject=question_id, body=body)
+
+    async def _as_agent(
+        self,
+        method: str,
+        path: str,
+        *,
+        subject: str = "",
+        body: Request | None = None,
+        query: dict[str, Any] | None = None,
+    ) -> bytes | None:
+        return await self._office.line.call(
+            method,
+            path,
+            token=await self._office.credentials.agent(self._workspace, self._asker),
+            subject=subject,
+            workspace=self._workspace,
+            actor=self._asker,
+            body=body,
+            query=query,
+        )
+
+    async def _as_reader(
+        self, path: str, *, subject: str = "", query: dict[str, Any] | None = None
+    ) -> bytes | None:
+        return await self._office.line.call(
+            "GET",
+            path,
+            token=await self._office.credentials.reader(self._workspace, self._asker),
+            subject=subject,
+            workspace=self._workspace,
+            actor=self._asker,
+            query=query,
+        )
+
+
+async def _outcomes(line: Line, token: str, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+    """The outcomes of what is settled, None for what is not there; see `Store.outcomes`."""
+    places = {ref.id: ref for ref in refs}
+    ids = list(places)
+    pages = [ids[start : start + MOST_IDS] for start in range(0, len(ids), MOST_IDS)]
+    said = await asyncio.gather(
+        *(line.call("GET", "/v1/outcomes", token=token, query={"id": page}) for page in pages)
+    )
+    found: dict[Ref, Outcome | None] = {}
+    for each in said:
+        states = _read(OutcomeStates, each)
+        found |= {places[state.id]: state.outcome.outcome() for state in states.settled if state.outcome}
+        found |= {places[unknown]: None for unknown in states.unknown}
+    return found
+
+
+def _path(question_id: str, workspace: str) -> str:
+    """Where a question is; an id that no server takes names none."""
+    check_id(question_id)
+    if not QUESTION_ID.fullmatch(question_id):
+        raise QuestionNotFound(question_id, workspace)
+    return f"/v1/questions/{quote(question_id, safe='')}"
+
+
+def _read(kind: type[T], said: bytes | None) -> T:
+    """What a server says, as a record of this kind."""
+    try:
+        return kind.model_validate_json(said or b"{}")
+    except pydantic.ValidationError as error:
+        raise StoreUnavailable(
+            f"The server answered something that is no {kind.__name__}: is this the address of a Handraise server?"
+        ) from error
+
+
+def _question(said: bytes | None) -> Question:
+    return _read(QuestionRecord, said).question()
+
+
+def _sendable(text: str) -> bool:
+    return not text_problem(text)
+
+
+def _given(**query: Any) -> dict[str, Any]:
+    return {name: value for name, value in query.items() if value is not None}

@@ -1,0 +1,353 @@
+"""The same verbs for threads: each runs on one event loop in a thread of its own. No logic lives here."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TypeVar, Unpack, overload
+
+from handraise.model.drafting import QuestionOptions
+from handraise.model.durations import Span
+from handraise.model.errors import DeskClosed, Problem, WrongLoop
+from handraise.model.events import Event
+from handraise.model.forms import Action, Approval
+from handraise.model.grants import Grant
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Outcome
+from handraise.model.people import Responder
+from handraise.model.questions import Question
+from handraise.ports import Durability, Recovered
+from handraise.ports.desk import PAGE, SENDING_LEASE, Desk, OpenedIn, Order, Page, running_loop
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a daemon thread, so that a pending wait does not keep a process from exiting."""
+
+    def __init__(self) -> None:
+        self._opened_in = OpenedIn()
+        self._loop = asyncio.new_event_loop()
+        self._closed = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="handraise", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which is cancelled where the calling thread is interrupted."""
+        if self._opened_in.forked or not (self._closed or self._is_here or running_loop() is None):
+            work.close()
+            self._opened_in.check()
+            raise WrongLoop(
+                "A blocking desk would stop this event loop until a person answers. Write "
+                "`async with handraise.open_desk(…) as desk:` and `await desk.ask(…)` here, or call the blocking "
+                "desk in a thread: `await asyncio.to_thread(desk.ask, …)`."
+            )
+        return self._result(work)
+
+    def open(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run what opens something, also inside a coroutine: it waits for no person."""
+        return self._result(work)
+
+    def finish(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run what closes something, also inside a coroutine; a forked child leaves it to its parent."""
+        if self._opened_in.forked:
+            work.close()
+            return
+        with suppress(DeskClosed):  # at the end of the process nothing is left to close
+            self._result(work)
+
+    @property
+    def _is_here(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _result(self, work: Coroutine[Any, Any, T]) -> T:
+        # At the end of the process daemon threads have stopped, perhaps with the lock in their hands.
+        if self._closed or sys.is_finalizing():
+            work.close()
+            raise DeskClosed
+        if self._is_here:
+            # A generator that is collected in this very thread: it must not wait for itself.
+            self._loop.create_task(work)
+            raise DeskClosed
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise DeskClosed
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise DeskClosed from None
+        except BaseException:
+            future.cancel()
+            concurrent.futures.wait([future], timeout=1)
+            raise
+
+    def close(self) -> None:
+        """Stop the loop and its thread; calls that other threads have under way end with `DeskClosed`."""
+        if sys.is_finalizing() or self._opened_in.forked:
+            return
+        with self._lock:
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(_cancel_the_rest(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _cancel_the_rest() -> None:
+    rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+
+
+class BlockingDesk:
+    """A desk for threads; every verb is `Desk`'s, and blocks. Safe to share between threads."""
+
+    def __init__(self, desk: Desk, loop: LoopThread) -> None:
+        self._desk = desk
+        self._loop = loop
+
+    @property
+    def workspace(self) -> str:
+        """The workspace that this desk sees."""
+        return self._desk.workspace
+
+    @property
+    def asker(self) -> str:
+        """In whose name this desk asks."""
+        return self._desk.asker
+
+    def at(self, workspace: str | None = None, *, asker: str | None = None) -> BlockingDesk:
+        """See `Desk.at`."""
+        return BlockingDesk(self._desk.at(workspace, asker=asker), self._loop)
+
+    def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
+        """See `Desk.post`."""
+        return self._loop.run(self._desk.post(prompt, **options))
+
+    @overload
+    def ask(
+        self, prompt: str, *, into: type[T], timeout: Span | None = None, **options: Unpack[QuestionOptions]
+    ) -> T: ...
+
+    @overload
+    def ask(self, prompt: str, *, timeout: Span | None = None, **options: Unpack[QuestionOptions]) -> Any: ...
+
+    def ask(
+        self,
+        prompt: str,
+        *,
+        into: Any = None,
+        timeout: Span | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> Any:
+        """See `Desk.ask`."""
+        return self._loop.run(self._desk.ask(prompt, into=into, timeout=timeout, **options))
+
+    def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
+        """See `Desk.wait`."""
+        return self._loop.run(self._desk.wait(question_id, timeout=timeout))
+
+    def wait_any(self, question_ids: Iterable[str], *, timeout: Span | None = None) -> tuple[str, Outcome]:
+        """See `Desk.wait_any`."""
+        return self._loop.run(self._desk.wait_any(question_ids, timeout=timeout))
+
+    def answer(
+        self,
+        question_id: str,
+        value: Json,
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+        evidence: str | None = None,
+        shown: str | None = None,
+        details: Json = None,
+    ) -> Question:
+        """See `Desk.answer`."""
+        return self._loop.run(
+            self._desk.answer(
+                question_id, value, by=by, channel=channel, evidence=evidence, shown=shown, details=details
+            )
+        )
+
+    def attempt(
+        self,
+        question_id: str,
+        value: Json,
+        problems: Sequence[Problem],
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+    ) -> Question:
+        """See `Desk.attempt`."""
+        return self._loop.run(self._desk.attempt(question_id, value, problems, by=by, channel=channel))
+
+    def decline(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        channel: str | None = None,
+        evidence: str | None = None,
+        shown: str | None = None,
+        details: Json = None,
+    ) -> Question:
+        """See `Desk.decline`."""
+        return self._loop.run(
+            self._desk.decline(
+                question_id,
+                by=by,
+                reason=reason,
+                channel=channel,
+                evidence=evidence,
+                shown=shown,
+                details=details,
+            )
+        )
+
+    def withdraw(
+        self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
+    ) -> Question:
+        """See `Desk.withdraw`."""
+        return self._loop.run(self._desk.withdraw(question_id, reason=reason, by=by))
+
+    def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
+        """See `Desk.withdraw_all`."""
+        return self._loop.run(self._desk.withdraw_all(asker, by=by, reason=reason))
+
+    def approve(
+        self,
+        approval: Approval,
+        *,
+        prompt: str | None = None,
+        timeout: Span | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> Action:
+        """See `Desk.approve`."""
+        return self._loop.run(self._desk.approve(approval, prompt=prompt, timeout=timeout, **options))
+
+    def apply_grant(self, question_id: str) -> Question | None:
+        """See `Desk.apply_grant`."""
+        return self._loop.run(self._desk.apply_grant(question_id))
+
+    def consume(self, question_id: str, *, request: str | None = None) -> Action:
+        """See `Desk.consume`."""
+        return self._loop.run(self._desk.consume(question_id, request=request))
+
+    def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
+        """See `Desk.claim_sending`."""
+        return self._loop.run(self._desk.claim_sending(question_id, lease=lease))
+
+    def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
+        """See `Desk.mark_sent`."""
+        return self._loop.run(self._desk.mark_sent(question_id, channel=channel))
+
+    def take_back(self, question_id: str, *, by: str | Responder, reason: str | None = None) -> Question:
+        """See `Desk.take_back`."""
+        return self._loop.run(self._desk.take_back(question_id, by=by, reason=reason))
+
+    def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
+        """See `Desk.grants`."""
+        return self._loop.run(self._desk.grants(after=after, limit=limit))
+
+    def revoke(self, grant_id: str, *, by: str) -> Grant:
+        """See `Desk.revoke`."""
+        return self._loop.run(self._desk.revoke(grant_id, by=by))
+
+    def get(self, question_id: str) -> Question:
+        """See `Desk.get`."""
+        return self._loop.run(self._desk.get(question_id))
+
+    def join(self, question_id: str, *, key: str) -> Question:
+        """See `Desk.join`."""
+        return self._loop.run(self._desk.join(question_id, key=key))
+
+    def find_by_key(self, key: str) -> Question | None:
+        """See `Desk.find_by_key`."""
+        return self._loop.run(self._desk.find_by_key(key))
+
+    def pending(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        order: Order = "age",
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """See `Desk.pending`."""
+        return self._loop.run(
+            self._desk.pending(
+                conversation=conversation,
+                recipient=recipient,
+                asker=asker,
+                order=order,
+                after=after,
+                limit=limit,
+            )
+        )
+
+    def settled(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """See `Desk.settled`."""
+        return self._loop.run(
+            self._desk.settled(
+                conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
+            )
+        )
+
+    def history(self, question_id: str) -> Sequence[Event]:
+        """See `Desk.history`."""
+        return self._loop.run(self._desk.history(question_id))
+
+    def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
+        """See `Desk.feed`."""
+        return self._loop.run(self._desk.feed(after=after, limit=limit))
+
+    def follow(self, *, after: str | None = None) -> Iterator[Event]:
+        """See `Desk.follow`."""
+        events = self._desk.follow(after=after)
+
+        async def next_event() -> Event:
+            return await anext(events)
+
+        try:
+            while True:
+                yield self._loop.run(next_event())
+        finally:
+            self._loop.finish(events.aclose())
+
+    def sweep(self) -> int:
+        """See `Desk.sweep`."""
+        return self._loop.run(self._desk.sweep())
+
+    def recover(self, max_age: timedelta, *, show: Callable[[Question], None] | None = None) -> Recovered:
+        """See `Desk.recover`; `show` is called in this thread."""
+        if show is None:
+            return self._loop.run(self._desk.recover(max_age))
+        live: list[Question] = []
+        recovered = self._loop.run(self._desk.recover(max_age, show=live.append))
+        for question in live:
+            show(question)
+        return recovered
+
+    def durability(self) -> Durability:
+        """See `Desk.durability`."""
+        return self._loop.run(self._desk.durability())

@@ -1,0 +1,358 @@
+"""Telling people: takes due deliveries, hands them to channels, and keeps what came of it.
+
+At least once, always with the same id. One slow or dead receiver holds up only its own lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import operator
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+from handraise.desk.batcher import Coalesced
+from handraise.desk.delivery_planner import Router
+from handraise.desk.engine import Engine
+from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
+from handraise.model.errors import DeskClosed, StoreUnavailable
+from handraise.model.people import ANYONE, GROUP, may_see
+from handraise.model.questions import Question, Ref
+from handraise.ports import Directory
+from handraise.ports.channel import Channel, Message, Notice, NotSent
+from handraise.ports.outbox import Outbox
+
+_log = logging.getLogger(__name__)
+
+LinkTo = Callable[[Delivery], Awaitable[str]]
+"""Gives the page where a delivery's recipient can answer; the same one every time."""
+
+PER_LANE = 8
+"""How many messages are under way in one lane at most; one at a time where the last try came to nothing."""
+_ARRIVED = (DeliveryStatus.SENT, DeliveryStatus.UPDATED, DeliveryStatus.UNKNOWN)
+_IN_FLIGHT = 256
+_OF_ONE_WORKSPACE = 64
+_RECORDED_AT_ONCE = 64
+_WITHIN = 30.0
+_LEASE = timedelta(seconds=90)
+_WORKSPACES = 1_000
+_FIRST_PAUSE = 5.0
+_LONGEST_PAUSE = 3_600.0
+
+
+@asynccontextmanager
+async def dispatching(
+    engine: Engine,
+    outbox: Outbox,
+    directory: Directory,
+    channels: Sequence[Channel],
+    *,
+    link_to: LinkTo,
+    within: float = _WITHIN,
+    tried: Callable[[Try], None] = lambda _: None,
+) -> AsyncIterator[Dispatcher]:
+    """Tell people through these channels for as long as this context lasts.
+
+    Any number of processes may. A message that takes longer than `within` seconds counts as not answered.
+    """
+    dispatcher = Dispatcher(engine, outbox, directory, channels, link_to=link_to, within=within, tried=tried)
+    task = asyncio.create_task(dispatcher.run(), name="handraise dispatcher")
+    try:
+        yield dispatcher
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await dispatcher.finish()
+
+
+class Dispatcher:
+    """Routes and tries, whenever something happens and at every poll."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        outbox: Outbox,
+        directory: Directory,
+        channels: Sequence[Channel],
+        *,
+        link_to: LinkTo,
+        within: float = _WITHIN,
+        tried: Callable[[Try], None] = lambda _: None,
+    ) -> None:
+        self._engine = engine
+        self._outbox = outbox
+        self._directory = directory
+        self._channels = {channel.name: channel for channel in channels}
+        self._router = Router(engine, outbox, directory, self._lane_of)
+        self._link_to = link_to
+        self._within = within
+        self._tried = tried
+        self._stirred = asyncio.Event()
+        self._lanes: Counter[str] = Counter()
+        self._ailing: set[str] = set()
+        self._record: Coalesced[Try, None] = Coalesced(self._record_all, _RECORDED_AT_ONCE)
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Work until cancelled. What is under way then is seen through by `finish`."""
+        async with self._engine.watch(self._stir):
+            while True:
+                began = time.monotonic()
+                self._stirred.clear()
+                try:
+                    await self.work()
+                except DeskClosed:
+                    return
+                except StoreUnavailable as error:
+                    _log.warning("the store cannot be reached (%s); messages wait for it", error)
+                    await asyncio.sleep(self._engine.poll_interval)
+                except Exception as error:  # noqa: BLE001 -- everybody's messages depend on this task
+                    _log.error("dispatching failed; trying again", exc_info=error)
+                    await asyncio.sleep(self._engine.poll_interval)
+                left = self._engine.poll_interval - (time.monotonic() - began)
+                try:
+                    async with asyncio.timeout(max(left, 0)):
+                        await self._stirred.wait()
+                except TimeoutError:
+                    pass
+
+    async def work(self) -> None:
+        """Route what there is, and begin to try what is due and has room in its lane."""
+        if await self._router.route_some():
+            self._stirred.set()  # there may be more
+        workspaces = list(await self._outbox.workspaces_with_due(limit=_WORKSPACES))
+        # In another order each time, and some of each: none has all the room to itself.
+        random.shuffle(workspaces)
+        for workspace in workspaces:
+            room = _IN_FLIGHT - len(self._under_way)
+            if room <= 0:
+                return
+            taken = await self._outbox.take(
+                workspace,
+                channels=list(self._channels),
+                rooms={lane: self._room(lane) for lane in (*self._lanes, *self._ailing)},
+                per_lane=PER_LANE,
+                limit=min(room, _OF_ONE_WORKSPACE),
+                lease=max(_LEASE, timedelta(seconds=3 * self._within)),
+            )
+            for message in _messages(taken):
+                self._begin(message)
+            if taken:
+                self._stirred.set()
+
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _room(self, lane: str) -> int:
+        """How many more may be under way in a lane."""
+        return max(0, (1 if lane in self._ailing else PER_LANE) - self._lanes[lane])
+
+    def _stir(self, topics: Collection[Ref] | None) -> None:
+        del topics
+        self._stirred.set()
+
+    def _lane_of(self, address: Address) -> str | None:
+        channel = self._channels.get(address.channel)
+        # Another process may have it; what nobody has for a day has failed.
+        return address.channel if channel is None else channel.lane(address.to)
+
+    def _begin(self, deliveries: Sequence[Delivery]) -> None:
+        lane = deliveries[0].lane
+        self._lanes[lane] += 1
+        task = asyncio.create_task(self._try(deliveries), name="handraise delivery")
+        self._under_way.add(task)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._under_way.discard(task)
+            self._lanes[lane] -= 1
+            if not self._lanes[lane]:
+                del self._lanes[lane]
+            if not task.cancelled() and (error := task.exception()):
+                _log.warning("a delivery is tried again after its lease: %s", error)
+            # Others may have waited for this room.
+            self._stirred.set()
+
+        task.add_done_callback(done)
+
+    async def _try(self, deliveries: Sequence[Delivery]) -> None:
+        found = await self._engine.store.read([each.question for each in deliveries])
+        questions = [question for question in found if question is not None]
+        if len(questions) < len(deliveries):
+            raise LookupError("a delivery is about a question that does not exist")
+        address = await self._address_now(deliveries[0])
+        if address is None:
+            await self._record_tries([_given_up(each) for each in deliveries])
+            return
+        deliveries = [replace(each, to=address.to) for each in deliveries]
+        pairs = list(zip(deliveries, questions, strict=True))
+        first = deliveries[0]
+        entitled = await self._entitled(first.recipient, pairs)
+        live = [pair for pair in entitled if pair[0].is_to_be_sent and pair[1].outcome is None]
+        tries = [_given_up(pair[0]) for pair in pairs if pair not in entitled]
+        tries += [await self._without_sending(*pair) for pair in entitled if pair not in live]
+        if live:
+            tries += await self._send(live)
+        (self._ailing.add if any(each.again_after for each in tries) else self._ailing.discard)(first.lane)
+        await self._record_tries(tries)
+
+    async def _record_tries(self, tries: Sequence[Try]) -> None:
+        await asyncio.gather(*map(self._record, tries))
+        for each in tries:
+            self._tried(each)
+        if any(each.status in (DeliveryStatus.FAILED, DeliveryStatus.UNKNOWN) for each in tries):
+            self._engine.stir_feed(tries[0].delivery.workspace)
+
+    async def _address_now(self, delivery: Delivery) -> Address | None:
+        """The address as it is now: it may have been taken away since, or have got another secret."""
+        known = await self._outbox.addresses(delivery.workspace, [delivery.recipient])
+        there = [each for each in known if each.channel == delivery.channel]
+        is_same = getattr(self._channels.get(delivery.channel), "same_place", operator.eq)
+        for found in (operator.eq, is_same):
+            for each in there:
+                if found(each.to, delivery.to):
+                    return each
+        return None
+
+    async def _entitled(
+        self, recipient: str, pairs: Sequence[tuple[Delivery, Question]]
+    ) -> Sequence[tuple[Delivery, Question]]:
+        """What this recipient may know of still. A room is whoever is in it, and a system is nobody."""
+        if recipient.startswith((GROUP, ANYONE)):
+            return pairs
+        person = await self._directory.find_person(pairs[0][0].workspace, recipient)
+        if person is None:
+            return pairs
+        return [pair for pair in pairs if may_see(pair[1], person.responder)]
+
+    async def _record_all(self, tries: Sequence[Try]) -> Sequence[None]:
+        await self._outbox.record(tries)
+        return [None] * len(tries)
+
+    async def _send(self, pairs: Sequence[tuple[Delivery, Question]]) -> list[Try]:
+        first = pairs[0][0]
+        try:
+            async with asyncio.timeout(self._within):
+                receipt = await self._channel(first).send(await self._message(pairs))
+        except Exception as error:  # noqa: BLE001 -- whatever a channel does, the delivery is accounted for
+            # Those of a bundle wait for the same while, so that it is the same bundle the next time.
+            failed = self._not_sent(first, error)
+            return [replace(failed, delivery=each) for each, _ in pairs]
+        return [Try(delivery=each, status=DeliveryStatus.SENT, receipt=receipt) for each, _ in pairs]
+
+    async def _without_sending(self, delivery: Delivery, question: Question) -> Try:
+        """The question has ended: say so where somebody may have been told of it."""
+        if delivery.status is DeliveryStatus.QUEUED and delivery.turn == 1:
+            return Try(delivery=delivery, status=DeliveryStatus.UNSENT)
+        if await self._is_told_by_another(delivery, question):
+            return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
+        try:
+            async with asyncio.timeout(self._within):
+                message = await self._message([(delivery, question)])
+                await self._channel(delivery).update(message, delivery.receipt)
+        except Exception as error:  # noqa: BLE001 -- whatever a channel does, the delivery is accounted for
+            failed = self._not_sent(delivery, error)
+            sent = delivery.status is DeliveryStatus.SENT
+            return replace(failed, status=DeliveryStatus.SENT if sent else DeliveryStatus.UNKNOWN)
+        return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
+
+    async def _is_told_by_another(self, delivery: Delivery, question: Question) -> bool:
+        """Whether an earlier message to the same place is followed up, on a channel where one end is enough."""
+        channel = self._channels.get(delivery.channel)
+        if not getattr(channel, "ends_once", False):
+            return False
+        same = getattr(channel, "same_place", operator.eq)
+        for each in await self._outbox.deliveries(question.ref):
+            if each.id == delivery.id:
+                break
+            if (
+                (each.channel, each.recipient) == (delivery.channel, delivery.recipient)
+                and each.status in _ARRIVED
+                and same(each.to, delivery.to)
+            ):
+                return True
+        return False
+
+    def _channel(self, delivery: Delivery) -> Channel:
+        try:
+            return self._channels[delivery.channel]
+        except KeyError:
+            raise NotSent("no server has this channel", again=False) from None
+
+    async def _message(self, pairs: Sequence[tuple[Delivery, Question]]) -> Message:
+        first = pairs[0][0]
+        notices = [
+            Notice(delivery_id=each.id, question=question, reason=each.reason, link=await self._link_to(each))
+            for each, question in pairs
+        ]
+        return Message(
+            id=first.id if first.bundle is None or not first.is_to_be_sent else _bundle_id(first),
+            workspace=first.workspace,
+            channel=first.channel,
+            recipient=first.recipient,
+            to=first.to,
+            at=first.created_at,
+            notices=notices,
+        )
+
+    def _not_sent(self, delivery: Delivery, error: Exception) -> Try:
+        match error:
+            case NotSent():
+                not_sent = error
+            case TimeoutError():
+                not_sent = NotSent(f"no answer within {self._within:g} seconds", arrived_perhaps=True)
+            case _:
+                _log.error("a channel failed", exc_info=error)
+                not_sent = NotSent(f"the channel failed: {type(error).__name__}", arrived_perhaps=True)
+        pause = pause_after(delivery.tries, not_sent.after)
+        channel = self._channels.get(delivery.channel)
+        patience = timedelta() if channel is None else channel.patience
+        if not_sent.within is not None:
+            patience = min(patience, not_sent.within)
+        spent = timedelta(seconds=sum(pause_before(n) for n in range(1, delivery.tries + 1)))
+        # Once it may have arrived, it may have arrived.
+        perhaps = not_sent.arrived_perhaps or delivery.status is DeliveryStatus.UNKNOWN
+        if not_sent.again and spent < patience:
+            status = DeliveryStatus.UNKNOWN if perhaps else DeliveryStatus.QUEUED
+            return Try(delivery=delivery, status=status, problem=str(not_sent), again_after=pause)
+        status = DeliveryStatus.UNKNOWN if perhaps else DeliveryStatus.FAILED
+        return Try(delivery=delivery, status=status, problem=str(not_sent))
+
+
+def pause_before(tries: int) -> float:
+    """How many seconds lie before a try after so many, but for chance."""
+    return min(_FIRST_PAUSE * 2.0 ** min(tries - 1, 20), _LONGEST_PAUSE)
+
+
+def pause_after(tries: int, at_least: timedelta | None) -> timedelta:
+    """How long to wait after so many tries: ever longer, and never together with others."""
+    pause = timedelta(seconds=pause_before(tries) * random.uniform(0.8, 1.2))  # noqa: S311 -- only to spread them
+    return max(pause, at_least or timedelta())
+
+
+def _given_up(delivery: Delivery) -> Try:
+    """It is nobody's affair there any more: what was sent stays as it is."""
+    sent = delivery.status is DeliveryStatus.SENT
+    status = DeliveryStatus.SENT if sent else DeliveryStatus.FAILED
+    return Try(delivery=delivery, status=status, problem="the address is not this recipient's any more")
+
+
+def _messages(taken: Sequence[Delivery]) -> list[list[Delivery]]:
+    """What goes out together: those of a bundle that are to be sent; else each alone."""
+    messages: dict[str, list[Delivery]] = {}
+    for each in sorted(taken, key=lambda each: each.id):
+        waits = each.bundle is not None and each.is_to_be_sent
+        messages.setdefault(f"bundle {each.bundle}" if waits else each.id, []).append(each)
+    return list(messages.values())
+
+
+def _bundle_id(delivery: Delivery) -> str:
+    """The same for the same messages: the first of them stands for all."""
+    return hashlib.sha256(f"{delivery.workspace} {delivery.bundle} {delivery.id}".encode()).hexdigest()[:32]

@@ -1,0 +1,612 @@
+"""The desk on a store: follow a question from `post` to the woken wait by reading this file downwards."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar, Unpack
+from urllib.parse import quote
+
+from handraise.desk.engine import Engine
+from handraise.model.answer_metadata import check_kept, check_problems, keepable
+from handraise.model.drafting import Limits, QuestionOptions, check_key
+from handraise.model.durations import Span
+from handraise.model.errors import (
+    AlreadyConsumed,
+    AlreadySettled,
+    ApprovalLapsed,
+    ApprovalTakenBack,
+    GrantNotFound,
+    HandraiseError,
+    InvalidAnswer,
+    InvalidQuestion,
+    KeyConflict,
+    NotApproved,
+    NotEntitled,
+    Problem,
+    QuestionNotFound,
+    QuotaExceeded,
+    StoreUnavailable,
+)
+from handraise.model.events import Event
+from handraise.model.forms import Action, Approval
+from handraise.model.grants import Grant
+from handraise.model.json_values import Json, text_problem
+from handraise.model.lifecycle import (
+    Move,
+    answering,
+    attempting,
+    declining,
+    using,
+    wants_grant,
+    withdrawing,
+    withdrawing_for,
+)
+from handraise.model.outcomes import Answered, Outcome
+from handraise.model.people import (
+    Responder,
+    check_evidence,
+    check_may_respond,
+    may_respond,
+    responder_of,
+)
+from handraise.model.questions import Draft, Question, Ref, changed
+from handraise.model.replay import says_approved
+from handraise.model.validation import check_answer
+from handraise.ports import Durability, Filter, IdFactory, Recovered, WaitingPage
+from handraise.ports.desk import (
+    PAGE,
+    SENDING_LEASE,
+    Desk,
+    Order,
+    Page,
+    check_lease,
+    check_limit,
+    check_max_age,
+)
+
+T = TypeVar("T")
+
+_SHORT_PATIENCE = 0.5
+_PATIENCE = 10.0
+_RECOVER = 500
+_WITHDRAWN_AT_ONCE = 200
+
+
+class LocalDesk(Desk):
+    """The verbs, on a store in reach of this process. `Desk` says what each promises."""
+
+    def __init__(
+        self, engine: Engine, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits
+    ) -> None:
+        super().__init__(workspace=workspace, asker=asker, new_id=new_id, limits=limits)
+        self._shared = engine
+
+    @property
+    def _engine(self) -> Engine:
+        """What every verb works with, in the process and the event loop where it was opened."""
+        self._shared.opened_in.check()
+        return self._shared
+
+    def at(
+        self, workspace: str | None = None, *, asker: str | None = None, new_id: IdFactory | None = None
+    ) -> LocalDesk:
+        """See `Desk.at`; `new_id` makes the ids of what is posted there."""
+        return LocalDesk(
+            self._shared,
+            workspace=self._workspace if workspace is None else workspace,
+            asker=self._asker if asker is None else asker,
+            new_id=new_id or self._new_id,
+            limits=self._limits,
+        )
+
+    async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
+        """See `Desk.post`."""
+        draft = self._draft(prompt, options)
+        if options.get("check_recipients", True):
+            await self._check_recipients(draft)
+        result = await self._engine.insert.soon(draft)
+        if isinstance(result, QuotaExceeded) and await self.sweep():  # some of them were past their expiry
+            result = await self._engine.insert.soon(draft)
+        if isinstance(result, KeyConflict) and options.get("if_exists") == "keep":
+            result = result.existing or result
+        if not isinstance(result, Question):
+            raise result
+        if result.overdue:
+            return await self.get(result.id)
+        self._engine.remember(result)
+        self._engine.stir_feed(self._workspace)
+        return self._linked(result)
+
+    async def _check_recipients(self, draft: Draft) -> None:
+        """Raise `InvalidQuestion` if it is for somebody whom the directory does not know, unless it was asked already."""
+        known = self._engine.recipients
+        if known is None or not (draft.recipients or draft.steps):
+            return
+        problems = await known.problems(draft)
+        if not problems or await self._engine.read(draft.ref):
+            return
+        if draft.key is None or await self._by_key(draft.key) is None:
+            raise InvalidQuestion(problems)
+
+    def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
+        return self._engine.room.outcome_of(ref, timeout=timeout)
+
+    async def _first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[str, Outcome]:
+        ref, outcome = await self._engine.room.first_of(refs, timeout=timeout)
+        return ref.id, outcome
+
+    async def answer(
+        self,
+        question_id: str,
+        value: Json,
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+        evidence: str | None = None,
+        shown: str | None = None,
+        details: Json = None,
+    ) -> Question:
+        """See `Desk.answer`."""
+        question, responder = await self._answerable(question_id, by, evidence)
+        check_kept(self._limits, channel=channel, evidence=evidence, shown=shown, details=details)
+        try:
+            canonical = check_answer(question.form, value)
+        except InvalidAnswer as misfit:
+            kept = keepable(self._limits, value)
+            tried = await self._move(attempting(question, responder, kept, misfit.problems, channel=channel))
+            raise InvalidAnswer(misfit.problems, outcome=tried.outcome) from None
+        move = answering(
+            question,
+            responder,
+            canonical,
+            channel=channel,
+            evidence=evidence,
+            shown=shown,
+            details=details,
+            grant_id=self._new_id() if wants_grant(question.form, canonical) else None,
+        )
+        if move.granting is None or move.granting.until is None:
+            return await self._move(move)
+        # The store alone knows what time it is, so it alone can say that an end is past.
+        if moved := self._told(await self._engine.settle.soon(move)):
+            return moved
+        question, responder = await self._answerable(question_id, by, evidence)
+        past = [Problem("until", "is in the past: say an instant to come, or leave it out")]
+        tried = await self._move(attempting(question, responder, canonical, past, channel=channel))
+        raise InvalidAnswer(past, outcome=tried.outcome)
+
+    async def attempt(
+        self,
+        question_id: str,
+        value: Json,
+        problems: Sequence[Problem],
+        *,
+        by: str | Responder,
+        channel: str | None = None,
+    ) -> Question:
+        """See `Desk.attempt`."""
+        question, responder = await self._answerable(question_id, by)
+        check_problems(self._limits, problems, channel=channel)
+        return await self._move(
+            attempting(question, responder, keepable(self._limits, value), problems, channel=channel)
+        )
+
+    async def decline(
+        self,
+        question_id: str,
+        *,
+        by: str | Responder,
+        reason: str | None = None,
+        channel: str | None = None,
+        evidence: str | None = None,
+        shown: str | None = None,
+        details: Json = None,
+    ) -> Question:
+        """See `Desk.decline`."""
+        question, responder = await self._answerable(question_id, by, evidence)
+        check_kept(
+            self._limits, reason=reason, channel=channel, evidence=evidence, shown=shown, details=details
+        )
+        return await self._move(
+            declining(
+                question,
+                responder,
+                reason=reason,
+                channel=channel,
+                evidence=evidence,
+                shown=shown,
+                details=details,
+            )
+        )
+
+    async def withdraw(
+        self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
+    ) -> Question:
+        """See `Desk.withdraw`."""
+        if by is not None:
+            question = await self._pending(question_id)
+            check_kept(self._limits, reason=reason)
+            return await self._move(withdrawing_for(question, responder_of(by), reason=reason))
+        question = await self._own(question_id, "only whoever asked can withdraw")
+        if question.outcome is not None:
+            raise AlreadySettled(question_id, question.outcome)
+        check_kept(self._limits, reason=reason)
+        return await self._move(withdrawing(question, self._asker, reason=reason))
+
+    async def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
+        """See `Desk.withdraw_all`."""
+        check_kept(self._limits, reason=reason)
+        responder, withdrawn, after = responder_of(by), 0, None
+        while True:
+            page = await self.pending(asker=asker, after=after, limit=_WITHDRAWN_AT_ONCE)
+            moves = [withdrawing_for(question, responder, reason=reason) for question in page.questions]
+            moved = await asyncio.gather(*map(self._engine.settle, moves))
+            withdrawn += sum(self._told(each) is not None for each in moved)
+            if (after := page.after) is None:
+                return withdrawn
+
+    async def apply_grant(self, question_id: str) -> Question | None:
+        """See `Desk.apply_grant`."""
+        question = await self._own(question_id, "only whoever asked can use a grant")
+        if question.outcome is not None:
+            return question
+        if not isinstance(question.form, Approval):
+            return None
+        grant = await self._engine.store.find_grant(question)
+        if grant is None:
+            return None
+        moved = self._told(await self._engine.settle(using(question, grant)))
+        if moved is None:  # somebody was first, or the grant holds no more
+            question = await self.get(question_id)
+            return question if question.outcome is not None else None
+        return moved
+
+    async def consume(self, question_id: str, *, request: str | None = None) -> Action:
+        """See `Desk.consume`."""
+        check_kept(self._limits, request=request)
+        question = await self._own(question_id, "only whoever asked can execute the action")
+        decision = question.decision
+        if decision is None or not isinstance(question.outcome, Answered):
+            how = str(question.outcome or "nobody has decided yet")
+            raise NotApproved(question_id, question.outcome, how)
+        if not decision.approved:
+            raise NotApproved(question_id, question.outcome, decision.reason or "it was denied")
+        digest = question.outcome.value["digest"]
+        if decision.action.digest != digest:
+            raise NotApproved(question_id, question.outcome, "the stored action is not the one approved")
+        # Not from the factory of ids, which a caller may choose: no two requests may ever have the same.
+        request = uuid.uuid4().hex if request is None else request
+        if not await self._engine.store.consume(question.ref, digest=digest, by=self._asker, request=request):
+            # Where it is kept no more, nobody has consumed it.
+            raise _why_not_used(await self.get(question_id), await self.history(question_id), digest)
+        self._engine.stir_feed(self._workspace)
+        return decision.action
+
+    async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
+        """See `Desk.claim_sending`."""
+        length = check_lease(lease)
+        question = await self._own(question_id, "only whoever asked can send it")
+        return await self._engine.store.claim_sending(question.ref, by=self._asker, lease=length)
+
+    async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
+        """See `Desk.mark_sent`."""
+        check_kept(self._limits, channel=channel)
+        question = await self._own(question_id, "only whoever asked can mark it as sent")
+        if await self._engine.store.mark_sent(question.ref, by=self._asker, channel=channel):
+            self._engine.stir_feed(self._workspace)
+        return await self.get(question_id)
+
+    async def take_back(
+        self, question_id: str, *, by: str | Responder, reason: str | None = None
+    ) -> Question:
+        """See `Desk.take_back`."""
+        responder = responder_of(by)
+        check_kept(self._limits, reason=reason)
+        ref = self._ref(question_id)
+        taken = await self._engine.store.take_back(ref, by=responder.id, reason=reason)
+        question = await self.get(question_id)
+        if taken:
+            self._engine.stir_feed(self._workspace)
+        if question.taken_back_at is not None:
+            return question
+        if not question.decision:
+            raise NotApproved(question_id, question.outcome, "there is no approval to take back")
+        if question.consumed_at is not None:
+            raise AlreadyConsumed(question_id)
+        raise NotEntitled(responder.id, "only those who approved, and administrators, can take that back")
+
+    async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
+        """See `Desk.grants`."""
+        check_limit(limit)
+        return await self._engine.store.grants(self._workspace, after=after, limit=limit)
+
+    async def revoke(self, grant_id: str, *, by: str) -> Grant:
+        """See `Desk.revoke`."""
+        responder = responder_of(by)
+        found = None
+        if not text_problem(grant_id):
+            found = await self._engine.store.revoke(self._workspace, grant_id, by=responder.id)
+        if found is None:
+            raise GrantNotFound(grant_id, self._workspace)
+        self._engine.stir_feed(self._workspace)
+        return found
+
+    async def get(self, question_id: str) -> Question:
+        """See `Desk.get`."""
+        ref = self._ref(question_id)
+        found = await self._swept(lambda: self._engine.read(ref), lambda found: [found])
+        if found is None:
+            raise QuestionNotFound(question_id, self._workspace)
+        self._engine.remember(found)
+        return self._linked(found)
+
+    async def find_by_key(self, key: str) -> Question | None:
+        """See `Desk.find_by_key`."""
+        if text_problem(key):
+            return None
+        found = await self._swept(lambda: self._by_key(key), lambda found: [found])
+        return None if found is None else self._linked(found)
+
+    async def join(self, question_id: str, *, key: str) -> Question:
+        """See `Desk.join`."""
+        check_key(key, self._limits)
+        question = await self._own(question_id, "only whoever asked can join it")
+        if await self._engine.store.join(question.ref, by=self._asker, key=key):
+            self._engine.stir_feed(self._workspace)
+        if found := await self.find_by_key(key):
+            return found
+        return await self._pending(question_id)
+
+    async def _by_key(self, key: str) -> Question | None:
+        store = self._engine.store
+        if own := await store.find_by_key(self._workspace, self._asker, key):
+            return own
+        shared = await store.find_by_key(self._workspace, "", key)
+        return shared if shared is not None and shared.asker == self._asker else None
+
+    async def pending(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        order: Order = "age",
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """See `Desk.pending`."""
+        check_limit(limit)
+        if any(map(text_problem, filter(None, (conversation, asker, after)))):
+            return Page([], None)
+        if order == "urgency":
+            waiting = await self.by_urgency(
+                conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
+            )
+            return Page(await self.still_pending([each.id for each in waiting.places]), waiting.after)
+        narrow = await self._filter(conversation, recipient, asker)
+        if recipient is not None and after is None:
+            await self.sweep()  # an escalation that is due counts, whether somebody has noticed or not
+        questions = await self._swept(
+            lambda: self._engine.store.pending(narrow, after=after, limit=limit + 1),
+            lambda page: page,
+        )
+        page = questions[:limit]
+        self._engine.remember_page(page)
+        return Page(
+            [self._linked(each) for each in page], page[-1].id if page and len(questions) > limit else None
+        )
+
+    async def by_urgency(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> WaitingPage:
+        """Where pending questions stand, most urgent first, without reading them; see `Store.by_urgency`."""
+        if any(map(text_problem, filter(None, (conversation, asker, after)))):
+            return WaitingPage([], None)
+        narrow = await self._filter(conversation, recipient, asker)
+        if recipient is not None and after is None:
+            await self.sweep()
+        return await self._engine.store.by_urgency(narrow, after=after, limit=limit)
+
+    async def still_pending(self, question_ids: Sequence[str]) -> Sequence[Question]:
+        """Those of these questions that are pending, in the same order."""
+        refs = [self._ref(each) for each in question_ids]
+        found = await self._swept(
+            lambda: asyncio.gather(*map(self._engine.read, refs)),
+            lambda found: found,
+        )
+        pending = [each for each in found if each is not None and each.outcome is None]
+        self._engine.remember_page(pending)
+        return pending
+
+    async def settled(
+        self,
+        *,
+        conversation: str | None = None,
+        recipient: str | Responder | None = None,
+        asker: str | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> Page:
+        """See `Desk.settled`."""
+        check_limit(limit)
+        if any(map(text_problem, filter(None, (conversation, asker)))):
+            return Page([], None)
+        narrow = await self._filter(conversation, recipient, asker)
+        if after is None:
+            await self.sweep()  # what the clock has ended is settled, whether somebody has noticed or not
+        page = await self._engine.store.settled(narrow, after=after, limit=limit)
+        return Page([self._linked(each) for each in page.questions], page.after)
+
+    async def history(self, question_id: str) -> Sequence[Event]:
+        """See `Desk.history`."""
+        events = await self._engine.store.history(self._ref(question_id))
+        if not events:
+            raise QuestionNotFound(question_id, self._workspace)
+        return events
+
+    async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
+        """See `Desk.feed`."""
+        check_limit(limit)
+        return await self._engine.store.feed(self._workspace, after=after, limit=limit)
+
+    async def follow(self, *, after: str | None = None) -> AsyncGenerator[Event, None]:
+        """See `Desk.follow`."""
+        async with aclosing(self.follow_pages(after=after)) as pages:
+            async for page in pages:
+                for event in page:
+                    yield event
+
+    def follow_pages(self, *, after: str | None = None) -> AsyncGenerator[Sequence[Event], None]:
+        """What `follow` gives, as many at a time as there are."""
+        return self._engine.feeds.follow(self._workspace, after=after)
+
+    async def sweep(self) -> int:
+        """See `Desk.sweep`."""
+        return await self._engine.sweep(self._workspace)
+
+    async def tend(self) -> int:
+        """Do what the timelines of every workspace say is due; give back how many questions that settled."""
+        return await self._engine.tend()
+
+    async def _recover(self, max_age: timedelta) -> Recovered:
+        check_max_age(max_age)
+        expired = 0
+        store = self._engine.store
+        await self.sweep()
+        while refs := await store.expire_older(self._workspace, self._asker, max_age, limit=_RECOVER):
+            expired += len(refs)
+            await self._engine.tell_settled(refs)
+        return Recovered(expired=expired, live=await store.count_pending(self._workspace, self._asker))
+
+    async def durability(self) -> Durability:
+        """See `Desk.durability`."""
+        return await self._engine.store.durability()
+
+    async def _filter(
+        self, conversation: str | None, recipient: str | Responder | None, asker: str | None
+    ) -> Filter:
+        return Filter(
+            workspace=self._workspace,
+            conversation=conversation,
+            recipient=None if recipient is None else await self._with_groups(recipient),
+            asker=asker,
+        )
+
+    async def _with_groups(self, by: str | Responder) -> Responder:
+        """The person, with the groups that the directory knows of, unless the caller said which they are in."""
+        responder, directory = responder_of(by), self._engine.directory
+        if not isinstance(by, str) or directory is None:
+            return responder
+        person = await directory.find_person(self._workspace, responder.id)
+        return responder if person is None else person.responder
+
+    async def _own(self, question_id: str, reason: str) -> Question:
+        """This asker's question. Another's is as good as not there, on every desk, unless askers share it."""
+        question = await self.get(question_id)
+        if question.asker == self._asker:
+            return question
+        if question.shared:
+            raise NotEntitled(self._asker, reason)
+        raise QuestionNotFound(question_id, self._workspace, self._asker)
+
+    async def _pending(self, question_id: str) -> Question:
+        question = await self.get(question_id)
+        if question.outcome is not None:
+            raise AlreadySettled(question_id, question.outcome)
+        return question
+
+    async def _answerable(
+        self, question_id: str, by: str | Responder, evidence: str | None = None
+    ) -> tuple[Question, Responder]:
+        """The pending question and the person, where that person may answer it on this evidence."""
+        responder = responder_of(by)
+        question = self._engine.recall(self._ref(question_id))
+        if question is None or not may_respond(question, responder):
+            question, responder = await self.get(question_id), await self._with_groups(by)
+            check_may_respond(question, responder)
+            if question.outcome is not None:
+                raise AlreadySettled(question_id, question.outcome)
+        check_evidence(question, responder, evidence)
+        return question, responder
+
+    async def _move(self, move: Move) -> Question:
+        """Let the store decide; then tell whoever waits, or find out why it was refused."""
+        moved = self._told(await self._engine.settle.soon(move))
+        if moved is None:
+            question = await self._pending(move.question.id)
+            if move.kind not in ("withdraw", "withdraw_for"):
+                check_may_respond(question, move.responder)
+            # Deeds that were due are done now, and may have put off its end.
+            moved = self._told(await self._engine.settle.soon(replace(move, question=question)))
+        if moved is None:
+            raise NotEntitled(move.by, "the question changed meanwhile; look at it again")
+        return moved
+
+    def _told(self, moved: Question | None) -> Question | None:
+        """The same question, after telling whoever waits for it that it is settled."""
+        if moved is None:
+            return None
+        self._engine.remember(moved)
+        self._engine.stir_feed(self._workspace)
+        if moved.outcome is not None:
+            ref = moved.ref
+            self._engine.room.tell(ref, moved.outcome)
+            self._engine.hints.add(ref)
+        return self._linked(moved)
+
+    def _linked(self, question: Question) -> Question:
+        """The same question with its page, where the address of a server is known."""
+        base = self._shared.public_url
+        return question if base is None else changed(question, url=f"{base}/questions/{quote(question.id)}")
+
+    async def _swept(
+        self, load: Callable[[], Awaitable[T]], questions: Callable[[T], Iterable[Question | None]]
+    ) -> T:
+        """What `load` gives, after doing first what the timelines of its questions say is due.
+
+        Another process may have locked a question. Its end is waited for; a reminder or an escalation only briefly.
+        """
+        began, pause = time.monotonic(), 0.0
+        while True:
+            found = await load()
+            due = [each for each in questions(found) if each is not None and each.overdue]
+            if not due:
+                return found
+            waited = time.monotonic() - began
+            if not any(each.steps[each.steps_taken].ends for each in due) and waited > _SHORT_PATIENCE:
+                return found
+            if waited > _PATIENCE:
+                raise StoreUnavailable(
+                    "A question whose time has come is locked by somebody else. Try again."
+                )
+            await asyncio.sleep(pause)
+            pause = min(0.2, pause * 2 + 0.005)
+            await self.sweep()
+
+
+def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> HandraiseError:
+    """Why the store did not give out an action that was approved."""
+    if question.consumed_at is not None:
+        return AlreadyConsumed(question.id)
+    if question.taken_back_at is not None:
+        return ApprovalTakenBack(question.id, question.outcome, "it was taken back")
+    if not says_approved(history, digest):
+        why = "its history does not say that this was approved: somebody changed the store"
+        return NotApproved(question.id, question.outcome, why)
+    if isinstance(question.outcome, Answered) and question.outcome.source == "grant":
+        why = "the grant behind it has ended, or whoever gave it may not decide this any more"
+    else:
+        why = "it was good for a time that is over"
+    return ApprovalLapsed(question.id, question.outcome, f"{why}. Ask again")

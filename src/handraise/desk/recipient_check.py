@@ -1,0 +1,126 @@
+"""Whether a question is for somebody: a name that nobody has would wait for ever."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, TypeVar
+
+from handraise.desk.batcher import Lanes
+from handraise.model.errors import Problem
+from handraise.model.people import GROUP
+from handraise.model.questions import Draft
+from handraise.model.unknown_recipients import nearest, recipients_of, unknown_recipient
+from handraise.ports import Directory
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_log = logging.getLogger(__name__)
+
+_GOOD_FOR = 10.0
+"""For how many seconds a name that was found counts as known without looking again."""
+_KEPT = 10_000
+_TOGETHER = 64
+_PAGE = 500
+_NEAREST_AMONG = 1_000
+"""Among how many people a name is looked for that is spelt alike."""
+
+
+class _Wanted(NamedTuple):
+    workspace: str
+    names: tuple[str, ...]
+
+
+class _Names(NamedTuple):
+    """The names of a workspace, and until when they count."""
+
+    names: Sequence[str]
+    until: float
+
+
+class Recipients:
+    """Checks the recipients of questions against a directory.
+
+    Names that were found lately cost nothing; others are looked for together with those of other callers. So a person
+    who has just been taken out may still be asked for some seconds, as if the question had come before.
+    """
+
+    def __init__(
+        self, directory: Directory, may_come: Callable[[str, str], bool] = lambda _workspace, _name: False
+    ) -> None:
+        """`may_come` says of a workspace and a name whether somebody can come to have it without being added."""
+        self._directory = directory
+        self._may_come = may_come
+        self._known: dict[tuple[str, str], float] = {}
+        self._names: dict[str, _Names] = {}
+        self._said: dict[tuple[str, str], None] = {}
+        self._looks: Lanes[_Wanted, Collection[str] | None] = Lanes(
+            self._look, _TOGETHER, lambda wanted: wanted.workspace
+        )
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        await self._looks.close()
+
+    async def problems(self, draft: Draft) -> Sequence[Problem]:
+        """What is wrong with those whom a question is for, now or when it escalates.
+
+        In a workspace without people there is nothing to compare with: it is said in the log, once for each name.
+        """
+        now, workspace = time.monotonic(), draft.workspace
+        asked = recipients_of(draft)
+        new = tuple({name for _, name in asked if self._known.get((workspace, name), 0.0) < now})
+        if not new:
+            return ()
+        found = await self._looks(_Wanted(workspace, new))
+        if found is None:
+            self._say_once(workspace, new)
+            found = new
+        for name in found:
+            _keep(self._known, (workspace, name), now + _GOOD_FOR)
+        unknown = {name for name in new if name not in found and not self._may_come(workspace, name)}
+        return [
+            Problem(path, unknown_recipient(name, await self._nearest(workspace, name)))
+            for path, name in asked
+            if name in unknown
+        ]
+
+    async def _look(self, wanted: Sequence[_Wanted]) -> Sequence[Collection[str] | None]:
+        names = {name for each in wanted for name in each.names}
+        found = await self._directory.known_recipients(wanted[0].workspace, names)
+        return [None if found is None else found & set(each.names) for each in wanted]
+
+    def _say_once(self, workspace: str, names: Collection[str]) -> None:
+        for name in names:
+            if (workspace, name) not in self._said:
+                _keep(self._said, (workspace, name), None)
+                _log.info("no people are known in %s, so nobody can say whether %r is one", workspace, name)
+
+    async def _nearest(self, workspace: str, name: str) -> Sequence[str]:
+        if not name.startswith(GROUP) and "@" in name:
+            holder = await self._directory.find_person_by_email(workspace, name)
+            if holder is not None:
+                return [holder.id]
+        known = self._names.get(workspace)
+        if known is None or known.until < time.monotonic():
+            names = [GROUP + group for group in await self._directory.groups(workspace)]
+            after = None
+            while len(names) < _NEAREST_AMONG:
+                page = await self._directory.people(workspace, after=after, limit=_PAGE)
+                names += [person.id for person in page]
+                if len(page) < _PAGE:
+                    break
+                after = page[-1].id
+            known = _Names(names, time.monotonic() + _GOOD_FOR)
+            _keep(self._names, workspace, known)
+        return nearest(name, known.names)
+
+
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    """Keep a value under its key, and let go of the oldest if there are too many."""
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > _KEPT:
+        del kept[next(iter(kept))]

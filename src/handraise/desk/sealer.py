@@ -1,0 +1,282 @@
+"""Sealing events, beside everything else: any process may, and one does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from handraise.model.errors import StoreUnavailable, UnsafeStore
+from handraise.model.events import Event, EventKind
+from handraise.model.seals import (
+    NOTHING_BEFORE,
+    HeadMark,
+    Seal,
+    Signer,
+    event_leaf,
+    event_record,
+    removal_leaf,
+)
+from handraise.model.workspace_events import WorkspaceEvent
+from handraise.ports import Head, Ledger, SignedHeads, Store
+
+_log = logging.getLogger(__name__)
+
+AT_ONCE = 1_000
+"""How many events a seal covers at most."""
+_WORKSPACES = 1_000
+_CHECKED_AT_ONCE = 50
+_SEALS = 20
+
+
+class BrokenChain(UnsafeStore):
+    """A store does not go on from what was signed before, so nothing of it is signed any more."""
+
+    code = "broken_chain"
+
+
+class Sealer:
+    """Seals the trails of workspaces, which are final, up to their ends.
+
+    With a `signer`, it signs only what goes on from the last seal that it knows, from `heads`: else whoever can write to the
+    store could delete all seals, rewrite the events and have everything signed anew. `refused` has the workspaces that it
+    does not sign, each with the reason.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        signer: Signer | None = None,
+        heads: SignedHeads | None = None,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._signer = signer
+        self._heads: SignedHeads = MemoryHeads() if heads is None else heads
+        self._aside: set[tuple[str, str | None]] = set()
+        self._checked = ""
+        self.refused: dict[str, str] = {}
+
+    async def run(self) -> int:
+        """Seal what there is, everywhere; how many seals that took. One workspace's trouble is not the others'."""
+        made = 0
+        for workspace in await self._ledger.unsealed(limit=_WORKSPACES):
+            try:
+                made += await self.seal(workspace)
+            except StoreUnavailable as error:
+                _log.warning("a workspace cannot be sealed now, which is tried again later: %s", error)
+            except BrokenChain:
+                continue  # said once, in `_refuse`
+        await self._check_some()
+        return made
+
+    async def check(self, workspace: str) -> Head:
+        """The end of a workspace's chain, which goes on from what was signed before. Raises `BrokenChain` if it does not."""
+        if self._signer is None:
+            return await self._ledger.head(workspace)
+        known = await self._heads.find(workspace)  # first: another process may seal in between
+        head = await self._ledger.head(workspace)
+        why = await self._broken(self._signer, workspace, known, head.seal)
+        if why is None:
+            self.refused.pop(workspace, None)
+            return head
+        broken = BrokenChain(
+            f"The audit trail of workspace {workspace!r} is not signed any more: {why}. Somebody changed the store, or "
+            "restored it from a backup, or this process has an old key. Look into it. If you replaced the key, start it with "
+            "the new key; if the store is right as it is now: handraise audit accept"
+        )
+        if self.refused.get(workspace) != why:
+            self.refused[workspace] = why
+            _log.error("%s", broken)
+        raise broken
+
+    async def _follow(self, workspace: str) -> Head:
+        """The same, and keep it: what others signed since is known from now on."""
+        head = await self.check(workspace)
+        if self._signer is not None and head.seal is not None:
+            known = await self._heads.find(workspace)
+            if known is not None or head.seal.key_id == self._signer.key_id:
+                await self._heads.put(workspace, HeadMark(head.seal.number, head.seal.digest))
+        return head
+
+    async def _check_some(self) -> None:
+        """Look at some of the chains that were signed, the next ones each time: deleting everything leaves nothing to seal."""
+        some = await self._heads.list_workspaces(after=self._checked, limit=_CHECKED_AT_ONCE)
+        self._checked = some[-1] if len(some) == _CHECKED_AT_ONCE else ""
+        for workspace in some:
+            with suppress(BrokenChain, StoreUnavailable):
+                await self._follow(workspace)
+
+    async def _broken(
+        self, signer: Signer, workspace: str, known: HeadMark | None, last: Seal | None
+    ) -> str | None:
+        """Why a chain does not go on from what is known; None if it does."""
+        if (why := await self._of_another_key(signer, workspace, known, last)) is not None:
+            return why
+        if known is None:
+            # The first time that anybody looks from here: what has the name of the key must be signed with it.
+            return None if last is None or _is_genuine(signer, last) else f"seal {last.number} is forged"
+        if last is None:
+            return f"seal {known.number} was signed, and there is none now"
+        if last.number < known.number:
+            return f"seal {known.number} was signed, and the last one is {last.number} now"
+        before = known
+        while before.number < last.number:
+            page = await self._ledger.seals(workspace, after=before.number, limit=_SEALS)
+            if not page or page[0].number != before.number + 1:
+                return await self._gone(signer, workspace, known)
+            for seal in page:
+                if seal.previous != before.digest:
+                    return f"seal {seal.number} does not follow seal {before}, which was signed"
+                if not _is_genuine(signer, seal):
+                    return f"seal {seal.number} is forged"
+                before = HeadMark(seal.number, seal.digest)
+        if last.number == known.number and last.digest != known.digest:
+            return f"seal {last.number} is not the one that was signed"
+        return None
+
+    async def _of_another_key(
+        self, signer: Signer, workspace: str, known: HeadMark | None, last: Seal | None
+    ) -> str | None:
+        """Why nothing is signed behind a new seal of another key, if this key has signed before.
+
+        It was replaced, or somebody without a key appended a seal. None if this key takes over.
+        """
+        if (
+            last is None
+            or last.key_id == signer.key_id
+            or (known is not None and last.number <= known.number)
+        ):
+            return None
+        if not await self._ledger.has_signed(workspace, signer.key_id):
+            return None
+        return f"seal {last.number} is of the key {last.key_id}, behind seals of this process's key {signer.key_id}"
+
+    async def _gone(self, signer: Signer, workspace: str, known: HeadMark) -> str | None:
+        """Seals behind the known one are not there: good only if a server with the same key let go of them."""
+        newest = (await self._ledger.head(workspace)).seal
+        signed_here = newest is not None and newest.key_id == signer.key_id and _is_genuine(signer, newest)
+        if newest is not None and signed_here and newest.oldest > known.number:
+            return None
+        return f"seals behind seal {known.number}, which was signed, are gone"
+
+    async def seal(self, workspace: str) -> int:
+        """Seal what there is in a workspace; how many seals that took."""
+        made = 0
+        while await self._next(workspace):
+            made += 1
+        return made
+
+    async def _next(self, workspace: str) -> bool:
+        """Make one seal; False where there is nothing to seal, or it is for others to do."""
+        head = await self._follow(workspace)
+        last = head.seal
+        after = last.cursor if last else None
+        events = await self._store.trail(workspace, after=after, limit=AT_ONCE)
+        removals = await self._ledger.removals(workspace, seal=None, limit=AT_ONCE)
+        if not (events or removals) or not await self._may_seal(workspace, last):
+            return False
+        number = last.number + 1 if last else 1
+        leaves = await self._leaves(workspace, events)
+        seal = Seal(
+            workspace=workspace,
+            number=number,
+            oldest=number if head.oldest is None else min(head.oldest, number),
+            previous=last.digest if last else NOTHING_BEFORE,
+            sealed_at=head.now,
+            cursor=events[-1].cursor if events else after or "",
+            cursors=tuple(event.cursor for event in events),
+            leaves=(*leaves, *(removal_leaf(each.record) for each in removals)),
+            key_id=self._signer.key_id if self._signer else None,
+        )
+        if self._signer is not None:
+            seal = signed(seal, self._signer)
+        if not await self._ledger.append(seal, removals=[each.number for each in removals]):
+            return False
+        if self._signer is not None:
+            await self._heads.put(workspace, HeadMark(seal.number, seal.digest))
+        return True
+
+    async def _may_seal(self, workspace: str, last: Seal | None) -> bool:
+        """Whether this process may go on with the chain: never unsigned behind signed, nor with a key that was replaced."""
+        own = self._signer.key_id if self._signer else None
+        if last is None or own == last.key_id:
+            return True
+        if own is not None and not await self._ledger.has_signed(workspace, own):
+            return True
+        if (workspace, last.key_id) not in self._aside:
+            self._aside.add((workspace, last.key_id))
+            _log.warning(
+                "the audit trail of workspace %r is signed with the key %s: this process, which has %s, does not seal it",
+                workspace,
+                last.key_id,
+                f"the older key {own}" if own else "no key",
+            )
+        return False
+
+    async def _leaves(self, workspace: str, events: Sequence[Event | WorkspaceEvent]) -> list[bytes]:
+        salts = await self._ledger.salts(workspace, questions_in(events))
+        asked = await self._ledger.asked(workspace, asked_in(events))
+
+        def digest() -> list[bytes]:
+            return [
+                event_leaf(
+                    salts.get(event.question_id, b""),
+                    event_record(
+                        event, asked.get(event.question_id) if event.kind is EventKind.ASKED else None
+                    ),
+                )
+                for event in events
+            ]
+
+        return await asyncio.to_thread(digest)  # a thousand of them would hold up whoever asks
+
+
+class MemoryHeads:
+    """What was signed, for as long as this process lasts. See `handraise.ports.SignedHeads`."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, HeadMark] = {}
+
+    async def find(self, workspace: str) -> HeadMark | None:
+        """The last seal; see the port."""
+        return self._heads.get(workspace)
+
+    async def put(self, workspace: str, head: HeadMark) -> None:
+        """Keep a later seal; see the port."""
+        self._heads[workspace] = max(head, self._heads.get(workspace, head))
+
+    async def reset(self, workspace: str, head: HeadMark | None) -> None:
+        """Keep this one; see the port."""
+        self._heads.pop(workspace, None)
+        if head is not None:
+            self._heads[workspace] = head
+
+    async def list_workspaces(self, *, after: str, limit: int) -> Sequence[str]:
+        """Workspaces by name; see the port."""
+        return sorted(each for each in self._heads if each > after)[:limit]
+
+
+def _is_genuine(signer: Signer, seal: Seal) -> bool:
+    """Whether a seal that has the name of this key is signed with it; of other keys nothing is known here."""
+    if seal.key_id != signer.key_id:
+        return True
+    return seal.signature is not None and signer.has_signed(seal.digest, seal.signature)
+
+
+def questions_in(events: Sequence[Event | WorkspaceEvent]) -> set[str]:
+    """The questions that these events are about. An event of the workspace is about none."""
+    return {event.question_id for event in events if event.question_id}
+
+
+def asked_in(events: Sequence[Event | WorkspaceEvent]) -> set[str]:
+    """The questions whose asking is among these events."""
+    return {event.question_id for event in events if event.kind is EventKind.ASKED}
+
+
+def signed(seal: Seal, signer: Signer) -> Seal:
+    """The same seal with its signature."""
+    return replace(seal, signature=signer.sign(seal.digest))

@@ -1,0 +1,316 @@
+"""One address chooses the backend; the code around it does not change."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn, TypedDict, Unpack
+
+from handraise.desk.engine import Engine
+from handraise.desk.ids import uuid7_ids
+from handraise.desk.local_desk import LocalDesk
+from handraise.desk.recipient_check import Recipients
+from handraise.model.drafting import Limits
+from handraise.model.durations import Span
+from handraise.model.errors import UnknownAddress
+from handraise.ports import Backend, Bus, Clock, Directory, IdFactory, Store
+from handraise.ports.desk import Desk
+from handraise.wire.credentials import Credentials
+
+
+class DeskOptions(TypedDict, total=False):
+    """How a desk works, wherever its store is; `open_desk` and `open_desk_on` take it as keywords.
+
+    `workspace` and `asker` are "default" and "agent" unless said otherwise, or those of the key that a desk
+    at a server comes with. `poll_interval` is how long a lost wake-up may go unnoticed.
+    """
+
+    workspace: str
+    asker: str
+    new_id: IdFactory
+    limits: Limits
+    poll_interval: Span
+
+
+def open_desk(
+    url: str | None = None,
+    *,
+    clock: Clock | None = None,
+    bus: Bus | str | None = None,
+    connections: int = 4,
+    credentials: str | Credentials | None = None,
+    keep_settled: timedelta | None = None,
+    pending_quota: int | None = None,
+    **options: Unpack[DeskOptions],
+) -> AbstractAsyncContextManager[Desk]:
+    """A desk at an address, for as long as this context lasts.
+
+    The address is `url`, else `HANDRAISE_URL`, else one SQLite file in the user's data folder: `memory:`,
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `postgresql+shards://…`
+    for the database that knows where workspaces live, or the `http(s)://…` of a server. `connections` is the
+    most that PostgreSQL, or each shard, gets from this desk, its listener included. A `bus`
+    of one's own, or the one at an address such as `nats://host:4222`, replaces the one that fits; for a store,
+    `HANDRAISE_BUS` is such an address too. `credentials` are for a server: the key of an agent or the session of
+    a person, else `HANDRAISE_KEY`. `keep_settled` is how long settled questions of all workspaces of the store
+    are kept, else for ever. `pending_quota` is how many pending questions one asker may have in a workspace, else any
+    number; one more raises `QuotaExceeded`. A server has settings for both. With `HANDRAISE_PUBLIC_URL`, the address
+    of a server on the same store, questions have a `url`.
+    """
+    opened = _open_desk(
+        url,
+        clock=clock,
+        bus=bus,
+        connections=connections,
+        credentials=credentials,
+        keep_settled=keep_settled,
+        pending_quota=pending_quota,
+        **options,
+    )
+    return NotYetOpen(opened)
+
+
+class NotYetOpen(AbstractAsyncContextManager[Desk]):
+    """What `open_desk` gives: a desk once it is entered. Used in another way, it says what to write instead."""
+
+    def __init__(self, opened: AbstractAsyncContextManager[Desk]) -> None:
+        self._opened = opened
+
+    async def __aenter__(self) -> Desk:
+        return await self._opened.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._opened.__aexit__(kind, error, trace)
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError(
+            "Write `async with handraise.open_desk(…) as desk:` inside a coroutine. In a program without one, write "
+            "`import handraise.blocking` and `with handraise.blocking.open_desk(…) as desk:`."
+        )
+
+    def __exit__(self, *why: object) -> None:
+        """Never reached."""
+
+    def __await__(self) -> NoReturn:
+        raise TypeError(
+            "A desk is opened for a while: write `async with open_desk(…) as desk:`, without await."
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if hasattr(Desk, name) and not name.startswith("_"):
+            raise AttributeError(
+                f"The desk is not open yet: write `async with open_desk(…) as desk:`, then `desk.{name}`."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+@asynccontextmanager
+async def _open_desk(
+    url: str | None,
+    *,
+    clock: Clock | None,
+    bus: Bus | str | None,
+    connections: int,
+    credentials: str | Credentials | None,
+    keep_settled: timedelta | None,
+    pending_quota: int | None,
+    **options: Unpack[DeskOptions],
+) -> AsyncIterator[Desk]:
+    address = url or os.environ.get("HANDRAISE_URL") or default_address()
+    if not isinstance(address, str):
+        path = isinstance(address, os.PathLike)
+        raise UnknownAddress(
+            str(address),
+            use=f"Write open_desk('sqlite:///{address}') for this file." if path else "It must be a text.",
+        )
+    if address.startswith(("http://", "https://")):
+        if clock is not None:
+            raise ValueError("A desk at a server has no clock of its own: the server's store has.")
+        if keep_settled is not None:
+            raise ValueError(
+                "A desk at a server keeps nothing: set HANDRAISE_KEEP_SETTLED_DAYS at the server."
+            )
+        if pending_quota is not None:
+            raise ValueError("A desk at a server has its quota: set HANDRAISE_PENDING_QUOTA at the server.")
+        from handraise.client import open_remote  # noqa: PLC0415 -- httpx2 is an extra
+
+        known = credentials or os.environ.get("HANDRAISE_KEY")
+        options.setdefault("new_id", uuid7_ids())
+        async with AsyncExitStack() as opened:
+            heard = await opened.enter_async_context(open_bus(bus)) if isinstance(bus, str) else bus
+            yield await opened.enter_async_context(
+                open_remote(address, credentials=known, bus=heard, **options)
+            )
+        return
+    async with (
+        open_backend(address, clock=clock, bus=bus, connections=connections) as backend,
+        open_desk_on(
+            backend.store,
+            backend.bus,
+            directory=backend.directory,
+            keep_settled=keep_settled,
+            pending_quota=pending_quota,
+            **options,
+        ) as desk,
+    ):
+        yield desk
+
+
+@asynccontextmanager
+async def open_desk_on(
+    store: Store,
+    bus: Bus,
+    *,
+    directory: Directory | None = None,
+    keep_settled: timedelta | None = None,
+    pending_quota: int | None = None,
+    **options: Unpack[DeskOptions],
+) -> AsyncIterator[LocalDesk]:
+    """A desk on a store and a bus of one's own, which stay open when it closes.
+
+    With a `directory`, a person who is named by a text is in the groups that they have there, and a question to somebody
+    whom it does not know is refused.
+    """
+    if pending_quota is not None and pending_quota < 1:
+        raise ValueError(f"pending_quota is at least 1, or None for any number, not {pending_quota}")
+    engine = Engine(
+        store,
+        bus,
+        poll_interval=options.get("poll_interval", 1.0),
+        public_url=os.environ.get("HANDRAISE_PUBLIC_URL"),
+        keep=keep_settled,
+        quota=pending_quota,
+        directory=directory,
+        recipients=None if directory is None else Recipients(directory),
+    )
+    try:
+        yield LocalDesk(
+            engine,
+            workspace=options.get("workspace", "default"),
+            asker=options.get("asker", "agent"),
+            new_id=options.get("new_id") or uuid7_ids(),
+            limits=options.get("limits") or Limits(),
+        )
+    finally:
+        await engine.close()
+
+
+def default_address() -> str:
+    """The address of the SQLite file in the user's data folder."""
+    home = Path.home()
+    if sys.platform == "darwin":
+        folder = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+    else:
+        folder = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return f"sqlite:///{folder / 'handraise' / 'handraise.db'}"
+
+
+@asynccontextmanager
+async def open_backend(
+    address: str,
+    *,
+    clock: Clock | None = None,
+    bus: Bus | str | None = None,
+    connections: int = 4,
+    listen: str | None = None,
+    confined: bool | None = None,
+    anywhere: bool = False,
+) -> AsyncIterator[Backend]:
+    """The store, bus and directory at an address that is not a server's.
+
+    `bus` is another bus than the one that fits, or its address, which `HANDRAISE_BUS` is too where others can share
+    the store. For PostgreSQL, `listen`, else `HANDRAISE_LISTEN_URL`, is its address without the pooler in between,
+    and `confined` says whether the database itself must keep workspaces apart; None leaves that to the role one logs
+    in as.
+    `anywhere` is whether a schema may be made in the database that PostgreSQL itself comes with.
+    """
+    if bus is None and address != "memory:":
+        bus = os.environ.get("HANDRAISE_BUS") or None
+    if bus is not None:
+        connections += (
+            1  # nobody listens at PostgreSQL then, so the connection for that is not taken from these
+        )
+    async with AsyncExitStack() as opened:
+        backend = await opened.enter_async_context(
+            _backend_at(
+                address,
+                clock=clock,
+                connections=connections,
+                listen=listen,
+                confined=confined,
+                anywhere=anywhere,
+            )
+        )
+        if isinstance(bus, str):
+            bus = await opened.enter_async_context(open_bus(bus))
+        yield backend if bus is None else backend._replace(bus=bus)
+
+
+def open_bus(address: str) -> AbstractAsyncContextManager[Bus]:
+    """The bus at an address."""
+    from handraise.backends.nats import open_nats  # noqa: PLC0415 -- nats-py is an extra
+
+    return open_nats(address)
+
+
+def _backend_at(
+    address: str,
+    *,
+    clock: Clock | None,
+    connections: int,
+    listen: str | None,
+    confined: bool | None,
+    anywhere: bool,
+) -> AbstractAsyncContextManager[Backend]:
+    # Import only what the address needs: drivers are extras.
+    scheme, _, rest = address.partition(":")
+    if scheme == "memory" and not rest:
+        from handraise.backends.memory import open_memory  # noqa: PLC0415 -- only what is needed
+
+        return open_memory(clock=clock)
+    if scheme == "sqlite" and rest.startswith("///") and rest != "///":
+        from handraise.backends.sqlite import open_sqlite  # noqa: PLC0415 -- only what is needed
+
+        # The user's data folder is ours to make; any other that is not there is more likely a slip in the address.
+        return open_sqlite(_sqlite_file(address), clock=clock, make_folder=address == default_address())
+    if scheme in ("postgresql", "postgres"):
+        from handraise.backends.postgres import open_postgres  # noqa: PLC0415 -- asyncpg is an extra
+
+        listen = listen or os.environ.get("HANDRAISE_LISTEN_URL")
+        return open_postgres(
+            address,
+            clock=clock,
+            connections=connections,
+            listen=listen,
+            confined=confined,
+            anywhere=anywhere,
+        )
+    if scheme == "postgresql+shards":
+        from handraise.backends.shards import open_shards  # noqa: PLC0415 -- asyncpg is an extra
+
+        if listen is not None:
+            raise ValueError(
+                "Each shard is listened to at its own address: HANDRAISE_LISTEN_URL is for one database."
+            )
+        return open_shards(address, clock=clock, connections=connections, confined=confined)
+    raise UnknownAddress(address)
+
+
+def _sqlite_file(address: str) -> Path:
+    """The file of an SQLite address. What other libraries take there, and we would make a file of, is refused."""
+    name = address.removeprefix("sqlite:///")
+    if name == ":memory:":
+        raise UnknownAddress(address, use="Use 'memory:' for questions that end with the process.")
+    if "?" in name:
+        raise UnknownAddress(
+            address, use="An SQLite address has no options: leave out what is behind the '?'."
+        )
+    return Path(name)

@@ -1,0 +1,102 @@
+"""The person at the client: what they may answer, and how what the client says in their name is recorded."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import anyio
+import mcp_types as types
+
+from handraise import (
+    AlreadySettled,
+    Desk,
+    HandraiseError,
+    InvalidAnswer,
+    Problem,
+    Question,
+    Responder,
+)
+from handraise.integrations.mcp.elicitation import Elicitation
+from handraise.model.people import CLIENT_ASSERTED
+
+_log = logging.getLogger(__name__)
+
+CHANNEL = "mcp"
+_TO_RECORD = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of what a client said.
+
+    It has `problems` to show, or was `refused` for a reason, or was `dismissed` unanswered; else it counts, or
+    somebody was faster.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    refused: str | None = None
+    dismissed: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the question is settled, or about to be."""
+        return not self.problems and self.refused is None and not self.dismissed
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPerson:
+    """Who sits at the client, as whoever starts the server says, and the desk at which they may answer."""
+
+    desk: Desk
+    responder: Responder
+
+    async def may_answer(self, question: Question) -> bool:
+        """Whether the question is among those that wait for this person; the desk knows their groups.
+
+        Where their desk does not let them in, they may not: the question is asked elsewhere all the same.
+        """
+        after = None
+        while True:
+            try:
+                page = await self.desk.pending(
+                    conversation=question.conversation,
+                    asker=question.asker,
+                    recipient=self.responder,
+                    after=after,
+                )
+            except HandraiseError as error:
+                _log.warning("%s cannot answer at the client: %s", self.responder.id, error)
+                return False
+            if any(each.id == question.id for each in page.questions):
+                return True
+            if page.after is None:
+                return False
+            after = page.after
+
+    async def take(self, question: Question, elicitation: Elicitation, given: types.ElicitResult) -> Taken:
+        """Record what the client says its user said, as the word of a program in between.
+
+        What a person has sent is recorded also where the call ends meanwhile.
+        """
+        if given.action == "cancel":
+            return Taken(dismissed=True)
+        with anyio.move_on_after(_TO_RECORD, shield=True):
+            try:
+                await self._record(question, elicitation, given)
+            except InvalidAnswer as misfit:
+                return Taken(problems=misfit.problems if misfit.outcome is None else ())
+            except AlreadySettled:
+                return Taken()
+            except HandraiseError as error:
+                return Taken(refused=f"What was said at this client does not count: {error}")
+            return Taken()
+        return Taken(refused="What was said at this client could not be recorded in time.")
+
+    async def _record(self, question: Question, elicitation: Elicitation, given: types.ElicitResult) -> None:
+        how = {"channel": CHANNEL, "evidence": CLIENT_ASSERTED}
+        if given.action == "decline":
+            await self.desk.decline(question.id, by=self.responder, **how)
+        else:
+            value = elicitation.read(given.content or {})
+            await self.desk.answer(question.id, value, by=self.responder, **how)

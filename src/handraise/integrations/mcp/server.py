@@ -1,0 +1,365 @@
+"""The MCP server: a call becomes a question, and the client's own user may answer it right there, as anybody elsewhere.
+
+The record decides. A form in a client is one more view of it: whoever answers first, wherever, answers, and a
+question that outlives its call comes back by its id. In the protocol of 2025 and before, the form is a request in the
+middle of the call; in that of 2026-07-28 it is a result, and the call comes again with what was filled in.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pydantic
+from mcp.server import Server, ServerRequestContext
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from handraise import (
+    Approval,
+    Desk,
+    HandraiseError,
+    InvalidQuestion,
+    NotEntitled,
+    Problem,
+    Question,
+    QuestionNotFound,
+    Risk,
+    StillPending,
+    __version__,
+)
+from handraise.integrations.mcp.client_user import ClientPerson, Taken
+from handraise.integrations.mcp.elicitation import Elicitation, Unshowable, elicitation_of
+from handraise.integrations.mcp.tools import SPECS, Call, invalid, read_call, told
+from handraise.model.durations import Span, seconds_of
+from handraise.model.json_values import Json
+from handraise.tools import AskingTool, ToolResult
+
+_log = logging.getLogger(__name__)
+
+WAIT = 50.0
+"""How long a call waits: many clients give up after a minute."""
+_INPUT = "answer"
+_MOST_ROUNDS = 3
+_MOST_DISMISSED = 10_000
+_STATE_LASTS = 7 * 86_400.0
+_HIGH_RISK = "Its risk is high, so a person decides it in the inbox or in the terminal, not at this client."
+
+Context = ServerRequestContext[Any, Any]
+
+
+def mcp_server(
+    desk: Desk,
+    *,
+    person: ClientPerson | None = None,
+    conversation: str = "mcp",
+    recipients: Sequence[str] = (),
+    wait: Span = WAIT,
+    expires_in: Span | None = None,
+    least_risk: Risk = "medium",
+    state_keys: Sequence[str | bytes] = (),
+) -> Server[Any]:
+    """A server with the tools, which asks in the name of the desk's asker.
+
+    A call waits for at most `wait`. With a `person`, clients that can elicit show them the question; what a client
+    says in their name is kept as just that, and is too little to approve an action of high risk. No action is taken to
+    be of less than `least_risk`, whatever a model says. `state_keys` are secrets of at least 32 bytes that all servers
+    behind one address share; without them a form that was shown before a restart cannot be sent after it.
+    """
+    if person is not None and person.responder.id == desk.asker:
+        raise NotEntitled(desk.asker, "whoever asks cannot answer")
+    calls = Calls(
+        desk,
+        person=person,
+        conversation=conversation,
+        recipients=recipients,
+        wait=seconds_of(wait),
+        expires_in=expires_in,
+        least_risk=least_risk,
+    )
+    server = AskingServer(
+        "handraise",
+        version=__version__,
+        instructions="Ask people, and get their approval before dangerous actions. Silence is never consent.",
+        on_list_tools=calls.list_tools,
+        on_call_tool=calls.call_tool,
+    )
+    server.person = person
+    security = (
+        RequestStateSecurity(keys=list(state_keys), ttl=_STATE_LASTS)
+        if state_keys
+        else RequestStateSecurity.ephemeral(ttl=_STATE_LASTS)
+    )
+    server.middleware.append(RequestStateBoundary(security, default_audience=f"handraise:{desk.workspace}"))
+    return server
+
+
+class AskingServer(Server[Any]):
+    """A server with the tools, and who may answer at its clients."""
+
+    person: ClientPerson | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What we have given to a client to bring back. It is sealed; nothing in it is believed but the id."""
+
+    question_id: str
+    number: int = 0
+
+    def write(self) -> str:
+        return json.dumps([self.question_id, self.number])
+
+    @classmethod
+    def read(cls, text: str | None) -> _Round | None:
+        if text is None:
+            return None
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        match found:
+            case [str(question_id), int(number)]:
+                return cls(question_id, number)
+            case _:
+                raise _bad_state()
+
+
+class Calls:
+    """What the server does with a call. It keeps nothing that cannot be lost."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        person: ClientPerson | None,
+        conversation: str,
+        recipients: Sequence[str],
+        wait: float,
+        expires_in: Span | None,
+        least_risk: Risk,
+    ) -> None:
+        self._desk = desk
+        self._person = person
+        self._conversation = conversation
+        self._recipients = recipients
+        self._wait = wait
+        self._expires_in = expires_in
+        self._least_risk = least_risk
+        self._dismissed: dict[str, None] = {}
+
+    async def list_tools(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """The three tools."""
+        del ctx, params
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name=spec.name,
+                    description=spec.description,
+                    input_schema=spec.parameters,
+                    annotations=types.ToolAnnotations(destructive_hint=False, open_world_hint=True),
+                )
+                for spec in SPECS.values()
+            ]
+        )
+
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Ask or collect. What goes wrong is told to the model in words, and never as an approval."""
+        if params.name not in SPECS:
+            raise MCPError(code=types.INVALID_PARAMS, message="There is no such tool.")
+        try:
+            call = read_call(params.name, params.arguments or {}, least_risk=self._least_risk)
+            return await self._call(ctx, call, params)
+        except InvalidQuestion as refusal:
+            return _result(invalid(params.name, refusal.problems), failed=True)
+        except HandraiseError as error:
+            return _result({"status": "failed", "code": error.code, "reason": str(error)}, failed=True)
+        except MCPError:
+            raise
+        except Exception:  # noqa: BLE001 -- what is in it may be secret: a client gets none of it
+            _log.exception("%s failed", params.name)
+            raise MCPError(code=types.INTERNAL_ERROR, message="Internal error") from None
+
+    async def _call(
+        self, ctx: Context, call: Call, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        came_back = _Round.read(params.request_state)
+        question = await self._question(ctx, call, came_back)
+        wait = self._wait if call.wait is None else min(call.wait, self._wait)
+        where = _HIGH_RISK if _is_high(question) else None
+        elicitation = await self._elicitation(ctx, question) if wait else None
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            # What comes without our seal was not asked for, and nobody reads it.
+            given = (params.input_responses or {}).get(_INPUT) if came_back else None
+            taken = Taken()
+            if elicitation is not None and isinstance(given, types.ElicitResult):
+                taken = await self._take(question, elicitation, given)
+            number = (came_back.number if came_back else 0) + (1 if taken.problems else 0)
+            if elicitation is not None and (given is None or taken.problems) and number < _MOST_ROUNDS:
+                return _input_required(elicitation, taken.problems, _Round(question.id, number))
+            where = taken.refused or where
+            await self._settled(question.id, wait)
+        elif elicitation is not None and ctx.session.can_send_request:
+            where = await self._settled_or_elicited(ctx, question, elicitation, wait) or where
+        else:
+            await self._settled(question.id, wait)
+        return _result(await told(self._desk, await self._desk.get(question.id), where=where))
+
+    async def _question(self, ctx: Context, call: Call, came_back: _Round | None) -> Question:
+        """The question that a call stands for: the one it was shown for before, or has named, or asks now."""
+        if call.intent is None or came_back is not None:
+            question = await self._desk.get(came_back.question_id if came_back else call.question_id or "")
+            if not self._is_of(question, call):
+                raise _bad_state() if came_back else QuestionNotFound(question.id, self._desk.workspace)
+            return question
+        intent = call.intent
+        tool = AskingTool(
+            SPECS[call.tool],
+            lambda _: (intent,),
+            desk=self._desk,
+            conversation=self._conversation,
+            emit=None,
+            expires_in=self._expires_in,
+            recipients=self._recipients,
+        )
+        asked = await tool.start({}, call_id=_call_id(ctx, call))
+        if isinstance(asked, ToolResult):
+            raise InvalidQuestion(asked.problems)
+        return await self._desk.get(asked.question_ids[0])
+
+    def _is_of(self, question: Question, call: Call) -> bool:
+        """Whether one of these tools asked the question, and for this call where that says what it asks."""
+        if (question.asker, question.conversation) != (self._desk.asker, self._conversation):
+            return False
+        match question.state:
+            case {"tool": str(tool), "digest": str(digest)} if tool in SPECS:
+                if call.intent is None:
+                    return question.id == call.question_id
+                return (tool, digest) == (call.tool, call.intent.digest)
+            case _:
+                return False
+
+    async def _elicitation(self, ctx: Context, question: Question) -> Elicitation | None:
+        """How the client's user is shown the question; None where they are not."""
+        if self._person is None or question.outcome is not None or _is_high(question):
+            return None
+        if question.id in self._dismissed or not _elicits(ctx.session.client_capabilities):
+            return None
+        try:
+            elicitation = elicitation_of(question, version=ctx.protocol_version)
+        except Unshowable as why:
+            _log.info("question %s is not shown at the client: %s", question.id, why)
+            return None
+        return elicitation if await self._person.may_answer(question) else None
+
+    async def _settled(self, question_id: str, wait: float) -> None:
+        with suppress(StillPending):
+            await self._desk.wait(question_id, timeout=wait)
+
+    async def _settled_or_elicited(
+        self, ctx: Context, question: Question, elicitation: Elicitation, wait: float
+    ) -> str | None:
+        """Wait while the client shows the question; give back why its answer was refused, if it was."""
+        refused: str | None = None
+        failed: HandraiseError | None = None
+
+        async def elicit() -> None:
+            nonlocal refused
+            shown = elicitation
+            for _ in range(_MOST_ROUNDS):
+                try:
+                    given = await ctx.session.elicit_form(shown.message, shown.schema, ctx.request_id)
+                except (MCPError, pydantic.ValidationError) as failure:
+                    _log.info("the client has not shown %s: %s", question.id, type(failure).__name__)
+                    return
+                taken = await self._take(question, elicitation, given)
+                if not taken.problems:
+                    refused = taken.refused
+                    if taken.is_over:
+                        waiting.cancel()
+                    return
+                shown = elicitation.again(taken.problems)
+
+        async with anyio.create_task_group() as group:
+            with anyio.CancelScope() as waiting:
+                group.start_soon(elicit)
+                try:
+                    await self._settled(question.id, wait)
+                except HandraiseError as error:
+                    failed = error
+            # Settled elsewhere, or out of time: the client is told that its form is over.
+            group.cancel_scope.cancel()
+        if failed is not None:
+            raise failed
+        return refused
+
+    async def _take(self, question: Question, elicitation: Elicitation, given: types.ElicitResult) -> Taken:
+        taken = await self._person.take(question, elicitation, given) if self._person else Taken()
+        if taken.dismissed or taken.refused is not None:
+            self._dismiss(question.id)
+        return taken
+
+    def _dismiss(self, question_id: str) -> None:
+        """Do not show it at the client again: whoever closes a form does not want it back at every look."""
+        self._dismissed[question_id] = None
+        if len(self._dismissed) > _MOST_DISMISSED:
+            del self._dismissed[next(iter(self._dismissed))]
+
+
+def _is_high(question: Question) -> bool:
+    return isinstance(question.form, Approval) and question.form.risk == "high"
+
+
+def _elicits(capabilities: types.ClientCapabilities | None) -> bool:
+    """Whether a client can show forms; one that says nothing about modes can."""
+    found = capabilities.elicitation if capabilities else None
+    return found is not None and (found.form is not None or found.url is None)
+
+
+def _call_id(ctx: Context, call: Call) -> str | None:
+    """What names a call for ever: the model's own key, or a request of a session over HTTP.
+
+    A bare request id names nothing: every client counts from one.
+    """
+    if call.key is not None:
+        return f"key:{call.key}"
+    if ctx.request is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return None  # what is called a session there was checked by nobody
+    session = ctx.request.headers.get("mcp-session-id")
+    return f"http:{session}:{ctx.request_id}" if session else None
+
+
+def _input_required(
+    elicitation: Elicitation, problems: Sequence[Problem], state: _Round
+) -> types.InputRequiredResult:
+    shown = elicitation.again(problems) if problems else elicitation
+    params = types.ElicitRequestFormParams(message=shown.message, requested_schema=shown.schema)
+    return types.InputRequiredResult(
+        input_requests={_INPUT: types.ElicitRequest(params=params)}, request_state=state.write()
+    )
+
+
+def _result(parts: dict[str, Json], *, failed: bool = False) -> types.CallToolResult:
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+    # A path can name what a model sent, which need not be text that anything can carry.
+    safe = text.encode("utf-8", "backslashreplace").decode()
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=safe)],
+        structured_content=json.loads(safe),
+        is_error=failed,
+    )
+
+
+def _bad_state() -> MCPError:
+    return MCPError(code=types.INVALID_PARAMS, message="Invalid or expired requestState")

@@ -1,0 +1,240 @@
+"""What the pauses of all frameworks have in common: each becomes a question, and its ending becomes words or an action.
+
+A run of an agent has a key. Its pauses are posted under keys that come from it, so that whoever loads the run again, here
+or in another process, finds the questions that were asked and asks none twice. `Run.ask_all` asks, `Run.collect` waits.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from handraise import (
+    Action,
+    AlreadyConsumed,
+    Answered,
+    Approval,
+    Desk,
+    InvalidQuestion,
+    KeyConflict,
+    NotApproved,
+    Problem,
+    Question,
+    QuestionOptions,
+    StillPending,
+    Timeline,
+)
+from handraise.integrations.pause_questions import Pause
+from handraise.integrations.state_store import Keeping
+from handraise.model.durations import Span, seconds_of
+from handraise.model.json_values import Json
+from handraise.tools import ApprovalOptions, ToolResult, to_tool_result
+
+_NAMES = "pause:"
+_FROM_THE_MODEL = ("prompt", "form", "context", "choices", "question", "arguments", "editable", "tool_call")
+
+
+class PauseOptions(TypedDict, total=False):
+    """What can be said about all questions of a run; each is as in `QuestionOptions`."""
+
+    conversation: str
+    recipients: Sequence[str]
+    need: int
+    veto: bool
+    max_attempts: int
+    expires_in: Span
+    timeline: Timeline
+    trace: str
+    undo_for: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a pause ended. `words` are for the model.
+
+    `action` is there only where a person approved it, and this process was the first to collect it: execute just this.
+    `question` is None where nobody could be asked.
+    """
+
+    words: str = field(repr=False)
+    question: Question | None = None
+    action: Action | None = field(default=None, repr=False)
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is an answer, and not another ending."""
+        return self.question is not None and isinstance(self.question.outcome, Answered)
+
+    @property
+    def value(self) -> Json:
+        """The canonical answer; None for every other ending."""
+        outcome = self.question.outcome if self.question else None
+        return outcome.value if isinstance(outcome, Answered) else None
+
+    @property
+    def edited(self) -> bool:
+        """Whether the person changed arguments of the action."""
+        form = self.question.form if self.question else None
+        return self.action is not None and isinstance(form, Approval) and form.action != self.action
+
+
+Asked = dict[str, Question | Ending]
+
+
+class Run:
+    """The pauses of one run as questions of a desk. `approvals` says more about those of single tools."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        key: str,
+        options: PauseOptions,
+        approvals: Mapping[str, ApprovalOptions] | None = None,
+        keeping: Keeping | None = None,
+    ) -> None:
+        self._desk = desk
+        self._key = key
+        self._options = options
+        self._approvals = approvals or {}
+        self._keeping = keeping
+        self._turn = 0
+
+    async def saved(self) -> str | None:
+        """What the run kept at its latest pause, or None where it has never paused."""
+        found, self._turn = None, 0
+        while question := await self._desk.find_by_key(self._name([self._turn + (found is not None), 0])):
+            if not isinstance(question.state, dict):
+                break  # a question of this asker's that is no pause
+            self._turn += found is not None
+            found = question.state
+        return None if found is None else await self._found(found["saved"])
+
+    async def ask_all(self, pauses: Sequence[Pause], *, saved: str | None = None) -> Asked:
+        """The question of each pause, by the pause's id; posted unless it is stored already.
+
+        What is `saved` is kept with the first of them, where any process finds it.
+        """
+        if len({pause.id for pause in pauses}) < len(pauses):
+            raise ValueError(
+                "two pauses of one run have the same id, so no answer could be told from the other"
+            )
+        asked: Asked = {}
+        posted = 0
+        for pause in pauses:
+            name: list[Json] = [pause.id] if saved is None else [self._turn, posted]
+            state: dict[str, Json] = {"run": self._key, "pause": pause.id}
+            if saved is not None and posted == 0:
+                state["saved"] = await self._kept(saved)
+            asked[pause.id] = await self._ask(pause, self._name(name), state)
+            posted += isinstance(asked[pause.id], Question)
+        return asked
+
+    async def collect(self, asked: Asked, *, timeout: Span | None = None) -> dict[str, Ending]:
+        """How each ended, once all have. Approved actions are given out here, and to nobody else.
+
+        Where `timeout` passes first, `StillPending` is raised and nothing is changed.
+        """
+        ids = [each.id for each in asked.values() if isinstance(each, Question)]
+        end = None if timeout is None else time.monotonic() + seconds_of(timeout)
+        try:
+            for each in ids:
+                await self._desk.wait(each, timeout=None if end is None else max(0.0, end - time.monotonic()))
+        except StillPending:
+            open_ones = [each for each in ids if (await self._desk.get(each)).outcome is None]
+            raise StillPending(open_ones or ids) from None
+        self._turn += bool(ids)
+        return {
+            name: each if isinstance(each, Ending) else await self._ending(each.id)
+            for name, each in asked.items()
+        }
+
+    def said(self, tool: str) -> ApprovalOptions:
+        """What is said about the approvals of a tool."""
+        return self._approvals.get(tool, {})
+
+    async def _ask(self, pause: Pause, key: str, state: dict[str, Json]) -> Question | Ending:
+        if pause.problems:
+            return _refused(pause, pause.problems)
+        about: QuestionOptions = {"conversation": self._key, **self._options, **pause.options}
+        about["key"], about["state"] = key, state
+        if pause.call is not None:
+            about["tool_call"] = pause.call
+        try:
+            question = await self._desk.post(pause.prompt, **about)
+        except InvalidQuestion as refusal:
+            return _refused(pause, refusal.problems)
+        except KeyConflict as conflict:
+            # Asked by an earlier run that was set up otherwise, with another expiry say: it stays as it was asked.
+            question = _same_pause(conflict, pause)
+        if isinstance(question.form, Approval):
+            question = await self._desk.apply_grant(question.id) or question
+        return question
+
+    async def _ending(self, question_id: str) -> Ending:
+        question = await self._desk.get(question_id)
+        if not isinstance(question.form, Approval):
+            return Ending(words=to_tool_result(question).content, question=question)
+        try:
+            action = await self._desk.consume(question_id)
+        except (NotApproved, AlreadyConsumed) as refused:
+            words = f"Not executed. {refused}" if question.decision else _refusal(question)
+            return Ending(words=words, question=question)
+        return Ending(words="Approved.", question=question, action=action)
+
+    async def _kept(self, text: str) -> dict[str, str]:
+        """What a question says about where the text is."""
+        if self._keeping is None:
+            return {"text": base64.b64encode(zlib.compress(text.encode(), 9)).decode()}
+        name = self._name([self._turn]).removeprefix(_NAMES)
+        await self._keeping.keep(name, text)
+        return {"name": name}
+
+    async def _found(self, kept: dict[str, str]) -> str:
+        if "text" in kept:
+            return zlib.decompress(base64.b64decode(kept["text"])).decode()
+        text = None if self._keeping is None else await self._keeping.find(kept["name"])
+        if text is None:
+            raise LookupError(f"The state of run {self._key!r} is kept as {kept['name']}, and is not there.")
+        return text
+
+    def _name(self, parts: Sequence[Json]) -> str:
+        """A key for a pause; hashed, because the names in it can be long."""
+        text = json.dumps([self._desk.asker, self._key, *parts])
+        return _NAMES + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _refused(pause: Pause, problems: Sequence[Problem]) -> Ending:
+    """What a model reads where nobody could be asked; what it did not cause is raised."""
+    if not pause.by_model or any(not each.path.startswith(_FROM_THE_MODEL) for each in problems):
+        raise InvalidQuestion(problems)
+    reason = "Nobody was asked, and nothing was executed. Correct these problems and call it again."
+    return Ending(words=ToolResult(status="invalid", reason=reason, problems=tuple(problems)).content)
+
+
+def _refusal(question: Question) -> str:
+    """Why an action is not executed."""
+    decision = question.decision
+    if decision is None:
+        return f"Not approved, and not executed: {question.outcome}."
+    by = question.outcome.by if isinstance(question.outcome, Answered) else None
+    return f"Not approved, and not executed: denied by {by}" + (
+        f": {decision.reason}" if decision.reason else "."
+    )
+
+
+def _same_pause(conflict: KeyConflict, pause: Pause) -> Question:
+    stored, form = conflict.existing, conflict.draft.form
+    if stored is None or not isinstance(stored.state, dict) or stored.state.get("pause") != pause.id:
+        raise conflict
+    asked = stored.form
+    if isinstance(form, Approval) != isinstance(asked, Approval):
+        raise conflict
+    if isinstance(form, Approval) and isinstance(asked, Approval) and form.digest != asked.digest:
+        raise conflict
+    return stored

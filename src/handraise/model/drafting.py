@@ -1,0 +1,505 @@
+"""Composing a question: from what an asker says to a draft, or every reason why it cannot be asked.
+
+Fail closed: nothing is registered and nothing is cut to size.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, TypedDict, assert_never, get_args
+
+import pydantic
+
+from handraise.model.durations import Span, seconds_of
+from handraise.model.errors import InvalidAnswer, InvalidQuestion, Problem
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    Field,
+    Form,
+    MultiChoice,
+    Open,
+    Option,
+    form_to_json,
+    options_of,
+    scope_problems,
+)
+from handraise.model.json_values import MAX_INTEGER, Json, canonical_json, json_problems, text_problem
+from handraise.model.people import ANYONE, GROUP
+from handraise.model.questions import Draft, drafted
+from handraise.model.timelines import Timeline, steps_of
+from handraise.model.typed_answers import FormSource, form_from
+from handraise.model.validation import MAX_TEXT, check_answer, fold, pattern_problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How large a question may be. What is larger is refused, never cut."""
+
+    prompt: int = 10_000
+    options: int = 20
+    label: int = 500
+    fields: int = 50
+    pattern: int = 500
+    name: int = 200
+    json_bytes: int = 65_536
+    json_depth: int = 8
+    recipients: int = 100
+    steps: int = 20
+
+
+_DEEPEST = 64
+_LONGEST_MEMORY = 3650 * 86_400
+_LONGEST = timedelta(days=36_525)
+_MOST_ATTEMPTS = 1_000_000
+_LONGEST_UNDO = timedelta(minutes=1)
+_FEW, _SHORT = 20, 500
+_TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+    # The usual types first: asking an abstract one takes ten times as long.
+    "choices": ("a list of options", (list, tuple, Sequence)),
+    "recipients": ("a list of names", (list, tuple, Sequence)),
+    "need": ("a whole number", (int,)),
+    "veto": ("True or False", (bool,)),
+    "shared": ("True or False", (bool,)),
+    "check_recipients": ("True or False", (bool,)),
+    "max_attempts": ("a whole number", (int, type(None))),
+    "timeline": ("a Timeline", (Timeline, type(None))),
+}
+
+
+IfExists = Literal["equal", "keep"]
+"""What a key that is taken gives: the stored question if it is equal, or in any case."""
+
+
+class QuestionOptions(TypedDict, total=False):
+    """What can be said about a question besides its prompt; `post` and `ask` take it as keywords.
+
+    Say what a valid answer is with `choices` or `form`; with neither, it is free text. `recipients` are the
+    names of people and `group:` names, none for anyone in the workspace. `need` distinct people must agree;
+    with `veto`, one refusal is enough to end it. `state` is the asker's own: it comes back with the question
+    and no page shows it. `trace` is the asker's span as a W3C `traceparent`. `undo_for` is how long, up to a
+    minute, a person may take an answer back before it is sent; what shows them the question holds it back that long.
+
+    `if_exists` says what a `key` gives that names a question already: with "equal", which it is unless you say otherwise, that
+    question if it is the same, else `KeyConflict`; with "keep" that question as it was asked, and its answer.
+    A key is the asker's own; with `shared`, all askers of the workspace that say so share it, and the question with it.
+
+    If the workspace has people, `recipients` and those of an escalation are compared with them: a name that nobody has is
+    refused. With `check_recipients=False` they are not, for people whom only your program knows.
+    """
+
+    choices: Sequence[str | Option]
+    form: FormSource
+    context: Json
+    state: Json
+    key: str
+    conversation: str
+    tool_call: str
+    recipients: Sequence[str]
+    need: int
+    veto: bool
+    max_attempts: int
+    expires_in: Span
+    timeline: Timeline
+    trace: str
+    undo_for: Span
+    if_exists: IfExists
+    shared: bool
+    check_recipients: bool
+
+
+_OPTIONS = frozenset(QuestionOptions.__annotations__)
+_GROUP_SPELT = re.compile(r"\s*group\s*:\s*(.*?)\s*", re.IGNORECASE)
+"""A group, also as it is often misspelt: with spaces, or with a large letter."""
+_MEANT = {
+    "options": "choices",
+    "to": "recipients",
+    "schema": "form",
+    "idempotency_key": "key",
+    "expires": "expires_in",
+}
+"""What people write for an option that has another name."""
+
+
+def compose(
+    prompt: str, options: QuestionOptions, *, new_id: str, workspace: str, asker: str, limits: Limits
+) -> Draft:
+    """The draft of a question, or `InvalidQuestion` with every problem."""
+    if not _OPTIONS.issuperset(options):
+        raise TypeError(_unknown_option(min(options.keys() - _OPTIONS)))
+    mistyped = list(_type_problems(options))
+    if mistyped:
+        raise InvalidQuestion(mistyped)
+    if problem := _if_exists_problem(options):
+        raise InvalidQuestion([problem])
+    form, misfits = _form(options, limits)
+    timeline = _timeline(options)
+    draft = drafted(
+        id=new_id,
+        workspace=workspace,
+        asker=asker,
+        prompt=prompt,
+        form=form,
+        context=options.get("context"),
+        state=options.get("state"),
+        key=options.get("key"),
+        conversation=options.get("conversation"),
+        tool_call=options.get("tool_call"),
+        recipients=tuple(dict.fromkeys(options.get("recipients", ()))),
+        need=options.get("need", 1),
+        veto=options.get("veto", False),
+        max_attempts=options.get("max_attempts"),
+        steps=steps_of(timeline) if timeline else (),
+        trace=options.get("trace"),
+        undo_for=seconds_of(options.get("undo_for", 0)),
+        shared=options.get("shared", False),
+    )
+    problems = [*_draft_problems(draft, limits), *misfits]
+    if isinstance(form, Approval):
+        problems += _scope_problems(draft, form)
+    if not problems and timeline is not None:
+        problems = list(_timeline_problems(timeline, draft, limits))
+    if problems:
+        raise InvalidQuestion(problems)
+    return draft
+
+
+def check_key(key: str, limits: Limits) -> None:
+    """Raise `InvalidQuestion` unless this can be the key of a question."""
+    if problems := _text_problems("key", key, limits.name):
+        raise InvalidQuestion(problems)
+
+
+def _if_exists_problem(options: QuestionOptions) -> Problem | None:
+    said = options.get("if_exists", "equal")
+    if said not in get_args(IfExists):
+        return Problem("if_exists", f"expected 'equal' or 'keep', got {said!r}")
+    if said == "keep" and options.get("key") is None:
+        return Problem("if_exists", "it is about the key of a question, so give a key")
+    return None
+
+
+def _unknown_option(name: str) -> str:
+    """What to write instead of an option that no question has."""
+    if name == "timeout":
+        return (
+            "post() does not wait, so it takes no timeout: write ask(…, timeout=…) or wait(question.id, timeout=…). "
+            "expires_in=… ends the question itself."
+        )
+    if name == "into":
+        return "post() gives the question and not its answer, so it takes no into: write ask(…, into=…)."
+    near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _OPTIONS, 1)
+    return f"post() and ask() do not take {name!r}" + (f": did you mean {near[0]!r}?" if near else ".")
+
+
+def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[Problem]]:
+    """The form, and why it cannot be asked."""
+    if "choices" in options and "form" in options:
+        raise InvalidQuestion([Problem("form", "give choices or a form, not both")])
+    try:
+        if "choices" in options:
+            choices = options["choices"]
+            texts = [each for each in choices if isinstance(each, str)]
+            if len(texts) == len(choices) <= _FEW and sum(map(len, texts)) <= _SHORT:
+                return _usual_choice(tuple(texts), limits)
+            return _choice(choices, limits)
+        form = form_from(options["form"]) if "form" in options else Open()
+    except pydantic.ValidationError as error:
+        raise InvalidQuestion(
+            [Problem(".".join(("form", *map(str, each["loc"]))), each["msg"]) for each in error.errors()]
+        ) from error
+    if not isinstance(form, Approval):
+        return form, list(_form_problems(form, "form", limits))
+    # An action is frozen here, whoever still holds the arguments it was made of; what is too deep to copy is told.
+    if problems := list(json_problems(form.action.arguments, "form.action.arguments", depth=_DEEPEST)):
+        raise InvalidQuestion(problems)
+    frozen = form.model_copy(deep=True)
+    return frozen, list(_form_problems(frozen, "form", limits))
+
+
+def _choice(choices: Sequence[str | Option], limits: Limits) -> tuple[Choice, Sequence[Problem]]:
+    form = Choice(options=options_of(choices))
+    return form, tuple(_form_problems(form, "form", limits))
+
+
+_usual_choice = functools.lru_cache(maxsize=1_000)(_choice)
+"""The same for a few short texts, which a program mostly asks about more than once."""
+
+
+def _timeline(options: QuestionOptions) -> Timeline | None:
+    if "expires_in" in options:
+        if "timeline" in options:
+            raise InvalidQuestion([Problem("expires_in", "the timeline already says when it expires")])
+        return Timeline(expire=options["expires_in"])
+    return options.get("timeline")
+
+
+def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
+    """What no value check could look at: a text is not a list of its letters, and true is not a number."""
+    for name, value in options.items():
+        if name not in _TYPES:
+            continue
+        wanted, types = _TYPES[name]
+        mistaken = isinstance(value, (str, bytes)) or (isinstance(value, bool) and bool not in types)
+        if mistaken and isinstance(value, str) and list in types:
+            yield Problem(name, f"expected {wanted}: write {name}=[{value!r}]")
+        elif mistaken or not isinstance(value, types):
+            yield Problem(name, f"expected {wanted}, got {type(value).__name__}")
+    recipients: object = options.get("recipients", ())
+    for place, recipient in enumerate(recipients if isinstance(recipients, (tuple, list, Sequence)) else ()):
+        if not isinstance(recipient, str):
+            yield Problem(f"recipients[{place}]", f"expected a text, got {type(recipient).__name__}")
+    choices: object = options.get("choices", ())
+    for place, choice in enumerate(choices if isinstance(choices, (tuple, list)) else ()):
+        if not isinstance(choice, (str, Option, dict)):
+            wanted = f"expected a text or an Option, got {type(choice).__name__}"
+            yield Problem(f"choices[{place}]", f"{wanted}: write {str(choice)[:100]!r}")
+    if "expires_in" in options:
+        yield from _span_problems("expires_in", options["expires_in"], -_LONGEST, _LONGEST)
+    if "undo_for" in options:
+        yield from _span_problems("undo_for", options["undo_for"], timedelta(0), _LONGEST_UNDO)
+
+
+def _span_problems(path: str, span: Span, shortest: timedelta, longest: timedelta) -> Iterator[Problem]:
+    try:
+        seconds = seconds_of(span)
+    except (TypeError, ValueError) as error:
+        yield Problem(path, str(error))
+    except OverflowError:
+        yield Problem(path, "is a span that no clock knows")
+    else:
+        if not shortest.total_seconds() <= seconds <= longest.total_seconds():
+            most = f"{longest.days} days" if longest.days else f"{longest.seconds} seconds"
+            yield Problem(path, f"expected between 0 and {most}")
+
+
+def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
+    yield from _text_problems("prompt", draft.prompt, limits.prompt)
+    yield from _text_problems("asker", draft.asker, limits.name)
+    yield from _text_problems("workspace", draft.workspace, limits.name)
+    for name in ("key", "conversation", "tool_call", "trace"):
+        if (value := getattr(draft, name)) is not None:
+            yield from _text_problems(name, value, limits.name)
+    if draft.shared and draft.key is None:
+        yield Problem("shared", "askers share a key, so give a key")
+    for place, recipient in enumerate(draft.recipients):
+        yield from _recipient_problems(f"recipients[{place}]", recipient, limits)
+    if len(draft.recipients) > limits.recipients:
+        yield Problem("recipients", f"at most {limits.recipients} are possible, not {len(draft.recipients)}")
+    if draft.recipients == (draft.asker,):
+        yield Problem("recipients", "whoever asks cannot answer, so nobody could")
+    if not 1 <= draft.need <= limits.recipients:
+        yield Problem("need", f"between 1 and {limits.recipients} people must agree")
+    if draft.recipients and draft.need > 1:
+        escalated = (name for step in draft.steps for name in step.to)
+        others = {*draft.recipients, *escalated} - {draft.asker}
+        if 0 < len(others) < draft.need and not any(name.startswith(GROUP) for name in others):
+            yield Problem("need", f"{draft.need} people must agree, but only {len(others)} may answer")
+    if draft.max_attempts is not None and not 1 <= draft.max_attempts <= _MOST_ATTEMPTS:
+        yield Problem("max_attempts", f"allow between 1 and {_MOST_ATTEMPTS} attempts")
+    yield from _json_problems("context", draft.context, limits)
+    yield from _json_problems("state", draft.state, limits)
+
+
+def _form_problems(form: AnyForm, path: str, limits: Limits) -> Iterator[Problem]:
+    match form:
+        case Choice():
+            yield from _option_problems(form.options, path, limits)
+        case MultiChoice():
+            yield from _option_problems(form.options, path, limits)
+            most = len(form.options) + form.allow_other if form.at_most is None else form.at_most
+            if form.at_least < 0 or most < max(form.at_least, 1) or form.at_least > len(form.options):
+                yield Problem(f"{path}.at_least", "nobody could choose as many as the bounds ask for")
+            yield from json_problems(form.at_most, f"{path}.at_most", depth=0)
+        case Open():
+            yield from _open_problems(form, path, limits)
+        case Confirm():
+            pass
+        case Form():
+            problems = list(_field_problems(form.fields, f"{path}.fields", limits))
+            yield from problems
+            if not form.fields:
+                yield Problem(f"{path}.fields", "needs at least one field")
+            if not problems and len(form_to_json(form).encode()) > limits.json_bytes:
+                yield Problem(path, f"is larger than {limits.json_bytes} bytes")
+        case Approval():
+            yield from _approval_problems(form, path, limits)
+        case _:
+            assert_never(form)
+
+
+def _option_problems(options: Sequence[Option], path: str, limits: Limits) -> Iterator[Problem]:
+    where = f"{path}.options"
+    if not options:
+        yield Problem(where, "needs at least one option")
+    if len(options) > limits.options:
+        yield Problem(where, f"at most {limits.options} options are possible, not {len(options)}")
+    ids: set[str] = set()
+    labels: set[str] = set()
+    hidden = {fold(each.id): each.id for each in options if fold(each.id) != fold(each.label)}
+    for place, option in enumerate(options):
+        yield from _text_problems(f"{where}[{place}].id", option.id, limits.label)
+        yield from _text_problems(f"{where}[{place}].label", option.label, limits.label)
+        if option.description is not None:
+            yield from _text_problems(f"{where}[{place}].description", option.description, limits.prompt)
+        label = fold(option.label)
+        if option.id in ids:
+            yield Problem(f"{where}[{place}].id", f"{option.id!r} is the id of another option already")
+        elif label in labels:
+            yield Problem(f"{where}[{place}].label", f"{option.label!r} reads like another option")
+        elif hidden.get(label, option.id) != option.id:
+            yield Problem(
+                f"{where}[{place}].label",
+                f"{option.label!r} is the id of another option: which one would be meant?",
+            )
+        ids.add(option.id)
+        labels.add(label)
+
+
+def _open_problems(form: Open, path: str, limits: Limits) -> Iterator[Problem]:
+    longest = MAX_TEXT if form.max_length is None else form.max_length
+    if form.min_length < 0 or not max(form.min_length, 1) <= longest or form.min_length > MAX_TEXT:
+        yield Problem(f"{path}.max_length", "no text could be that long")
+    for name in ("max_length", "minimum", "maximum"):
+        if any(json_problems(getattr(form, name), name, depth=0)):
+            yield Problem(f"{path}.{name}", f"is beyond {MAX_INTEGER}, like no answer: leave it out")
+    if form.minimum is not None and form.maximum is not None and form.minimum > form.maximum:
+        yield Problem(f"{path}.maximum", "is below the minimum")
+    if form.pattern is not None:
+        if len(form.pattern) > limits.pattern:
+            yield Problem(f"{path}.pattern", f"is longer than {limits.pattern} characters")
+        elif why := text_problem(form.pattern) or pattern_problem(form.pattern):
+            yield Problem(f"{path}.pattern", why)
+
+
+def _field_problems(fields: Sequence[Field], path: str, limits: Limits) -> Iterator[Problem]:
+    if len(fields) > limits.fields:
+        yield Problem(path, f"at most {limits.fields} fields are possible, not {len(fields)}")
+    names: set[str] = set()
+    for entry in fields:
+        where = f"{path}.{entry.name}"
+        yield from _text_problems(where, entry.name, limits.name)
+        if entry.name in names:
+            yield Problem(where, "is the name of another field already")
+        names.add(entry.name)
+        for text in filter(None, (entry.title, entry.description)):
+            yield from _text_problems(where, text, limits.prompt)
+        yield from _json_problems(f"{where}.default", entry.default, limits)
+        yield from _form_problems(entry.form, where, limits)
+
+
+def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Problem]:
+    yield from _text_problems(f"{path}.action.tool", form.action.tool, limits.name)
+    arguments = list(_json_problems(f"{path}.action.arguments", form.action.arguments, limits))
+    yield from arguments
+    if not arguments and form.digest != form.action.digest:
+        yield Problem(f"{path}.digest", "is not the digest of this action")
+    fields = list(_field_problems(form.editable, f"{path}.editable", limits))
+    yield from fields
+    if not (arguments or fields) and (form.editable or form.remember_by):
+        rest = len(form_to_json(form).encode()) - len(canonical_json(form.action.arguments).encode())
+        if rest > limits.json_bytes:
+            yield Problem(path, f"is larger than {limits.json_bytes} bytes without the action's arguments")
+    for entry in form.editable:
+        if entry.name not in form.action.arguments:
+            yield Problem(f"{path}.editable.{entry.name}", "the action has no such argument")
+        elif not (arguments or fields or entry.default is None) and canonical_json(
+            entry.default
+        ) != canonical_json(form.action.arguments[entry.name]):
+            why = "is not the action's own value of this argument: leave it out, and that is what people see"
+            yield Problem(f"{path}.editable.{entry.name}.default", why)
+    if form.remember_by == ():
+        yield Problem(f"{path}.remember_by", "name at least one argument, or one approval would hold for all")
+    for name in form.remember_by or ():
+        if name not in form.action.arguments:
+            yield Problem(f"{path}.remember_by", f"the action has no argument {name!r}")
+    yield from scope_problems(form.scopes, form.risk, f"{path}.scopes")
+    if "once" not in form.scopes:
+        yield Problem(f"{path}.scopes", "a person must be able to approve just this once")
+    if not 0 < form.remember_for <= _LONGEST_MEMORY:
+        yield Problem(f"{path}.remember_for", "an approval is remembered for up to ten years")
+    if form.valid_for is not None and not 0 < form.valid_for <= _LONGEST_MEMORY:
+        yield Problem(f"{path}.valid_for", "an approval is good for some time, up to ten years")
+
+
+def _scope_problems(draft: Draft, form: Approval) -> Iterator[Problem]:
+    if "session" in form.scopes and draft.conversation is None:
+        yield Problem("form.scopes", "an approval for the session needs a conversation")
+    if form.scopes != ("once",) and draft.need > 1:
+        yield Problem("form.scopes", "an approval that needs several people is for once")
+
+
+def _timeline_problems(timeline: Timeline, draft: Draft, limits: Limits) -> Iterator[Problem]:
+    form, steps = draft.form, draft.steps
+    if len(steps) > limits.steps:
+        yield Problem("timeline", f"at most {limits.steps} steps are possible, not {len(steps)}")
+    if any(step.after <= timedelta(0) for step in steps):
+        yield Problem("timeline", "every step must come after the asking")
+    if any(step.after > _LONGEST for step in steps):
+        yield Problem("timeline", f"no step can come later than {_LONGEST.days} days after the asking")
+    if timeline.expire is not None and any(step.after >= timeline.expire for step in steps[:-1]):
+        yield Problem("timeline", "nothing can happen after it has expired")
+    for escalation in timeline.escalate:
+        if not escalation.to:
+            yield Problem("timeline.escalate", "needs somebody to escalate to")
+        if set(escalation.to) == {draft.asker}:
+            yield Problem("timeline.escalate", "whoever asks cannot answer: escalate to somebody else")
+        if len(escalation.to) > limits.recipients:
+            yield Problem("timeline.escalate", f"at most {limits.recipients} are possible at a time")
+        for name in escalation.to:
+            yield from _recipient_problems("timeline.escalate", name, limits)
+    if timeline.default is None:
+        return
+    if timeline.expire is None:
+        yield Problem("timeline.default", "a default is taken when it expires, so say when")
+    if isinstance(form, Approval):
+        yield Problem("timeline.default", "an approval can only expire into not approved")
+        return
+    try:
+        canonical = check_answer(form, timeline.default)
+    except InvalidAnswer as error:
+        yield from (Problem(f"timeline.default{each.path}", each.message) for each in error.problems)
+    else:
+        # As Python has them: a 3.0 in place of a 3 would be no whole number to the asker.
+        if json.dumps(canonical, sort_keys=True) != json.dumps(timeline.default, sort_keys=True):
+            yield Problem("timeline.default", f"write it in its canonical form: {canonical!r}")
+
+
+def _text_problems(path: str, text: str, longest: int) -> Sequence[Problem]:
+    if not isinstance(text, str):
+        return [Problem(path, f"expected a text, got {type(text).__name__}")]
+    if not text.strip():
+        return [Problem(path, "is empty")]
+    if len(text) > longest:
+        return [Problem(path, f"has {len(text)} characters, but only {longest} are possible")]
+    if why := text_problem(text):
+        return [Problem(path, why)]
+    return ()
+
+
+def _recipient_problems(path: str, name: str, limits: Limits) -> Iterator[Problem]:
+    yield from _text_problems(path, name.removeprefix(GROUP), limits.name)
+    group = _GROUP_SPELT.fullmatch(name)
+    if group and name != GROUP + group[1]:
+        yield Problem(path, f"write {GROUP + group[1]!r}: without spaces, and `group` in small letters")
+    elif name != name.strip():
+        yield Problem(path, f"write {name.strip()!r}: nobody's name begins or ends with a space")
+    if name == ANYONE:
+        yield Problem(path, "leave the recipients out where anyone may answer")
+
+
+def _json_problems(path: str, value: Json, limits: Limits) -> Sequence[Problem]:
+    if value is None:
+        return ()
+    problems = list(json_problems(value, path, depth=limits.json_depth))
+    if not problems and len(canonical_json(value).encode()) > limits.json_bytes:
+        return [Problem(path, f"is larger than {limits.json_bytes} bytes")]
+    return problems

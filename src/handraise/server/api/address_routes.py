@@ -1,0 +1,149 @@
+"""How a workspace reaches its people: addresses, routing, and what became of each message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import pydantic
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from handraise.model.deliveries import Address, Delivery
+from handraise.model.errors import InvalidRequest, NotFound, Problem
+from handraise.model.json_values import Json, json_problems, text_problem
+from handraise.model.routing import Policy
+from handraise.server.api.etags import IfMatch, check_match, etag_of
+from handraise.server.api.question_routes import visible
+from handraise.server.api.responses import QuestionId, reply
+from handraise.server.auth.authenticator import AnyCaller, PersonCaller, TheAdmin, TheHouse
+from handraise.server.middleware.idempotency import OnceRoute
+from handraise.wire.delivery_records import (
+    AddressList,
+    AddressRecord,
+    DeliveryList,
+    DeliveryRecord,
+    PutAddress,
+)
+
+router = APIRouter(prefix="/v1", tags=["reaching people"], route_class=OnceRoute)
+
+_LARGEST = 8_192
+_DEEPEST = 6
+
+Recipient = Annotated[str, Path(max_length=206, description="a person, `group:ops`, or `*` for anyone")]
+ChannelName = Annotated[str, Path(max_length=60, description="the channel, such as `email`")]
+AddressId = Annotated[str, Path(max_length=300, description="names it among the recipient's on that channel")]
+
+
+@router.get("/addresses", response_model=AddressList)
+async def list_addresses(
+    house: TheHouse, admin: TheAdmin, *, recipient: Annotated[str | None, Query(max_length=206)] = None
+) -> Response:
+    """Who can be reached through what."""
+    wanted = None if recipient is None else [recipient]
+    if recipient is not None and text_problem(recipient):
+        wanted = []
+    found = await house.outbox.addresses(admin.workspace, wanted)
+    return reply(AddressList(addresses=tuple(map(AddressRecord.of, found))))
+
+
+@router.put("/addresses/{recipient}/{channel}/{address_id}", response_model=AddressRecord)
+async def put_address(
+    *,
+    house: TheHouse,
+    admin: TheAdmin,
+    recipient: Recipient,
+    channel: ChannelName,
+    address_id: AddressId,
+    body: PutAddress,
+) -> Response:
+    """Say where a recipient can be reached. On a channel where people answer, the id is who they are there."""
+    for name in (recipient, channel, address_id):
+        if why := text_problem(name):
+            raise InvalidRequest([Problem("path", why)])
+    problems = list(json_problems(body.to, "body.to", depth=_DEEPEST))
+    if not problems and len(body.model_dump_json()) > _LARGEST:
+        problems = [Problem("body.to", f"is larger than {_LARGEST} bytes")]
+    known = house.channels.get(channel)
+    if not problems and known is None:
+        problems = [
+            Problem("path.channel", f"this server has: {', '.join(sorted(house.channels)) or 'none'}")
+        ]
+    if not problems and known is not None and known.lane(body.to) is None:
+        problems = [
+            Problem("body.to", "makes no sense to this channel; its page in the documentation says what does")
+        ]
+    if problems:
+        raise InvalidRequest(problems)
+    address = Address(
+        workspace=admin.workspace, recipient=recipient, channel=channel, id=address_id, to=body.to
+    )
+    await house.outbox.put_address(address, by=admin.person.id)
+    return reply(AddressRecord.of(address))
+
+
+@router.delete("/addresses/{recipient}/{channel}/{address_id}", status_code=204)
+async def remove_address(
+    house: TheHouse, admin: TheAdmin, recipient: Recipient, channel: ChannelName, address_id: AddressId
+) -> Response:
+    """Forget an address."""
+    named = not any(map(text_problem, (recipient, channel, address_id)))
+    place = (admin.workspace, recipient, channel, address_id)
+    if not (named and await house.outbox.remove_address(*place, by=admin.person.id)):
+        raise NotFound("There is no such address here.")
+    return Response(status_code=204)
+
+
+@router.get("/routing", response_model=Policy)
+async def get_routing(house: TheHouse, admin: TheAdmin) -> Response:
+    """How the workspace reaches its people."""
+    return _tagged(_policy_text(await house.outbox.policy(admin.workspace)))
+
+
+@router.put("/routing", response_model=Policy)
+async def put_routing(
+    house: TheHouse, admin: TheAdmin, body: Policy, *, if_match: IfMatch = None
+) -> Response:
+    """Replace how the workspace reaches its people; with `If-Match`, only what was read."""
+    stored = body.model_dump(mode="json", exclude_defaults=True)
+    if problems := list(json_problems(stored, "body", depth=_DEEPEST)):
+        raise InvalidRequest(problems)
+    await house.outbox.put_policy(
+        admin.workspace,
+        stored,
+        by=admin.person.id,
+        check=lambda before: check_match(if_match, _policy_text(before)),
+    )
+    return _tagged(body.model_dump_json())
+
+
+def _policy_text(stored: Json) -> str:
+    """A policy as it is given out, whatever of it is stored."""
+    try:
+        policy = Policy.model_validate(stored or {})
+    except pydantic.ValidationError:
+        policy = Policy()
+    return policy.model_dump_json()
+
+
+def _tagged(text: str) -> Response:
+    return Response(text, media_type="application/json", headers={"etag": etag_of(text)})
+
+
+@router.get("/questions/{question_id}/deliveries", response_model=DeliveryList)
+async def list_deliveries(house: TheHouse, caller: AnyCaller, question_id: QuestionId) -> Response:
+    """What has been sent to whom about a question, and whether it arrived.
+
+    Whom it reaches, and through what, is no affair of the agent that asks: to it there is only whether anybody is
+    unreached. Why something failed is for administrators.
+    """
+    question = await visible(house, caller, question_id)
+    found: Sequence[Delivery] = ()
+    if isinstance(caller, PersonCaller):
+        found = await house.outbox.deliveries(question.ref)
+        if not caller.is_admin:
+            found = [replace(each, problem=None) for each in found]
+    unreached = question.unreached_at is not None
+    return reply(DeliveryList(unreached=unreached, deliveries=tuple(map(DeliveryRecord.of, found))))

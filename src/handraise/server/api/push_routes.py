@@ -1,0 +1,59 @@
+"""Web push: a signed-in person's browser says where it can be told, and takes that back."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from handraise.channels.push_subscriptions import NAME, PushChannel, subscription_id
+from handraise.model.deliveries import Address
+from handraise.model.errors import InvalidRequest, NotFound, Problem
+from handraise.server.api.responses import reply
+from handraise.server.auth.authenticator import TheHouse, ThePerson
+from handraise.server.context import House
+from handraise.wire.delivery_records import PushKey, Subscription
+
+router = APIRouter(prefix="/v1/push", tags=["reaching people"])
+
+_MOST = 20
+"""The browsers of one person that are told."""
+
+
+@router.get("/key", response_model=PushKey)
+async def get_push_key(house: TheHouse, _: ThePerson) -> Response:
+    """What a browser needs to subscribe; 404 where this server does not do web push."""
+    return reply(PushKey(key=_channel(house).public_key))
+
+
+@router.post("/subscriptions", status_code=204)
+async def subscribe(house: TheHouse, caller: ThePerson, body: Subscription) -> Response:
+    """Tell this person in this browser from now on."""
+    to = body.model_dump()
+    if not _channel(house).accepts(to):
+        raise InvalidRequest([Problem("body", "is not a subscription that a browser has made")])
+    who, mine = caller.person.id, subscription_id(to)
+    known = [each for each in await house.outbox.addresses(caller.workspace, [who]) if each.channel == NAME]
+    for each in known[: max(0, len(known) - _MOST + 1)]:
+        if each.id != mine:
+            await house.outbox.remove_address(caller.workspace, who, NAME, each.id, by=who)
+    await house.outbox.put_address(
+        Address(workspace=caller.workspace, recipient=who, channel=NAME, id=mine, to=to), by=who
+    )
+    return Response(status_code=204)
+
+
+@router.delete("/subscriptions", status_code=204)
+async def unsubscribe(house: TheHouse, caller: ThePerson, body: Subscription) -> Response:
+    """Tell this browser no more. One that was not told stays so."""
+    place = (caller.workspace, caller.person.id, NAME, subscription_id(body.model_dump()))
+    await house.outbox.remove_address(*place, by=caller.person.id)
+    return Response(status_code=204)
+
+
+def _channel(house: House) -> PushChannel:
+    found = house.channels.get(NAME)
+    if found is None:
+        raise NotFound("This server does not do web push.")
+    return cast("PushChannel", found)

@@ -1,0 +1,44 @@
+"""How a workspace answers, in numbers: what the page of insights draws, for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from handraise.model.outcomes import Status
+from handraise.server.api.responses import reply
+from handraise.server.auth.authenticator import TheAuditor, TheHouse
+from handraise.server.web.inbox.insights_page import MOST, percentile
+from handraise.wire.records import StatisticsRecord
+
+router = APIRouter(prefix="/v1", tags=["questions"])
+
+Days = Annotated[int, Query(ge=1, le=366, description="how many days back")]
+
+
+@router.get("/statistics", response_model=StatisticsRecord)
+async def get_statistics(house: TheHouse, auditor: TheAuditor, days: Days = 7) -> Response:
+    """How many questions of the workspace wait, how many ended and how, and how soon people answered."""
+    since = datetime.now(UTC) - timedelta(days=days)
+    found = await house.store.endings(auditor.workspace, since=since, limit=MOST + 1)
+    pulse = await house.store.pulse(auditor.workspace)
+    endings = found[:MOST]
+    spent = sorted(
+        (each.settled_at - each.asked_at).total_seconds()
+        for each in endings
+        if each.status is Status.ANSWERED and each.source == "person"
+    )
+    return reply(
+        StatisticsRecord(
+            since=endings[-1].settled_at if len(found) > MOST else since,
+            waiting=max(pulse.pending.values(), default=0),
+            ended=dict(Counter(each.status for each in endings)),
+            answered_by_people=len(spent),
+            median_seconds=percentile(spent, 0.5) if spent else None,
+            ninetieth_seconds=percentile(spent, 0.9) if spent else None,
+        )
+    )

@@ -1,0 +1,1 @@
+"""Streams of events: one broadcaster in each process, and who may see what."""

@@ -1,0 +1,1 @@
+"""What every request passes: limits, security headers, idempotency, and errors as problem documents."""

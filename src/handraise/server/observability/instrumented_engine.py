@@ -1,0 +1,203 @@
+"""An engine that is watched: what goes through its store and its bus is counted on the way.
+
+The desk knows nothing of it. Whatever settles a question in this process, a route or a sweep, goes through here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from datetime import timedelta
+from typing import Any, cast
+
+from handraise.desk.engine import REST, Engine
+from handraise.desk.recipient_check import Recipients
+from handraise.model.durations import Span
+from handraise.model.errors import StoreUnavailable
+from handraise.model.lifecycle import Move
+from handraise.model.outcomes import Outcome, Status
+from handraise.model.questions import Draft, Question, Ref
+from handraise.ports import Bus, Directory, Heard, Inserted, Store
+from handraise.server.observability.metrics import Metrics
+from handraise.server.observability.request_log import notice
+
+_KEPT = 10_000
+
+
+class WatchedEngine(Engine):
+    """An engine that takes note of the questions that come through, and of how soon waits know of outcomes."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        *,
+        poll_interval: Span,
+        public_url: str | None = None,
+        metrics: Metrics,
+        rest: timedelta = REST,
+        keep: timedelta | None = None,
+        quota: int | None = None,
+        recipients: Recipients | None = None,
+    ) -> None:
+        self._metrics = metrics
+        self._recorded: dict[Ref, float] = {}
+        self._heard: dict[Ref, float] = {}
+        # What the watched store does not define itself it passes on, which no type can say.
+        watched = cast("Store", _WatchedStore(store, metrics, self))
+        super().__init__(
+            watched,
+            _WatchedBus(bus, self),
+            poll_interval=poll_interval,
+            public_url=public_url,
+            rest=rest,
+            keep=keep,
+            quota=quota,
+            recipients=recipients,
+        )
+
+    def remember(self, question: Question) -> None:
+        """See `Engine`: here every question passes, in the context of whoever deals with it.
+
+        One that was settled here is passed in the same turn in which its waits are told.
+        """
+        super().remember(question)
+        notice(question)
+        if question.outcome is not None and (since := self._recorded.pop(question.ref, None)) is not None:
+            self._metrics.woken_here(time.perf_counter() - since)
+
+    def note_recorded(self, ref: Ref) -> None:
+        """An outcome has just been recorded by this process."""
+        self._note(self._recorded, ref)
+
+    def note_heard(self, ref: Ref) -> None:
+        """A hint of another process has just come in."""
+        self._note(self._heard, ref)
+
+    def note_read(self, ref: Ref) -> None:
+        """An outcome has just been read, and waits are told of it in the same turn."""
+        if (since := self._heard.pop(ref, None)) is not None:
+            self._metrics.woken_from_elsewhere(time.perf_counter() - since)
+
+    def _note(self, instants: dict[Ref, float], ref: Ref) -> None:
+        if ref in self.room.waited_for:
+            instants.setdefault(ref, time.perf_counter())
+            if len(instants) > _KEPT:
+                del instants[next(iter(instants))]
+
+
+def watched_directory(directory: Directory, metrics: Metrics) -> Directory:
+    """The same directory; calls that its store could not do are counted."""
+    return cast("Directory", _WatchedCalls(directory, metrics))
+
+
+class _WatchedCalls:
+    """Passes every call on, and counts those that the store could not do."""
+
+    def __init__(self, inner: object, metrics: Metrics) -> None:
+        self._inner = inner
+        self._metrics = metrics
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        counted = self._counted(name, found)
+        setattr(self, name, counted)  # the next time it is found without asking here
+        return counted
+
+    def _counted(self, name: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def counted(*given: Any, **named: Any) -> Any:
+            try:
+                return await call(*given, **named)
+            except StoreUnavailable:
+                self._metrics.store_failed(name)
+                raise
+
+        return counted
+
+
+class _WatchedStore(_WatchedCalls):
+    """Counts what was asked, attempted and settled besides."""
+
+    def __init__(self, store: Store, metrics: Metrics, engine: WatchedEngine) -> None:
+        super().__init__(store, metrics)
+        self._engine = engine
+        self._insert = self._counted("insert", store.insert)
+        self._settle = self._counted("settle", store.settle)
+        self._sweep = self._counted("sweep", store.sweep)
+        self._expire_older = self._counted("expire_older", store.expire_older)
+        self._outcomes = self._counted("outcomes", store.outcomes)
+
+    async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
+        """See the port."""
+        results: Sequence[Inserted] = await self._insert(drafts, quota=quota)
+        for draft, result in zip(drafts, results, strict=True):
+            # Another id is that of the question that its key names already.
+            if isinstance(result, Question) and result.id == draft.id:
+                self._metrics.asked()
+        return results
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        """See the port."""
+        results: Sequence[Question | None] = await self._settle(moves)
+        for move, question in zip(moves, results, strict=True):
+            if question is None:
+                continue
+            if move.kind == "attempt":
+                self._metrics.attempted()
+            if question.outcome is not None:
+                self._metrics.settled(question)
+                self._engine.note_recorded(question.ref)
+        return results
+
+    async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+        """See the port."""
+        found: dict[Ref, Outcome | None] = await self._outcomes(refs)
+        for ref, outcome in found.items():
+            if outcome is not None:
+                self._engine.note_read(ref)
+        return found
+
+    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+        """See the port."""
+        refs: Sequence[Ref] = await self._sweep(limit=limit, workspace=workspace)
+        if refs:
+            with suppress(StoreUnavailable):  # what was swept must be told of, counted or not
+                outcomes: dict[Ref, Outcome | None] = await self._outcomes(refs)
+                for status, number in Counter(each.status for each in outcomes.values() if each).items():
+                    self._metrics.settled_as(status, number)
+        return refs
+
+    async def expire_older(
+        self, workspace: str, asker: str, max_age: timedelta, *, limit: int
+    ) -> Sequence[Ref]:
+        """See the port."""
+        refs: Sequence[Ref] = await self._expire_older(workspace, asker, max_age, limit=limit)
+        self._metrics.settled_as(Status.EXPIRED, len(refs))
+        return refs
+
+
+class _WatchedBus:
+    """Tells the engine which hints come in."""
+
+    def __init__(self, bus: Bus, engine: WatchedEngine) -> None:
+        self._bus = bus
+        self._engine = engine
+
+    async def wake(self, topics: Collection[Ref]) -> None:
+        """See the port."""
+        await self._bus.wake(topics)
+
+    def listen(self, heard: Heard, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
+        """See the port."""
+
+        def noted(topics: Collection[Ref] | None) -> None:
+            for ref in topics or ():
+                self._engine.note_heard(ref)
+            heard(topics)
+
+        return self._bus.listen(noted, feeds=feeds)

@@ -1,0 +1,205 @@
+"""The page behind a question link: one question by itself, in a tab or in a frame of somebody else's page.
+
+Looking changes nothing, whoever looks: the form on it answers by POST. It needs no cookie. What can be framed has an
+address of its own, so that the page with a button that approves something is in nobody's frame, whatever they try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from handraise.model.forms import Approval
+from handraise.model.people import SIGNED_LINK
+from handraise.model.questions import Question
+from handraise.server.auth.authenticator import TheHouse, check_same_origin, house_of, refuse
+from handraise.server.auth.question_links import LinkCaller, find_linked
+from handraise.server.context import House
+from handraise.server.middleware.security import framed_policy
+from handraise.server.web.inbox.form_controls import Submitted
+from handraise.server.web.inbox.page_texts import when
+from handraise.server.web.inbox.question_page import Elsewhere, Tried, Way, respond, show, submitted_in
+from handraise.server.web.pages import PageRoute, message, page
+
+ELEMENT = "embed.js"
+"""The one file that pages of others may load."""
+
+_LAYOUT = "inbox/embedded.html"
+_TITLE = "This link does not work any more"
+_GONE = "Its time is over, it was ended, or it was cut short on the way. Ask whoever sent it for a new one."
+_IN_A_TAB = (
+    "Open in a new tab to decide",
+    "This is shown inside a page of somebody else's, and nothing is approved in there.",
+)
+_SIGNED_IN = (
+    "Sign in to decide",
+    "An action of high risk is decided by somebody who is signed in. A link alone is not enough for it.",
+)
+_OTHERS_MAY = {"access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin"}
+
+
+class LinkRoute(PageRoute):
+    """A route whose address has a secret in it, which goes into no other request."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The route's handler, discreet."""
+        handle = super().get_route_handler()
+
+        async def discreetly(request: Request) -> Response:
+            response = await handle(request)
+            response.headers["referrer-policy"] = "strict-origin"
+            return response
+
+        return discreetly
+
+
+class FrameRoute(LinkRoute):
+    """A route whose pages may be shown in frames of the sites that the settings name."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The route's handler, with the policy for frames on whatever it answers."""
+        handle = super().get_route_handler()
+
+        async def framed(request: Request) -> Response:
+            response = await handle(request)
+            origins = house_of(request).settings.embed_origins
+            response.headers["content-security-policy"] = framed_policy(origins)
+            return response
+
+        return framed
+
+
+pages = APIRouter(route_class=LinkRoute, include_in_schema=False)
+frames = APIRouter(route_class=FrameRoute, include_in_schema=False)
+
+
+@pages.get("/q/{token}")
+async def show_linked(request: Request, house: TheHouse, token: str) -> Response:
+    """The question of a link. What the address says besides is filled in, and sent by nobody but the person."""
+    found = await find_linked(request, house, token)
+    if found is None:
+        return _gone(request)
+    caller, question = found
+    return await show(_alone(house, caller, question, token), question, _prefilled(request, question))
+
+
+@pages.post("/q/{token}")
+async def answer_linked(request: Request, house: TheHouse, token: str) -> Response:
+    """Answer or decline the question of a link, then lead back to it."""
+    check_same_origin(request)
+    submitted = await submitted_in(request)
+    found = await find_linked(request, house, token)
+    if found is None:
+        return _gone(request)
+    caller, question = found
+    return await _respond(_alone(house, caller, question, token), question, submitted)
+
+
+@pages.get("/q/{token}/status")
+async def show_status(request: Request, house: TheHouse, token: str) -> Response:
+    """Where the question of a link stands, for a frame that is open meanwhile."""
+    found = await find_linked(request, house, token)
+    return _gone(request) if found is None else JSONResponse({"status": found[1].status})
+
+
+@frames.get("/q/{token}/frame")
+async def show_framed(request: Request, house: TheHouse, token: str) -> Response:
+    """The question of a link, in a frame."""
+    found = await find_linked(request, house, token)
+    if found is None:
+        return _gone_in_frame(request)
+    caller, question = found
+    return await show(_framed(house, caller, question, token), question)
+
+
+@frames.post("/q/{token}/frame")
+async def answer_framed(request: Request, house: TheHouse, token: str) -> Response:
+    """Answer or decline the question of a link in a frame, unless that is for a tab of its own."""
+    check_same_origin(request)
+    submitted = await submitted_in(request)
+    found = await find_linked(request, house, token)
+    if found is None:
+        return _gone_in_frame(request)
+    caller, question = found
+    return await _respond(_framed(house, caller, question, token), question, submitted)
+
+
+class SharedFiles(StaticFiles):
+    """The files that are the same for everybody, one of them also for pages of others."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The response with a file."""
+        response = await super().get_response(path, scope)
+        if path == ELEMENT:
+            response.headers.update(_OTHERS_MAY)
+        return response
+
+
+def _alone(house: House, caller: LinkCaller, question: Question, token: str) -> Way:
+    return _way(house, caller, f"/q/{token}", framed=False, elsewhere=_signed_in(question))
+
+
+def _framed(house: House, caller: LinkCaller, question: Question, token: str) -> Way:
+    """The way through a frame. The page around it could make a person click blindly, so nothing is approved there."""
+    approves = isinstance(question.form, Approval) and not house.settings.embed_approvals
+    elsewhere = Elsewhere(f"/q/{token}", *_IN_A_TAB) if approves else None
+    return _way(house, caller, f"/q/{token}/frame", framed=True, elsewhere=_signed_in(question) or elsewhere)
+
+
+def _signed_in(question: Question) -> Elsewhere | None:
+    """Where an action of high risk is decided: a link may have been passed on, a session is nobody else's."""
+    if isinstance(question.form, Approval) and question.form.risk == "high":
+        return Elsewhere(f"/questions/{quote(question.id, safe='')}", *_SIGNED_IN)
+    return None
+
+
+def _way(house: House, caller: LinkCaller, here: str, *, framed: bool, elsewhere: Elsewhere | None) -> Way:
+    link = caller.link
+    return Way(
+        desk=house.desk.at(caller.workspace),
+        person=caller.person,
+        here=here,
+        directory=house.directory,
+        channel=link.channel,
+        evidence=SIGNED_LINK,
+        details={"link": link.id, "link_made_by": link.created_by},
+        elsewhere=elsewhere,
+        layout=_LAYOUT,
+        shown={"framed": framed, "until": when(link.expires_at, datetime.now(UTC))},
+    )
+
+
+async def _respond(way: Way, question: Question, submitted: Submitted) -> Response:
+    """Do what was sent, unless it must be sent from elsewhere."""
+    if way.elsewhere and question.outcome is None:
+        return await show(way, question, status=403)
+    return await respond(way, question, submitted)
+
+
+def _prefilled(request: Request, question: Question) -> Tried | None:
+    """What the address fills in, as a button in an e-mail does; nothing where something is to be approved."""
+    if isinstance(question.form, Approval) or question.outcome is not None:
+        return None
+    given: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        given.setdefault(name, []).append(value)
+    filled = {name: values for name, values in given.items() if name.startswith("v")}
+    return Tried(filled) if filled else None
+
+
+def _gone(request: Request) -> Response:
+    """One and the same page for a link that has ended, is not its person's any more, or never was: 410."""
+    refuse(request)
+    return message(_TITLE, _GONE, status=410)
+
+
+def _gone_in_frame(request: Request) -> Response:
+    refuse(request)
+    return page("inbox/embedded_gone.html", status=410, title=_TITLE, text=_GONE, framed=True, person=None)

@@ -1,0 +1,142 @@
+"""The page about yourself: as whom and where you are signed in, how you are told, and what you approved ahead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.responses import RedirectResponse, Response
+
+from handraise.model.grants import Grant
+from handraise.model.identities import Role, Session
+from handraise.model.visible import visible_line
+from handraise.server.api.admin_routes import GrantId, revoke_grant
+from handraise.server.api.question_routes import desk_of
+from handraise.server.auth.authenticator import PersonCaller, TheHouse, ThePerson
+from handraise.server.context import House
+from handraise.server.web.inbox.page_texts import When, moment, name_of, since, when
+from handraise.server.web.pages import PageRoute, live_page
+from handraise.server.web.sign_in import SessionId, end_one, sessions_of
+
+pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_WAYS = {
+    "invitation": "by an invitation",
+    "sign-in": "by a sign-in link",
+    "oidc": "through your organisation",
+}
+_AT_ONCE = 200
+_MOST_READ = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """An approval that an agent may use again. Everything in it may be shown as it is."""
+
+    id: str
+    href: str
+    asker: str
+    tool: str
+    conversation: str | None
+    by: str
+    ends: When
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Another session of the same person. Everything in it may be shown as it is."""
+
+    id: str
+    way: str
+    maker: str | None
+    began: When
+    ends: When
+
+
+@pages.get("/me")
+async def show_myself(house: TheHouse, caller: ThePerson) -> Response:
+    """Who one is, and the switches for being told, which belong to this browser."""
+    person, session = caller.person, caller.session
+    return live_page(
+        "inbox/myself.html",
+        person=person,
+        groups=sorted(map(visible_line, person.groups)),
+        is_admin=person.role is Role.ADMIN,
+        way=_WAYS.get(session.how, ""),
+        since=moment(session.created_at),
+        until=moment(session.expires_at),
+        is_https=house.settings.is_https,
+        grants=await _grants(house, caller),
+        sessions=[_elsewhere(each, datetime.now(UTC)) for each in await _others(house, caller)],
+    )
+
+
+@pages.post("/me/sessions/end-others")
+async def end_others_here(house: TheHouse, caller: ThePerson) -> Response:
+    """End all sessions of one's own except this one."""
+    for each in await _others(house, caller):
+        await house.directory.end_session(caller.workspace, each.id, by=caller.person.id)
+    return RedirectResponse("/me#sessions", 303)
+
+
+@pages.post("/me/sessions/{session_id}/end")
+async def end_here(house: TheHouse, caller: ThePerson, session_id: SessionId) -> Response:
+    """End another session of one's own."""
+    await end_one(house, caller, session_id)
+    return RedirectResponse("/me#sessions", 303)
+
+
+@pages.post("/me/grants/{grant_id}/revoke")
+async def revoke_here(house: TheHouse, caller: ThePerson, grant_id: GrantId) -> Response:
+    """End a grant of one's own; for administrators, any grant."""
+    await revoke_grant(house, caller, grant_id)
+    return RedirectResponse("/me#grants", 303)
+
+
+async def _grants(house: House, caller: PersonCaller) -> list[Held]:
+    """What this person approved ahead and still holds; for an administrator, what anybody did."""
+    desk, now = desk_of(house, caller), datetime.now(UTC)
+    found: list[Held] = []
+    after: str | None = None
+    for _ in range(_MOST_READ // _AT_ONCE):
+        grants = await desk.grants(after=after, limit=_AT_ONCE)
+        found += (
+            _held(grant, caller.person.id, now)
+            for grant in grants
+            if grant.holds(now, grant.conversation)
+            and (caller.is_admin or grant.granted_by == caller.person.id)
+        )
+        if len(grants) < _AT_ONCE:
+            break
+        after = grants[-1].id
+    return found
+
+
+async def _others(house: House, caller: PersonCaller) -> list[Session]:
+    found = await sessions_of(house, caller.workspace, caller.person.id)
+    return [each for each in found if each.id != caller.session.id]
+
+
+def _elsewhere(session: Session, now: datetime) -> Elsewhere:
+    maker = session.vouched_by
+    return Elsewhere(
+        id=quote(session.id, safe=""),
+        way=_WAYS.get(session.how, ""),
+        maker=None if maker is None else visible_line(maker),
+        began=since(session.created_at, now),
+        ends=when(session.expires_at, now),
+    )
+
+
+def _held(grant: Grant, me: str, now: datetime) -> Held:
+    return Held(
+        id=quote(grant.id, safe=""),
+        href=f"/questions/{quote(grant.question_id, safe='')}",
+        asker=visible_line(grant.asker),
+        tool=visible_line(grant.tool),
+        conversation=None if grant.scope == "always" else visible_line(grant.conversation or ""),
+        by=name_of(grant.granted_by, me),
+        ends=when(grant.expires_at, now),
+    )

@@ -1,0 +1,55 @@
+"""What a browser needs to keep the inbox as an app: the manifest and the service worker. Both are for everybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import FileResponse, JSONResponse, Response
+
+from handraise.server.middleware.security import STATIC, WORKER_POLICY
+from handraise.server.web.pages import STATIC_FILES
+
+pages = APIRouter(include_in_schema=False)
+
+_ACCENT = "#3257d6"
+_GROUND = "#f4f3ef"
+# The browser looks for a newer one each time; there is no person in either.
+_CACHE = {"cache-control": "no-cache"}
+
+
+@pages.get("/manifest.webmanifest")
+async def give_manifest() -> Response:
+    """How the inbox looks among somebody's apps."""
+    manifest = {
+        "id": "/",
+        "name": "Handraise",
+        "short_name": "Handraise",
+        "description": "Questions of agents that wait for you.",
+        "start_url": "/",
+        "scope": "/",
+        "display": "standalone",
+        "theme_color": _ACCENT,
+        "background_color": _GROUND,
+        "icons": [
+            _icon("mark.svg", "any", "image/svg+xml"),
+            _icon("icon-192.png", "192x192"),
+            _icon("icon-512.png", "512x512"),
+            {**_icon("icon-maskable-512.png", "512x512"), "purpose": "maskable"},
+        ],
+    }
+    return JSONResponse(manifest, media_type="application/manifest+json", headers=_CACHE)
+
+
+@pages.get("/service-worker.js")
+async def give_worker() -> Response:
+    """The script that works while no page is open. It is here and not with the others: its reach is its folder."""
+    return FileResponse(
+        STATIC_FILES / "service-worker.js",
+        media_type="text/javascript",
+        headers=_CACHE | {"content-security-policy": WORKER_POLICY},
+    )
+
+
+def _icon(name: str, sizes: str, kind: str = "image/png") -> dict[str, Any]:
+    return {"src": f"{STATIC}/{name}", "sizes": sizes, "type": kind}

@@ -1,0 +1,79 @@
+"""One conversation: everything that was asked in it and that a person may see, what waits first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from handraise.model.questions import Question
+from handraise.model.visible import visible_line
+from handraise.presentation.markdown import one_line
+from handraise.server.api.question_routes import desk_of
+from handraise.server.auth.authenticator import TheHouse, ThePerson
+from handraise.server.web.inbox.agent_text import mixes_alphabets
+from handraise.server.web.inbox.back_links import query_of_list
+from handraise.server.web.inbox.page_texts import When, outcome_in_words, since
+from handraise.server.web.inbox.queue_page import kind_in_words
+from handraise.server.web.inbox.status_view import verdict_of
+from handraise.server.web.pages import PageRoute, live_page
+
+pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_AT_MOST = 200
+_EXCERPT = 180
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One question of a conversation. Everything in it may be shown as it is."""
+
+    id: str
+    href: str
+    asker: str
+    asker_mixed: bool
+    text: str
+    what: str
+    verdict: str
+    how: str | None
+    """How it ended, in our words."""
+    asked: When
+
+
+@pages.get("/conversation")
+async def show_conversation(
+    request: Request, house: TheHouse, caller: ThePerson, name: Annotated[str, Query(max_length=200)] = ""
+) -> Response:
+    """What was asked in a conversation: what this person may see; for an administrator, all of it."""
+    desk, recipient = desk_of(house, caller), None if caller.is_admin else caller.person.responder
+    pending = await desk.pending(conversation=name, recipient=recipient, limit=_AT_MOST)
+    settled = await desk.settled(conversation=name, recipient=recipient, limit=_AT_MOST)
+    now = datetime.now(UTC)
+    return live_page(
+        "inbox/conversation.html",
+        person=caller.person,
+        here=query_of_list(request),
+        name=visible_line(name),
+        waiting=[_row(question, caller.person.id, now) for question in reversed(pending.questions)],
+        settled=[_row(question, caller.person.id, now) for question in settled.questions],
+        more=pending.after is not None or settled.after is not None,
+        at_most=_AT_MOST,
+    )
+
+
+def _row(question: Question, me: str, now: datetime) -> Asked:
+    return Asked(
+        id=question.id,
+        href=f"/questions/{quote(question.id, safe='')}",
+        asker=visible_line(question.asker),
+        asker_mixed=mixes_alphabets(question.asker),
+        text=one_line(question.prompt, _EXCERPT),
+        what=kind_in_words(question.form),
+        verdict=verdict_of(question),
+        how=None if question.outcome is None else outcome_in_words(question.outcome, me),
+        asked=since(question.asked_at, now),
+    )

@@ -1,0 +1,447 @@
+"""What happened, in words: times, people, answers and events as a page says them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal, assert_never
+
+from handraise.model.deliveries import Delivery, DeliveryStatus, Reason
+from handraise.model.events import Event, EventKind
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    Form,
+    MultiChoice,
+    Open,
+    Risk,
+    Scope,
+    SimpleForm,
+)
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.people import GROUP, VOUCHED
+from handraise.model.questions import Question
+from handraise.model.validation import decision_of
+from handraise.model.visible import visible, visible_line
+
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+_LONGEST_STORY = 40
+_LONGEST_QUOTE = 600
+_CHANNELS = {
+    "web": "this inbox",
+    "api": "the API",
+    "cli": "the terminal",
+    "terminal": "the terminal",
+    "email": "e-mail",
+    "slack": "Slack",
+    "telegram": "Telegram",
+    "teams": "Teams",
+    "discord": "Discord",
+    "link": "a link",
+    "webhook": "a webhook",
+    "webpush": "a notification",
+    "ntfy": "ntfy",
+    "apprise": "Apprise",
+}
+_SURE = {
+    "session": "signed in with a session",
+    "signed-link": "with a link to this one question",
+    "client-asserted": "as the program in between says",
+    "email-sender": "as the sender of an e-mail says",
+    "slack-signature": "as Slack says, which signed it",
+    "webhook-signature": "as a system of theirs says, which signed it",
+    "slack-socket": "as Slack says",
+    "telegram-secret": "as Telegram says, which knew a secret",
+    "telegram-poll": "as Telegram says",
+    "teams-token": "as Microsoft Teams says, unsigned",
+    "discord-signature": "as Discord says, which signed it",
+}
+
+
+_RISKS: dict[Risk, tuple[str, str]] = {
+    "low": (
+        "Low risk",
+        "The agent's author says that this can do little harm. Look at the arguments all the same.",
+    ),
+    "medium": (
+        "Medium risk",
+        "Once you approve it, it is executed just as it stands here. Look at the arguments first.",
+    ),
+    "high": (
+        "High risk",
+        "The agent's author says that this can do serious harm. Read every argument. If in doubt, deny.",
+    ),
+}
+
+
+_TOLD: dict[Reason, str] = {
+    "asked": "A message",
+    "reminded": "A reminder",
+    "escalated": "A message about the escalation",
+}
+_STANDINGS: dict[DeliveryStatus, str] = {
+    DeliveryStatus.QUEUED: "on its way",
+    DeliveryStatus.SENT: "sent",
+    DeliveryStatus.UPDATED: "sent, and told how it ended",
+    DeliveryStatus.UNSENT: "not needed any more",
+    DeliveryStatus.FAILED: "failed",
+    DeliveryStatus.UNKNOWN: "arrived, perhaps",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One line of a story. `ours` is what we say; `quoted` is what somebody else wrote.
+
+    `standing` is how far it has come, where that is not in the sentence: a message that was sent to somebody and
+    has arrived, failed, or is on its way.
+    """
+
+    at: datetime
+    ours: str
+    quoted: tuple[str, ...] = ()
+    standing: str = ""
+
+    @property
+    def quotes(self) -> tuple[str, ...]:
+        """What somebody else wrote, each no longer than one reads in passing."""
+        return tuple(
+            each if len(each) <= _LONGEST_QUOTE else f"{each[:_LONGEST_QUOTE]}… ({len(each)} characters)"
+            for each in self.quoted
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One part of an answer in words; `name` is None where the answer has one part only."""
+
+    name: str | None
+    text: str
+
+
+def span(length: timedelta) -> str:
+    """A length of time as people say it: its largest unit, and the next where that says much."""
+    seconds = max(0, int(length.total_seconds()))
+    for place, (size, unit) in enumerate(_UNITS):
+        count, rest = divmod(seconds, size)
+        if not count:
+            continue
+        text = _count(count, unit)
+        if count < 3 and place + 1 < len(_UNITS):  # noqa: PLR2004 -- two days and how many hours
+            below, name = _UNITS[place + 1]
+            if rest // below:
+                text += f" {_count(rest // below, name)}"
+        return text
+    return "less than a minute"
+
+
+def moment(at: datetime) -> str:
+    """An instant in full."""
+    return f"{at.day} {at:%B %Y, %H:%M} UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """An instant on a page: for the browser, for reading, and in full."""
+
+    iso: str
+    text: str
+    full: str
+    ticks: Literal["", "past", "any", "waited", "end"] = ""
+    """How a script keeps the text true: see times.js."""
+
+
+def when(at: datetime, now: datetime) -> When:
+    """An instant as one reads it now."""
+    text = f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
+    return When(at.isoformat(), "just now" if text == "less than a minute ago" else text, moment(at), "any")
+
+
+def since(at: datetime, now: datetime) -> When:
+    """An instant that has been, also where the store's clock is a little ahead of this one."""
+    return replace(when(at, max(at, now)), ticks="past")
+
+
+def waited_since(at: datetime, now: datetime) -> When:
+    """How long something has waited that was asked at this instant."""
+    return When(at.isoformat(), f"waited {span(now - at)}", moment(at), "waited")
+
+
+def end_at(at: datetime, now: datetime) -> When:
+    """When the clock ends something that is pending."""
+    text = f"expires in {span(at - now)}" if at > now else "its time is up"
+    return When(at.isoformat(), text, moment(at), "end")
+
+
+def name_of(person: str | None, me: str) -> str:
+    """A person as one reads about them."""
+    if person is None:
+        return "nobody"
+    return "you" if person == me else visible_line(person)
+
+
+def audience_of(question: Question, me: str) -> str:
+    """Who may answer, in words."""
+    if not question.audience:
+        return "anyone in this workspace"
+    return _listed([_recipient(each, me) for each in question.audience])
+
+
+def channel_of(channel: str | None) -> str:
+    """Through what something came, in words that follow the deed."""
+    return "" if channel is None else f" through {channel_name(channel)}"
+
+
+def channel_name(channel: str) -> str:
+    """A channel as people know it."""
+    return _CHANNELS.get(channel, visible_line(channel))
+
+
+def answer_in_words(form: AnyForm, value: Json) -> tuple[Entry, ...]:
+    """A canonical answer as a person would say it: labels, not ids."""
+    match form:
+        case Form():
+            titles = {each.name: each for each in form.fields}
+            return tuple(
+                Entry(visible_line(titles[name].title or name), _simple_in_words(titles[name].form, one))
+                for name, one in value.items()
+                if name in titles
+            )
+        case Approval():
+            return _decision_in_words(form, value)
+        case _:
+            return (Entry(None, _simple_in_words(form, value)),)
+
+
+def any_in_words(form: AnyForm, value: Json) -> tuple[Entry, ...]:
+    """Some answer in words, also one that does not fit."""
+    try:
+        return answer_in_words(form, value)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError):
+        return (Entry(None, visible(value if isinstance(value, str) else canonical_json(value))),)
+
+
+def outcome_in_words(outcome: Outcome, me: str) -> str:
+    """How a question ended, as one sentence of ours; what was answered or why stands beside it."""
+    match outcome:
+        case Answered(source="default"):
+            return "Its time ran out, so the default that the agent had named was taken"
+        case Answered(source="grant"):
+            return f"Approved by a grant that {name_of(outcome.by, me)} gave before"
+        case Answered():
+            who = "You" if outcome.by == me else name_of(outcome.by, me)
+            return f"{who} answered{channel_of(outcome.channel)}"
+        case Declined():
+            who = "You" if outcome.by == me else name_of(outcome.by, me)
+            return f"{who} declined to answer{channel_of(outcome.channel)}"
+        case Expired():
+            return "Its time ran out before anybody answered"
+        case Withdrawn():
+            return "The agent withdrew it"
+        case Exhausted():
+            return f"Closed after too many answers that did not fit, the last by {name_of(outcome.by, me)}"
+        case _:
+            assert_never(outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskWords:
+    """How much harm an action could do: our words, whatever the agent wrote."""
+
+    level: Risk
+    name: str
+    text: str
+
+
+def risk_in_words(form: Approval) -> RiskWords:
+    """The risk of an action as a person should hear it."""
+    return RiskWords(form.risk, *_RISKS[form.risk])
+
+
+def evidence_in_words(outcome: Outcome) -> str | None:
+    """How sure we are that it was this person."""
+    evidence = outcome.evidence if isinstance(outcome, (Answered, Declined)) else None
+    return None if evidence is None else _sure(evidence)
+
+
+def _sure(evidence: str) -> str:
+    if evidence.startswith(VOUCHED):
+        maker = visible_line(evidence.removeprefix(VOUCHED))
+        return f"signed in with a link that {maker} made"
+    return _SURE.get(evidence, visible_line(evidence))
+
+
+def story_of(question: Question, events: Sequence[Event], me: str) -> tuple[Said, ...]:
+    """A question's history in words, oldest first; of a long one, how it began and what came last."""
+    if len(events) > _LONGEST_STORY:
+        left_out = Said(events[1].at, f"{len(events) - _LONGEST_STORY} more events, not shown here")
+        began, last = _said(question, events[0], me), events[1 - _LONGEST_STORY :]
+        return (began, left_out, *(_said(question, event, me) for event in last))
+    return tuple(_said(question, event, me) for event in events)
+
+
+def told_of(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tuple[Said, ...]:
+    """Whom it was told to and through what, and whether that arrived; and `why` not."""
+    last = deliveries[-_LONGEST_STORY:]
+    return tuple(
+        Said(
+            each.sent_at or each.created_at,
+            f"{_TOLD[each.reason]} for {_recipient(each.recipient, me)}{channel_of(each.channel)}",
+            (visible_line(each.problem),) if why and each.problem else (),
+            _STANDINGS[each.status],
+        )
+        for each in last
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far an approval reaches: `before` and `after` are our words around the agent's `names` of arguments."""
+
+    name: str
+    before: str
+    names: str = ""
+    after: str = ""
+
+
+def reach_of(form: Approval, scope: Scope, now: datetime) -> Reach:
+    """What a scope means, in plain words and with its end."""
+    if scope == "once":
+        return Reach("Only this once", "Next time the agent has to ask again.")
+    name, where = {
+        "session": ("For this conversation", "in this conversation"),
+        "always": ("Always, until it ends", "in any conversation"),
+    }[scope]
+    run, names = "The agent may run this tool again", ""
+    end = f"{where} and without asking, until {moment(now + timedelta(seconds=form.remember_for))}."
+    if form.remember_by is None:
+        return Reach(name, f"{run} with exactly these arguments, {end}")
+    if not form.remember_by:
+        return Reach(name, f"{run} whatever its arguments are, {end}")
+    names = _listed([f"“{visible_line(each)}”" for each in form.remember_by])
+    return Reach(name, f"{run} with the same", names, f"whatever its other arguments are, {end}")
+
+
+def _said(question: Question, event: Event, me: str) -> Said:
+    said, data = _happened(question, event, me), event.data if isinstance(event.data, dict) else {}
+    evidence = str(data.get("evidence", ""))
+    return replace(said, ours=f"{said.ours}, {_sure(evidence)}") if evidence.startswith(VOUCHED) else said
+
+
+def _happened(question: Question, event: Event, me: str) -> Said:
+    data = event.data if isinstance(event.data, dict) else {}
+    by = name_of(event.by, me)
+    who, how = by[:1].upper() + by[1:] if event.by == me else by, channel_of(event.channel)
+    match event.kind:
+        case EventKind.ASKED:
+            return Said(event.at, "The agent asked", ())
+        case EventKind.ATTEMPTED:
+            return Said(
+                event.at, f"{who} gave an answer that did not fit{how}", _attempt(question.form, data)
+            )
+        case EventKind.VOTED:
+            voted = "voted" if "value" in data else "voted not to answer"
+            return Said(event.at, f"{who} {voted}{how}", _values(question.form, data))
+        case EventKind.REMINDED:
+            return Said(event.at, "A reminder was due")
+        case EventKind.ESCALATED:
+            names = [_recipient(each, me) for each in data.get("to", ())]
+            return Said(
+                event.at, "Escalated, because nobody had answered: others may answer too", (_listed(names),)
+            )
+        case EventKind.ANSWERED:
+            if question.outcome is not None:
+                return Said(event.at, outcome_in_words(question.outcome, me), _values(question.form, data))
+            return Said(event.at, f"{who} answered{how}", _values(question.form, data))
+        case EventKind.DECLINED:
+            return Said(event.at, f"{who} declined to answer{how}", _reason(data))
+        case EventKind.EXPIRED:
+            return Said(event.at, "Its time ran out")
+        case EventKind.WITHDRAWN:
+            return Said(event.at, "The agent withdrew it", _reason(data))
+        case EventKind.EXHAUSTED:
+            ours = f"{who} gave the last answer that did not fit{how}, and it was closed"
+            return Said(event.at, ours, _attempt(question.form, data))
+        case EventKind.CONSUMED:
+            return Said(event.at, "The agent took the approved action to execute it")
+        case EventKind.TAKEN_BACK:
+            return Said(event.at, f"{who} took the approval back", _reason(data))
+        case EventKind.REVOKED:
+            return Said(event.at, f"{who} revoked the grant")
+        case EventKind.SENT:
+            return Said(event.at, f"The agent showed it in its chat{how}")
+        case EventKind.JOINED:
+            return Said(event.at, "Another call of the agent waits for the same answer")
+        case EventKind.UNREACHED:
+            return Said(event.at, "Nobody could be told of it. It waits for whoever looks here")
+        case _:
+            assert_never(event.kind)
+
+
+def _attempt(form: AnyForm, data: dict[str, Json]) -> tuple[str, ...]:
+    problems = tuple(
+        visible(": ".join(filter(None, (each.get("path"), each.get("message")))))
+        for each in data.get("problems", ())
+    )
+    return (*_values(form, data), *problems)
+
+
+def _values(form: AnyForm, data: dict[str, Json]) -> tuple[str, ...]:
+    if "value" not in data:
+        return _reason(data)
+    return tuple(
+        each.text if each.name is None else f"{each.name}: {each.text}"
+        for each in any_in_words(form, data["value"])
+    )
+
+
+def _reason(data: dict[str, Json]) -> tuple[str, ...]:
+    return (visible(str(data["reason"])),) if data.get("reason") else ()
+
+
+def _recipient(name: str, me: str) -> str:
+    return (
+        f"the group {visible_line(name.removeprefix(GROUP))}" if name.startswith(GROUP) else name_of(name, me)
+    )
+
+
+def _simple_in_words(form: SimpleForm, value: Json) -> str:
+    match form:
+        case Choice() | MultiChoice():
+            labels = {option.id: option.label for option in form.options}
+            chosen = value if isinstance(value, (list, tuple)) else [value]
+            names = [
+                f"Other: {each['other']}" if isinstance(each, dict) else labels.get(each, str(each))
+                for each in chosen
+            ]
+            return visible(", ".join(names)) if names else "none of them"
+        case Confirm():
+            return {True: "Yes", False: "No"}.get(value, visible(str(value)))
+        case Open():
+            return visible(str(value)) or "an empty text"
+        case _:
+            assert_never(form)
+
+
+def _decision_in_words(form: Approval, value: Json) -> tuple[Entry, ...]:
+    decision = decision_of(form, value)
+    text = "Denied"
+    if decision.approved:
+        text = "Approved with changed arguments" if decision.edited else "Approved"
+        text += {"session": ", for this conversation", "always": ", always"}.get(value.get("scope", ""), "")
+    entries = [Entry(None, text)]
+    if decision.reason:
+        entries.append(Entry("Reason", visible(decision.reason)))
+    return tuple(entries)
+
+
+def _count(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nobody"

@@ -1,0 +1,498 @@
+"""One question: what is asked, what has happened, and the form to answer it with.
+
+Looking changes nothing. A POST answers, declines or takes an approval back through the desk, in the name of whoever is signed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from handraise.desk.local_desk import LocalDesk
+from handraise.model.errors import (
+    AlreadyConsumed,
+    AlreadySettled,
+    InvalidAnswer,
+    NotApproved,
+    NotEntitled,
+    Problem,
+    QuestionNotFound,
+)
+from handraise.model.events import Event
+from handraise.model.forms import AnyForm, Approval, Confirm, Scope
+from handraise.model.identities import Person, Role
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.outcomes import Declined
+from handraise.model.people import may_respond, may_take_back, why_too_weak
+from handraise.model.questions import Question
+from handraise.model.urgency import is_escalated
+from handraise.model.validation import check_answer
+from handraise.model.visible import visible, visible_line
+from handraise.ports import Directory, Outbox
+from handraise.presentation.markdown import one_line
+from handraise.server.api.question_routes import desk_of, is_own_answer
+from handraise.server.api.question_routes import visible as visible_question
+from handraise.server.auth.authenticator import PersonCaller, TheHouse, ThePerson
+from handraise.server.context import House
+from handraise.server.web.inbox.agent_text import formatted, mixes_alphabets
+from handraise.server.web.inbox.back_links import back_of
+from handraise.server.web.inbox.form_controls import (
+    ZONES,
+    Reading,
+    Submitted,
+    controls_of,
+    frozen_arguments,
+    general_problems,
+    read_answer,
+)
+from handraise.server.web.inbox.page_texts import (
+    any_in_words,
+    audience_of,
+    end_at,
+    reach_of,
+    risk_in_words,
+    since,
+    span,
+    story_of,
+    told_of,
+)
+from handraise.server.web.inbox.queue_page import is_soon, kind_in_words
+from handraise.server.web.inbox.status_view import action_heading, ahead_of, settled_of, verdict_of
+from handraise.server.web.inbox.value_view import arguments_of, changed, has_difference, shown
+from handraise.server.web.inbox.vote_view import Votes, votes_of
+from handraise.server.web.pages import TEMPLATES, PageRoute, live_page, message
+
+pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+CHANNEL = "web"
+ONCE: Scope = "once"
+
+_LONG_TEXT = 1_500
+_LONG_LINES = 15
+_LONG_CONTEXT = 2_000
+_LONGEST_OPEN = 20_000
+_LONGEST_NAMES = 80
+_LONGEST_TITLE = 60
+_MOST_PARTS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where somebody is led who may answer a question, but not where they are."""
+
+    href: str
+    lead: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How somebody came to a question: in whose name they answer, what is kept of that, and what they are shown."""
+
+    desk: LocalDesk
+    person: Person
+    here: str
+    directory: Directory
+    """Who is in which group."""
+    channel: str = CHANNEL
+    evidence: str
+    details: Json = None
+    elsewhere: Elsewhere | None = None
+    """Where it must be answered instead, if not here."""
+    outbox: Outbox | None = None
+    """Where it says whom it was told to, for whoever may know that."""
+    layout: str = "app.html"
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """What the layout needs besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a person has just sent, and what is wrong with it."""
+
+    submitted: Submitted
+    problems: Sequence[Problem] = ()
+    counted: bool = False
+    """Whether the desk keeps it as an attempt."""
+
+
+@pages.get("/questions/{question_id}")
+async def show_question(request: Request, house: TheHouse, caller: ThePerson, question_id: str) -> Response:
+    """A question as it stands, with the form to answer it."""
+    try:
+        question = await visible_question(house, caller, question_id)
+    except QuestionNotFound:
+        return _nothing_here()
+    return await show(_signed_in(request, house, caller, question), question)
+
+
+@pages.post("/questions/{question_id}")
+async def answer_question(request: Request, house: TheHouse, caller: ThePerson, question_id: str) -> Response:
+    """Answer or decline a question, then lead back to it."""
+    try:
+        question = await visible_question(house, caller, question_id)
+    except QuestionNotFound:
+        return _nothing_here()
+    return await respond(_signed_in(request, house, caller, question), question, await submitted_in(request))
+
+
+def _signed_in(request: Request, house: House, caller: PersonCaller, question: Question) -> Way:
+    back = back_of(request, question.id)
+    theirs = may_respond(question, caller.person.responder)
+    too_weak = why_too_weak(question, caller.session.evidence) if theirs else None
+    return Way(
+        desk=desk_of(house, caller),
+        person=caller.person,
+        here=f"/questions/{quote(question.id, safe='')}{back.query}",
+        evidence=caller.session.evidence,
+        elsewhere=Elsewhere("/sign-in", "Sign in to decide", _sentence(too_weak)) if too_weak else None,
+        directory=house.directory,
+        outbox=house.outbox,
+        shown={"framed": False, "back": back},
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+async def respond(way: Way, question: Question, submitted: Submitted) -> Response:
+    """Do what a person has sent: answer, decline, or look at it once more."""
+    if submitted.get("do") == ["decline"]:
+        return await _decline(way, question, submitted)
+    if submitted.get("do") == ["take back"]:
+        return await _take_back(way, question, submitted)
+    if "agree" in submitted:
+        return await _agree(way, question, submitted)
+    reading = read_answer(question.form, submitted)
+    if submitted.get("do") == ["edit"]:
+        return await show(way, question, Tried(submitted))
+    if reading.problems and question.outcome is None:
+        return await show(way, question, Tried(submitted, _all_problems(question.form, reading)), status=422)
+    form = question.form
+    if isinstance(form, Approval) and question.outcome is None:
+        edited = _unconfirmed(form, reading)
+        if edited is not None:
+            return _confirm(way, question, form, submitted, edited)
+    return await _answer(way, question, submitted, reading)
+
+
+async def _answer(way: Way, question: Question, submitted: Submitted, reading: Reading) -> Response:
+    try:
+        await way.desk.answer(
+            question.id,
+            reading.value,
+            by=way.person.responder,
+            channel=way.channel,
+            evidence=way.evidence,
+            shown=_seen(way, question, submitted),
+            details=way.details,
+        )
+    except InvalidAnswer as misfit:
+        question = await way.desk.get(question.id)
+        return await show(way, question, Tried(submitted, misfit.problems, counted=True), status=422)
+    except AlreadySettled as settled:
+        if not is_own_answer(settled, question, way.person.id, reading.value):
+            question = await way.desk.get(question.id)
+            return await show(way, question, Tried(submitted), status=409)
+    return RedirectResponse(way.here, 303)
+
+
+def _all_problems(form: AnyForm, reading: Reading) -> tuple[Problem, ...]:
+    """What is missing in an answer and, in the same round, what does not fit in the rest of it."""
+    try:
+        check_answer(form, reading.value)
+    except InvalidAnswer as misfit:
+        known = {each.path for each in reading.problems}
+        return (*reading.problems, *(each for each in misfit.problems if each.path not in known))
+    return reading.problems
+
+
+async def _agree(way: Way, question: Question, submitted: Submitted) -> Response:
+    """Vote as somebody else did, after a look at what they changed."""
+    if submitted.get("do") == ["edit"]:
+        return RedirectResponse(way.here, 303)
+    votes = await _votes(way, question, await way.desk.history(question.id), datetime.now(UTC))
+    sides = () if votes is None else votes.sides
+    side = next((each for each in sides if [each.ballot] == submitted["agree"]), None)
+    if question.outcome is None and side is None:
+        gone = Problem("the vote", "it was changed meanwhile. Look at the votes again")
+        return await show(way, question, Tried({}, (gone,)), status=409)
+    if side is None or side.value is None:
+        return await _decline(way, question, submitted)
+    form = question.form
+    seen = submitted.get("digest") == [side.value["digest"]] if isinstance(form, Approval) else True
+    if isinstance(form, Approval) and "arguments" in side.value and not seen and question.outcome is None:
+        return _confirm(way, question, form, submitted, side.value)
+    return await _answer(way, question, submitted, Reading(side.value))
+
+
+async def _votes(way: Way, question: Question, events: Sequence[Event], now: datetime) -> Votes | None:
+    if question.need == 1:
+        return None
+    groups = await way.directory.groups(question.workspace)
+    return votes_of(question, events, groups, me=way.person.id, now=now)
+
+
+async def _decline(way: Way, question: Question, submitted: Submitted) -> Response:
+    reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
+    try:
+        await way.desk.decline(
+            question.id,
+            by=way.person.responder,
+            reason=reason or None,
+            channel=way.channel,
+            evidence=way.evidence,
+            shown=_seen(way, question, submitted),
+            details=way.details,
+        )
+    except InvalidAnswer as misfit:
+        return await show(way, question, Tried(submitted, misfit.problems), status=422)
+    except AlreadySettled as settled:
+        if not (isinstance(settled.outcome, Declined) and settled.outcome.by == way.person.id):
+            question = await way.desk.get(question.id)
+            return await show(way, question, Tried(submitted), status=409)
+    return RedirectResponse(way.here, 303)
+
+
+async def _take_back(way: Way, question: Question, submitted: Submitted) -> Response:
+    reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
+    try:
+        await way.desk.take_back(question.id, by=way.person.responder, reason=reason or None)
+    except InvalidAnswer as misfit:
+        return await show(way, question, Tried(submitted, misfit.problems), status=422)
+    except (AlreadyConsumed, NotApproved, NotEntitled):  # the page says how it stands
+        return await show(way, await way.desk.get(question.id), status=409)
+    return RedirectResponse(way.here, 303)
+
+
+def _confirm(
+    way: Way, question: Question, form: Approval, submitted: Submitted, edited: dict[str, Json]
+) -> Response:
+    """Show the difference that a person's edits make, before it is approved."""
+    kept = [
+        (name, value)
+        for name, values in submitted.items()
+        for value in values
+        if name not in ("digest", "do")
+    ]
+    return live_page(
+        "inbox/confirm.html",
+        **_head(way, question),
+        changes=changed(form.action.arguments, edited["arguments"]),
+        action=_action_of(form, edited["arguments"]),
+        digest=edited["digest"],
+        kept=kept,
+    )
+
+
+async def show(way: Way, question: Question, tried: Tried | None = None, *, status: int = 200) -> Response:
+    """The page about a question as it stands, with what a person has just sent."""
+    me, now = way.person.id, datetime.now(UTC)
+    events = await way.desk.history(question.id)
+    story = story_of(question, events, me)
+    if way.outbox is not None:
+        admin = way.person.role is Role.ADMIN
+        told = told_of(await way.outbox.deliveries(question.ref), me, why=admin)
+        story = tuple(sorted((*story, *told), key=lambda said: said.at))
+    form = question.form
+    pending = question.outcome is None
+    may_answer = pending and way.elsewhere is None and may_respond(question, way.person.responder)
+    problems = () if tried is None else tried.problems
+    typed = None if tried is None else tried.submitted
+    declining = (typed or {}).get("do") == ["decline"]
+    values = _head(way, question) | _written(question)
+    values |= {
+        "may_answer": may_answer,
+        "seen": digest_shown(way, question) if may_answer else None,
+        "controls": controls_of(
+            form, typed=typed if may_answer and not declining else None, problems=problems
+        ),
+        "general": general_problems(form, problems),
+        "problem_count": len(problems),
+        "counted": tried is not None and tried.counted,
+        "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
+        "approval": _approval(question, form, now, typed) if isinstance(form, Approval) else None,
+        "typed": may_answer and tried is not None and not declining,
+        "why": next(iter((typed or {}).get("why", ())), ""),
+        "declining": declining,
+        "asked": since(question.asked_at, now),
+        "expires": None if question.expires_at is None or not pending else end_at(question.expires_at, now),
+        "ahead": ahead_of(question, now) if pending else (),
+        "audience": audience_of(question, me),
+        "votes": await _votes(way, question, events, now),
+        "need": question.need,
+        "escalated": is_escalated(question),
+        "soon": pending and is_soon(question, now),
+        "story": [(since(each.at, now), each) for each in story],
+        "kept": _kept(question, tried) if not pending and tried is not None else (),
+        "settled": settled_of(question, now, me),
+        "may_take_back": bool(question.decision)
+        and question.consumed_at is None
+        and question.taken_back_at is None
+        and way.elsewhere is None
+        and may_take_back(question, me, administrator=way.person.role is Role.ADMIN),
+    }
+    return live_page("inbox/question.html", status=status, **values)
+
+
+def _written(question: Question) -> dict[str, Any]:
+    """What the agent wrote, as it is shown."""
+    return {
+        "title": one_line(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form),
+        "prompt": formatted(question.prompt),
+        "prompt_fold": _fold(question),
+        "context": None if question.context is None else shown(question.context),
+        "context_fold": _context_fold(question),
+        "yes_no": isinstance(question.form, Confirm),
+        "zones": ZONES,
+    }
+
+
+def digest_shown(way: Way, question: Question) -> str:
+    """The digest of what the page shows of a question to whoever may answer it, before they write anything.
+
+    It is of the part of the page that is the agent's, as HTML: what was asked, and the action that is to be approved.
+    """
+    form = question.form
+    rendered = TEMPLATES.get_template("inbox/seen.html").render(
+        **_head(way, question) | _written(question),
+        may_answer=True,
+        votes=None,
+        controls=controls_of(form, typed=None, problems=()),
+        approval=_action_of(form, form.action.arguments) if isinstance(form, Approval) else None,
+    )
+    return hashlib.sha256(rendered.encode()).hexdigest()
+
+
+def _seen(way: Way, question: Question, submitted: Submitted) -> str | None:
+    """The digest of what a person saw: what their page came with, where this release would show it the same."""
+    seen = digest_shown(way, question)
+    return seen if submitted.get("shown") == [seen] else None
+
+
+def _head(way: Way, question: Question) -> dict[str, Any]:
+    """What every page about a question begins with."""
+    return {
+        "person": way.person,
+        "id": question.id,
+        "here": way.here,
+        "standing": question.status.value,
+        "verdict": verdict_of(question),
+        "asker": visible_line(question.asker),
+        "asker_mixed": mixes_alphabets(question.asker),
+        "what": kind_in_words(question.form),
+        "is_approval": isinstance(question.form, Approval),
+        "conversation": question.conversation,
+        "conversation_shown": None if question.conversation is None else visible_line(question.conversation),
+        "undo_for": question.undo_for,
+        "left": _left(question),
+        "elsewhere": way.elsewhere,
+        "layout": way.layout,
+        **way.shown,
+    }
+
+
+def _left(question: Question) -> float | None:
+    """The seconds until it expires, for scripts: the clock of a browser may be wrong, and a span is not."""
+    if question.outcome is not None or question.expires_at is None:
+        return None
+    return round(max(0.0, (question.expires_at - datetime.now(UTC)).total_seconds()), 1)
+
+
+def _action_of(form: Approval, arguments: dict[str, Json]) -> dict[str, Any]:
+    return {
+        "tool": visible_line(form.action.tool),
+        "arguments": arguments_of(arguments),
+        "json": visible(canonical_json({"tool": form.action.tool, "arguments": arguments})),
+        "risk": risk_in_words(form),
+        "valid_for": None if form.valid_for is None else span(timedelta(seconds=form.valid_for)),
+    }
+
+
+def _approval(question: Question, form: Approval, now: datetime, typed: Submitted | None) -> dict[str, Any]:
+    decision = question.decision
+    approved = decision if decision is not None and decision.approved else None
+    chosen = next(iter((typed or {}).get("scope", ())), "once")
+    scopes = [
+        {"value": scope, "reach": reach_of(form, scope, now), "ticked": scope == chosen}
+        for scope in dict.fromkeys((ONCE, *form.scopes))
+    ]
+    return {
+        **_action_of(form, form.action.arguments if approved is None else approved.action.arguments),
+        "heading": action_heading(question),
+        "digest": form.digest,
+        "scopes": scopes,
+        "reason": next(iter((typed or {}).get("reason", ())), ""),
+        "unseen": sorted(visible_line(each) for each in frozen_arguments(form)),
+    }
+
+
+def _kept(question: Question, tried: Tried) -> tuple[Any, ...]:
+    """What a person had written when the question ended under their hands."""
+    if tried.submitted.get("do") == ["decline"]:
+        return any_in_words(question.form, next(iter(tried.submitted.get("why", ())), ""))
+    return any_in_words(question.form, read_answer(question.form, tried.submitted).value)
+
+
+def _fold(question: Question) -> dict[str, Any] | None:
+    """How a long text is folded that would push what is to be answered out of sight."""
+    lines = question.prompt.count("\n") + 1
+    if len(question.prompt) <= _LONG_TEXT and lines <= _LONG_LINES:
+        return None
+    return {"excerpt": one_line(question.prompt, 300), "length": len(question.prompt), "lines": lines}
+
+
+def _context_fold(question: Question) -> dict[str, Any] | None:
+    """How a long context is folded. At high risk, and if it has a difference, it is unfolded at first."""
+    context = question.context
+    length = 0 if context is None else len(canonical_json(context))
+    if length <= _LONG_CONTEXT:
+        return None
+    matters = question.risk == "high" or has_difference(context)
+    names = ", ".join(map(visible_line, context)) if isinstance(context, dict) else ""
+    return {
+        "length": length,
+        "names": f"{names[:_LONGEST_NAMES]}…" if len(names) > _LONGEST_NAMES else names,
+        "open": matters and length <= _LONGEST_OPEN,
+    }
+
+
+def _unconfirmed(form: Approval, reading: Reading) -> dict[str, Json] | None:
+    """The canonical decision where it changes arguments and the person has not seen the difference yet."""
+    if "arguments" not in reading.value:
+        return None
+    try:
+        canonical: dict[str, Json] = check_answer(form, reading.value)
+    except InvalidAnswer:
+        return None
+    if "arguments" not in canonical or reading.value.get("digest") == canonical["digest"]:
+        return None
+    return canonical
+
+
+async def submitted_in(request: Request) -> Submitted:
+    """What a browser sent."""
+    form = await request.form(max_files=0, max_fields=_MOST_PARTS)
+    found: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        if isinstance(value, str):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _nothing_here() -> Response:
+    """One and the same page for a question of others, of another workspace, or one that never was."""
+    return message(
+        "There is no such question here",
+        "It may be addressed to other people, or the link was cut short on its way to you.",
+        status=404,
+        lead=("/", "Back to what waits"),
+    )

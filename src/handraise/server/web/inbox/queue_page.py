@@ -1,0 +1,228 @@
+"""The queue: what a person may answer, most urgent first."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from handraise.desk.local_desk import LocalDesk
+from handraise.model.agreement import can_still_agree, has_voted, most_agreeing
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
+from handraise.model.people import may_respond
+from handraise.model.questions import Question
+from handraise.model.urgency import folded, is_escalated
+from handraise.model.visible import visible_line
+from handraise.ports import Waiting, WaitingPage
+from handraise.ports.desk import Page
+from handraise.presentation.markdown import one_line
+from handraise.server.api.question_routes import desk_of
+from handraise.server.auth.authenticator import PersonCaller, TheHouse, ThePerson
+from handraise.server.web.inbox.agent_text import mixes_alphabets
+from handraise.server.web.inbox.back_links import query_of_list
+from handraise.server.web.inbox.page_texts import When, end_at, waited_since
+from handraise.server.web.inbox.search import (
+    AT_ONCE,
+    ON_A_PAGE,
+    READS,
+    SEARCHED_AT_ONCE,
+    Found,
+    TheView,
+    View,
+    find,
+    offers_of,
+    part_of,
+)
+from handraise.server.web.pages import PageRoute, live_page
+
+pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+SOON = timedelta(hours=1)
+"""What expires within this time is urgent."""
+_EXCERPT = 180
+_SHOWN = 10
+"""So many of the questions that a row stands for are listed below it."""
+_UNFOLDED = 5
+"""So many rows have such a list; the others only lead to one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alike:
+    """The questions that are equal to the one in a row: how many, some of them, and where all are."""
+
+    number: int
+    shown: tuple[tuple[str, When], ...]
+    all: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One waiting question. Everything in it may be shown as it is."""
+
+    id: str
+    href: str
+    asker: str
+    asker_mixed: bool
+    text: str
+    what: str
+    approval: bool
+    risky: bool
+    escalated: bool
+    soon: bool
+    waited: When
+    expires: When | None
+    conversation: str | None
+    mine: bool
+    voted: bool
+    votes: str | None
+    """How many agree, if several people must."""
+    stuck: bool
+    """Whether the people who must agree cannot any more, unless somebody changes a vote."""
+    alike: Alike | None = None
+
+
+@pages.get("/")
+async def show_queue(request: Request, house: TheHouse, caller: ThePerson, view: TheView) -> Response:
+    """What waits for this person; for an administrator, everything in the workspace on request."""
+    desk, recipient = desk_of(house, caller), None if view.everything else caller.person.responder
+    narrow: dict[str, Any] = {
+        "conversation": view.conversation or None,
+        "asker": view.agent or None,
+        "recipient": recipient,
+    }
+
+    async def read(after: str | None) -> Page:
+        try:
+            return await desk.pending(order="urgency", after=after, limit=SEARCHED_AT_ONCE, **narrow)
+        except ValueError:
+            return Page([], None)  # the address goes on from where no page has ended
+
+    now = datetime.now(UTC)
+    if view.is_search:
+        searched = await find(read, view)
+        places: Sequence[Waiting] = ()
+        one_by_one: tuple[tuple[str, ...], ...] = tuple((each.id,) for each in searched.items)
+        found = Found(one_by_one, searched.looked, searched.after)
+    else:
+        places, found = await _look(partial(desk.by_urgency, limit=AT_ONCE, **narrow), view)
+    part = part_of(view, found)
+    questions = await _read(desk, part.items)
+    # What a filter leaves out is still there to be chosen instead.
+    others = (await desk.by_urgency(recipient=recipient, limit=AT_ONCE)).places if view.is_narrowed else ()
+    several = any(question.need > 1 for question in questions.values())
+    groups = await house.directory.groups(caller.workspace) if several else {}
+    return live_page(
+        "inbox/queue.html",
+        person=caller.person,
+        here=query_of_list(request),
+        view=view,
+        part=part,
+        number=sum(map(len, found.items)),
+        offers=offers_of(view, [*questions.values()], me=caller.person.id, others=[*places, *others]),
+        is_admin=caller.is_admin,
+        rows=[
+            replace(_row(questions[ids[0]], caller, groups, now), alike=_alike(ids, questions, view, now))
+            for ids in part.items
+            if ids[0] in questions
+        ],
+        base_url=house.settings.base_url,
+    )
+
+
+async def _look(
+    read: Callable[..., Awaitable[WaitingPage]], view: View
+) -> tuple[Sequence[Waiting], Found[tuple[str, ...]]]:
+    """Where questions stand, until a page is full of rows, to the end, or as far as one look goes.
+
+    Only places are read, however many questions are equal; what is on the page is read later.
+    """
+    places: list[Waiting] = []
+    rows: list[tuple[str, ...]] = []
+    after = view.after or None
+    for _ in range(READS):
+        try:
+            page = await read(after=after)
+        except ValueError:
+            page = WaitingPage([], None)  # the address goes on from where no page has ended
+        places += page.places
+        rows = folded((each.id, None if view.each else each.likeness) for each in places)
+        after = page.after
+        if after is None or len(rows) >= ON_A_PAGE:
+            break
+    return places, Found(tuple(rows), len(places), after)
+
+
+async def _read(desk: LocalDesk, rows: Sequence[tuple[str, ...]]) -> dict[str, Question]:
+    """The questions of these rows, and some of those that are equal to one of them."""
+    equal = [ids for ids in rows if len(ids) > 1][:_UNFOLDED]
+    wanted = [ids[0] for ids in rows] + [each for ids in equal for each in ids[1 : _SHOWN + 1]]
+    return {each.id: each for each in await desk.still_pending(wanted)}
+
+
+def _alike(ids: Sequence[str], questions: Mapping[str, Question], view: View, now: datetime) -> Alike | None:
+    if len(ids) == 1:
+        return None
+    head = questions[ids[0]]
+    shown = [questions[each] for each in ids[1 : _SHOWN + 1] if each in questions]
+    return Alike(
+        number=len(ids) - 1,
+        shown=tuple((_href(each.id), waited_since(each.asked_at, now)) for each in shown),
+        all=view.address(agent=head.asker, each=True),
+    )
+
+
+def _href(question_id: str) -> str:
+    return f"/questions/{quote(question_id, safe='')}"
+
+
+def is_soon(question: Question, now: datetime) -> bool:
+    """Whether its time is nearly over."""
+    return question.expires_at is not None and question.expires_at - now <= SOON
+
+
+def kind_in_words(form: AnyForm) -> str:
+    """What a person is asked to do."""
+    match form:
+        case Approval():
+            return f"Approve {one_line(form.action.tool, 60)}"
+        case Choice():
+            return f"Choose one of {len(form.options)}"
+        case MultiChoice():
+            return f"Choose among {len(form.options)}"
+        case Confirm():
+            return "Yes or no"
+        case Form():
+            return "1 field" if len(form.fields) == 1 else f"{len(form.fields)} fields"
+        case Open():
+            return "Write an answer"
+
+
+def _row(
+    question: Question, caller: PersonCaller, groups: Mapping[str, Collection[str]], now: datetime
+) -> Row:
+    several = question.need > 1
+    return Row(
+        id=question.id,
+        href=_href(question.id),
+        asker=visible_line(question.asker),
+        asker_mixed=mixes_alphabets(question.asker),
+        text=one_line(question.prompt, _EXCERPT),
+        what=kind_in_words(question.form),
+        approval=isinstance(question.form, Approval),
+        risky=question.risk == "high",
+        escalated=is_escalated(question),
+        soon=is_soon(question, now),
+        waited=waited_since(question.asked_at, now),
+        expires=None if question.expires_at is None else end_at(question.expires_at, now),
+        conversation=None if question.conversation is None else visible_line(question.conversation),
+        mine=may_respond(question, caller.person.responder),
+        voted=has_voted(question, caller.person.id),
+        votes=f"{most_agreeing(question)} of {question.need} agree" if several else None,
+        stuck=several and not can_still_agree(question, groups),
+    )

@@ -1,0 +1,257 @@
+"""What a person looks for among many questions: by filter, by words, and how far one look goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Generic, Protocol, TypeAlias, TypeVar
+from urllib.parse import urlencode
+
+from fastapi import Depends, Request
+
+from handraise.model.people import ANYONE, GROUP
+from handraise.model.questions import Question
+from handraise.model.visible import visible_line
+from handraise.ports.desk import Page
+from handraise.server.auth.authenticator import ThePerson
+from handraise.server.web.inbox.search_text import normalized, search_text
+
+AT_ONCE = 300
+"""The places of so many questions are read together."""
+SEARCHED_AT_ONCE = 100
+"""So many whole questions are read together, to be searched."""
+READS = 30
+"""So often one look reads: what is beyond some 3,000 questions, a person asks for."""
+MOST_TEXT = 10_000_000
+"""One look ends after so many characters too: agents choose how much they write."""
+ON_A_PAGE = 50
+_LONGEST = 200
+_LONGEST_SHOWN = 60
+_MOST_CHOICES = 100
+_DIGITS = 3
+
+T = TypeVar("T")
+Read: TypeAlias = Callable[[str | None], Awaitable[Page]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a person chose to look at, as the address of the page has it."""
+
+    path: str = "/"
+    everything: bool = False
+    words: str = ""
+    agent: str = ""
+    conversation: str = ""
+    to: str = ""
+    """A group, a person, or `*` for what anyone may answer."""
+    after: str = ""
+    number: int = 1
+    each: bool = False
+    """Whether equal questions are shown one by one."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a filter is set."""
+        return bool(self.agent or self.conversation or self.to)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether it is less than all there is."""
+        return self.is_filtered or bool(self.words)
+
+    @property
+    def is_search(self) -> bool:
+        """Whether questions must be looked at one by one to know which are meant."""
+        return bool(self.words or self.to)
+
+    def address(self, **changes: str | int | bool) -> str:
+        """The address of this view with some things changed, from its beginning unless told otherwise."""
+        wanted = {
+            "all": changes.get("everything", self.everything) and "1",
+            "q": changes.get("words", self.words),
+            "agent": changes.get("agent", self.agent),
+            "conversation": changes.get("conversation", self.conversation),
+            "to": changes.get("to", self.to),
+            "after": changes.get("after", ""),
+            "each": changes.get("each", self.each) and "1",
+            "page": changes.get("number", 1),
+        }
+        given = {name: value for name, value in wanted.items() if value and value != 1}
+        return f"{self.path}?{urlencode(given)}" if given else self.path
+
+    def at(self, path: str) -> View:
+        """The same view of another page."""
+        return replace(self, path=path)
+
+    @property
+    def unfiltered(self) -> str:
+        """The address of the same without words and filters."""
+        return self.address(words="", agent="", conversation="", to="")
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """What one look found: what fits, how many were looked at, and where to go on."""
+
+    items: tuple[T, ...]
+    looked: int
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part(Generic[T]):
+    """One page of what was found, and where the others are."""
+
+    items: Sequence[T]
+    start: int
+    total: int
+    """How many rows this look has found, over all of its pages."""
+    looked: int
+    goes_on: bool
+    """Whether there is more than this look has seen."""
+    more: str | None
+    first: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Something to choose in a filter. `shown` is what an agent wrote where it is not `ours`."""
+
+    value: str
+    shown: str
+    ours: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """What the filters of a page have to choose from."""
+
+    agents: Sequence[Offered]
+    conversations: Sequence[Offered]
+    recipients: Sequence[Offered]
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to choose."""
+        return any(len(each) > 1 for each in (self.agents, self.conversations, self.recipients))
+
+
+async def view_of(request: Request, caller: ThePerson) -> View:
+    """What the address asks for; whatever makes no sense in it is left out."""
+
+    def given(name: str) -> str:
+        return request.query_params.get(name, "")[:_LONGEST]
+
+    number = given("page")
+    return View(
+        path=request.url.path,
+        everything=bool(given("all")) and caller.is_admin,
+        words=" ".join(given("q").split()),
+        agent=given("agent"),
+        conversation=given("conversation"),
+        to=given("to"),
+        after=given("after"),
+        each=bool(given("each")),
+        number=max(1, int(number)) if number.isdecimal() and len(number) <= _DIGITS else 1,
+    )
+
+
+TheView = Annotated[View, Depends(view_of)]
+
+
+async def find(read: Read, view: View) -> Found[Question]:
+    """Read until a page is full of what fits, to the end, or as far as one look goes."""
+    words = normalized(view.words).split()
+    found: list[Question] = []
+    looked, searched, after = 0, 0, view.after or None
+    for _ in range(READS):
+        page = await read(after)
+        looked += len(page.questions)
+        for question in page.questions:
+            if view.to and view.to not in (question.audience or (ANYONE,)):
+                continue
+            if words:
+                text = search_text(question)
+                searched += len(text)
+                if not all(word in text for word in words):
+                    continue
+            found.append(question)
+        after = page.after
+        if after is None or len(found) >= ON_A_PAGE or searched >= MOST_TEXT:
+            break
+    return Found(tuple(found), looked, after)
+
+
+def part_of(view: View, found: Found[T]) -> Part[T]:
+    """The page that the view asks for, out of what was found."""
+    start = (view.number - 1) * ON_A_PAGE
+    more: str | None = None
+    if start + ON_A_PAGE < len(found.items):
+        more = view.address(after=view.after, number=view.number + 1)
+    elif found.after:
+        more = view.address(after=found.after)
+    return Part(
+        items=found.items[start : start + ON_A_PAGE],
+        start=start,
+        total=len(found.items),
+        looked=found.looked,
+        goes_on=found.after is not None,
+        more=more,
+        first=view.address() if view.after or start else None,
+    )
+
+
+class Named(Protocol):
+    """Who asked, and where."""
+
+    @property
+    def asker(self) -> str:
+        """Who asked."""
+        ...
+
+    @property
+    def conversation(self) -> str | None:
+        """Where."""
+        ...
+
+
+def offers_of(view: View, questions: Sequence[Question], *, me: str, others: Sequence[Named] = ()) -> Offers:
+    """What to choose from: what these questions and others have, and what is chosen now."""
+    known: Sequence[Named] = [*questions, *others]
+    named = [name for question in questions for name in question.audience or (ANYONE,)]
+    return Offers(
+        agents=_offered((each.asker for each in known), view.agent, _shown),
+        conversations=_offered((each.conversation for each in known), view.conversation, _shown),
+        recipients=_offered(named, view.to, lambda name: offered_recipient(name, me)),
+    )
+
+
+def offered_recipient(name: str, me: str) -> Offered:
+    """A recipient as one chooses it."""
+    if name == ANYONE:
+        return Offered(name, "anyone in the workspace", ours=True)
+    if name == me:
+        return Offered(name, "you", ours=True)
+    if name.startswith(GROUP):
+        return Offered(name, f"the group {_cut(name.removeprefix(GROUP))}")
+    return _shown(name)
+
+
+def _shown(name: str) -> Offered:
+    return Offered(name, _cut(name))
+
+
+def _cut(name: str) -> str:
+    line = visible_line(name)
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 1]}…"
+
+
+def _offered(
+    names: Iterable[str | None], chosen: str, shown: Callable[[str], Offered]
+) -> tuple[Offered, ...]:
+    counts = Counter(filter(None, names))
+    wanted = {name for name, _ in counts.most_common(_MOST_CHOICES)}
+    made = map(shown, wanted | {chosen} if chosen else wanted)
+    return tuple(sorted(made, key=lambda each: (not each.ours, each.shown.casefold(), each.value)))

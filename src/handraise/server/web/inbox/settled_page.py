@@ -1,0 +1,147 @@
+"""What ended, newest first: who answered what, when and through what, and what ended otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from handraise.model.forms import AnyForm
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.questions import Question
+from handraise.model.visible import visible_line
+from handraise.ports.desk import Page
+from handraise.presentation.markdown import one_line
+from handraise.server.api.question_routes import desk_of
+from handraise.server.auth.authenticator import TheHouse, ThePerson
+from handraise.server.web.inbox.agent_text import mixes_alphabets
+from handraise.server.web.inbox.back_links import query_of_list
+from handraise.server.web.inbox.page_texts import When, any_in_words, moment, outcome_in_words, span
+from handraise.server.web.inbox.queue_page import kind_in_words
+from handraise.server.web.inbox.search import SEARCHED_AT_ONCE, TheView, find, offers_of, part_of
+from handraise.server.web.pages import PageRoute, live_page
+
+pages = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_EXCERPT = 180
+_LONGEST_SAID = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """One settled question. Everything in it may be shown as it is."""
+
+    id: str
+    href: str
+    asker: str
+    asker_mixed: bool
+    text: str
+    what: str
+    how: str
+    """How it ended, in our words."""
+    said: str | None
+    """What was answered, or why it was not."""
+    badge: str | None
+    """Said aloud of what ended without an answer though one was hoped for."""
+    at: When
+    took: str
+    conversation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What ended on one day."""
+
+    name: str
+    iso: str
+    rows: tuple[Ended, ...]
+
+
+@pages.get("/settled")
+async def show_settled(request: Request, house: TheHouse, caller: ThePerson, view: TheView) -> Response:
+    """What ended of this person's questions; for an administrator, of the whole workspace on request."""
+    desk, recipient = desk_of(house, caller), None if view.everything else caller.person.responder
+
+    async def read(after: str | None) -> Page:
+        try:
+            return await desk.settled(
+                conversation=view.conversation or None,
+                asker=view.agent or None,
+                recipient=recipient,
+                after=after,
+                limit=SEARCHED_AT_ONCE,
+            )
+        except ValueError:
+            return Page([], None)  # the address goes on from where no page has ended
+
+    found = await find(read, view)
+    part = part_of(view, found)
+    # What a filter leaves out is still there to be chosen instead.
+    others = (
+        (await desk.settled(recipient=recipient, limit=SEARCHED_AT_ONCE)).questions
+        if view.is_narrowed
+        else ()
+    )
+    return live_page(
+        "inbox/settled.html",
+        person=caller.person,
+        here=query_of_list(request),
+        view=view,
+        part=part,
+        offers=offers_of(view, [*found.items, *others], me=caller.person.id),
+        is_admin=caller.is_admin,
+        days=_days(part.items, me=caller.person.id, today=datetime.now(UTC).date()),
+    )
+
+
+def _days(questions: Iterable[Question], *, me: str, today: date) -> list[Day]:
+    ended = [(each, each.outcome) for each in questions if each.outcome is not None]
+    return [
+        Day(_day_in_words(day, today), day.isoformat(), tuple(_row(each, how, me) for each, how in some))
+        for day, some in groupby(ended, key=lambda pair: pair[1].at.astimezone(UTC).date())
+    ]
+
+
+def _day_in_words(day: date, today: date) -> str:
+    if day == today:
+        return "Today"
+    if day == today - timedelta(days=1):
+        return "Yesterday"
+    return f"{day:%A}, {day.day} {day:%B}" if day.year == today.year else f"{day.day} {day:%B %Y}"
+
+
+def _row(question: Question, outcome: Outcome, me: str) -> Ended:
+    at = outcome.at.astimezone(UTC)
+    return Ended(
+        id=question.id,
+        href=f"/questions/{quote(question.id, safe='')}",
+        asker=visible_line(question.asker),
+        asker_mixed=mixes_alphabets(question.asker),
+        text=one_line(question.prompt, _EXCERPT),
+        what=kind_in_words(question.form),
+        how=outcome_in_words(outcome, me),
+        said=_said(question.form, outcome),
+        badge=outcome.status.value.capitalize() if isinstance(outcome, (Expired, Exhausted)) else None,
+        at=When(at.isoformat(), f"{at:%H:%M}", moment(at)),
+        took=span(outcome.at - question.asked_at),
+        conversation=None if question.conversation is None else visible_line(question.conversation),
+    )
+
+
+def _said(form: AnyForm, outcome: Outcome) -> str | None:
+    match outcome:
+        case Answered(value=value):
+            entries = any_in_words(form, value)
+            text = "; ".join(f"{each.name}: {each.text}" if each.name else each.text for each in entries)
+        case Declined(reason=str(reason)) | Withdrawn(reason=str(reason)):
+            text = reason
+        case _:
+            return None
+    # What is cut away need not be made visible first: a text may be long.
+    line = visible_line(" ".join(text[: 2 * _LONGEST_SAID].split()))
+    return line if len(line) <= _LONGEST_SAID else f"{line[: _LONGEST_SAID - 1]}…"

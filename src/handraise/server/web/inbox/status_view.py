@@ -1,0 +1,92 @@
+"""How a question stands, as its page says it: pending and what comes next, or settled and how."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, assert_never
+
+from handraise.model.forms import Approval
+from handraise.model.lifecycle import wants_grant
+from handraise.model.outcomes import Answered, Declined, Withdrawn
+from handraise.model.questions import Question
+from handraise.model.timelines import Step
+from handraise.model.validation import decision_of
+from handraise.model.visible import visible, visible_line
+from handraise.server.web.inbox.page_texts import (
+    any_in_words,
+    evidence_in_words,
+    outcome_in_words,
+    since,
+    when,
+)
+from handraise.server.web.inbox.value_view import changed
+
+
+def verdict_of(question: Question) -> str:
+    """How a question stands, in one word: of an action that was decided, the decision."""
+    if question.decision is None:
+        return question.status.value
+    if question.taken_back_at is not None:
+        return "taken back"
+    return "approved" if question.decision.approved else "denied"
+
+
+def action_heading(question: Question) -> str:
+    """What the page calls the action: as it will be executed, was approved or executed, or was only asked for."""
+    if question.outcome is None:
+        return "What will be executed"
+    if question.decision is None or not question.decision.approved:
+        return "What was asked for, and is not approved"
+    if question.taken_back_at is not None:
+        return "What was approved, and taken back"
+    return (
+        "What was approved" if question.consumed_at is None else "What was approved and taken to execute it"
+    )
+
+
+def settled_of(question: Question, now: datetime, me: str) -> dict[str, Any] | None:
+    """How a question ended, or None while it is pending."""
+    outcome = question.outcome
+    if outcome is None:
+        return None
+    entries = any_in_words(question.form, outcome.value) if isinstance(outcome, Answered) else ()
+    changes = None
+    if isinstance(question.form, Approval) and isinstance(outcome, Answered):
+        decision = decision_of(question.form, outcome.value)
+        if decision.edited:
+            changes = changed(question.form.action.arguments, decision.action.arguments)
+    reason = outcome.reason if isinstance(outcome, (Declined, Withdrawn)) else None
+    return {
+        "text": outcome_in_words(outcome, me),
+        "entries": entries,
+        "changes": changes,
+        "reason": None if reason is None else visible(reason),
+        "at": since(outcome.at, now),
+        "evidence": evidence_in_words(outcome),
+        "consumed": None if question.consumed_at is None else since(question.consumed_at, now),
+        "taken_back": None if question.taken_back_at is None else since(question.taken_back_at, now),
+        "remembered": isinstance(outcome, Answered) and wants_grant(question.form, outcome.value),
+        "mine": getattr(outcome, "by", None) == me,
+    }
+
+
+def ahead_of(question: Question, now: datetime) -> list[tuple[Any, str]]:
+    """What will happen by itself if nobody answers."""
+    left = question.steps[question.steps_taken :]
+    return [(when(question.asked_at + step.after, now), _deed(question, step)) for step in left]
+
+
+def _deed(question: Question, step: Step) -> str:
+    match step.do:
+        case "remind":
+            return "a reminder"
+        case "escalate":
+            return f"it is also put before {', '.join(visible_line(each) for each in step.to)}"
+        case "expire":
+            approval = isinstance(question.form, Approval)
+            return "it expires and is not approved" if approval else "it expires without an answer"
+        case "default":
+            words = any_in_words(question.form, (step.record or {}).get("value"))
+            return f"the default is taken: {'; '.join(each.text for each in words)}"
+        case _:
+            assert_never(step.do)

@@ -1,0 +1,264 @@
+"""Values as a person reads them: nested tables instead of JSON, and differences where there is a before and an after.
+
+Everything here may be shown as it is: what was unseen in it is visible.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from handraise.model.argument_order import reading_order
+from handraise.model.json_values import Json, canonical_json
+from handraise.model.visible import visible, visible_line
+from handraise.server.web.inbox.agent_text import alphabets_of
+
+_PAIRS = (("before", "after"), ("old", "new"))
+_Pairs: TypeAlias = tuple[tuple[str, str], ...]
+_MOST_LINES = 300
+_MOST_EQUALS = 800
+_MOST_DIFFERENCES = 10
+"""What is more than this is shown one after the other: comparing lines takes time by how many are equal, and an
+agent chooses them."""
+_MANY_COLUMNS = 6
+_CODE = frozenset(
+    [
+        "sql",
+        "query",
+        "statement",
+        "command",
+        "cmd",
+        "code",
+        "script",
+        "shell",
+        "diff",
+        "patch",
+        "regex",
+        "pattern",
+        "expression",
+        "path",
+        "file",
+        "url",
+    ]
+)
+"""Names of arguments that a program reads."""
+_SQL = re.compile(
+    r"\s*(select|insert|update|delete|create|alter|drop|truncate|merge|grant|with)\s.*?"
+    r"\b(from|into|set|table|where|values|index|view|schema|database|on)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """One value."""
+
+    text: str
+    quoted: bool = False
+    """Whether it is a text: the text `yes` is not the same as yes."""
+    code: bool = False
+    """Whether it is a text that a program reads, such as SQL."""
+    kind: Literal["plain"] = "plain"
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes more than a line."""
+        return "\n" in self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Named values."""
+
+    rows: tuple[tuple[str, Shown], ...]
+    doubtful: frozenset[str] = frozenset()
+    """Names with letters of an alphabet that the others do not have: they may be made to look like another name."""
+    kind: Literal["rows"] = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    items: tuple[Shown, ...]
+    kind: Literal["items"] = "items"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A list of things that all have the same few parts."""
+
+    names: tuple[str, ...]
+    lines: tuple[tuple[Shown, ...], ...]
+    doubtful: frozenset[str] = frozenset()
+    kind: Literal["grid"] = "grid"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a difference: it stayed, it went, or it came."""
+
+    change: Literal["same", "gone", "new", "skipped"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed between two texts, line by line."""
+
+    lines: tuple[Line, ...]
+    kind: Literal["difference"] = "difference"
+
+
+Shown: TypeAlias = Plain | Rows | Items | Grid | Difference
+
+
+def shown(value: Json) -> Shown:
+    """A value as a person reads it; a before and an after in it as their difference."""
+    return _shown(value, _PAIRS if _differences_in(value) <= _MOST_DIFFERENCES else ())
+
+
+def arguments_of(value: Mapping[str, Json]) -> Rows:
+    """The arguments of an action, every one of them as it is."""
+    rows = ((visible_line(name), _argument(name, one)) for name, one in reading_order(value).items())
+    return Rows(tuple(rows), _doubtful(value))
+
+
+def has_difference(value: Json) -> bool:
+    """Whether a before and an after in this value are shown as their difference."""
+    return 0 < _differences_in(value) <= _MOST_DIFFERENCES
+
+
+def changed(before: Mapping[str, Json], after: Mapping[str, Json]) -> Rows:
+    """What changed between two sets of arguments, and nothing else."""
+    return Rows(
+        tuple(
+            (visible_line(name), difference(before.get(name), after.get(name)))
+            for name in dict.fromkeys((*before, *after))
+            if before.get(name) != after.get(name) or (name in before) != (name in after)
+        ),
+        _doubtful({**before, **after}),
+    )
+
+
+def difference(before: Json, after: Json) -> Difference:
+    """What changed between two values."""
+    old, new = _as_lines(before), _as_lines(after)
+    if max(len(old), len(new)) > _MOST_LINES or _equals(old, new) > _MOST_EQUALS:
+        return Difference((*(Line("gone", each) for each in old), *(Line("new", each) for each in new)))
+    lines: list[Line] = []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for group in matcher.get_grouped_opcodes(3):
+        if lines or group[0][1] > 0:
+            lines.append(Line("skipped", "lines that did not change"))
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                lines += (Line("same", each) for each in old[i1:i2])
+            else:
+                lines += (Line("gone", each) for each in old[i1:i2])
+                lines += (Line("new", each) for each in new[j1:j2])
+    return Difference(tuple(lines) or (Line("same", "nothing changed"),))
+
+
+def _argument(name: str, value: Json) -> Shown:
+    made = _shown(value, ())
+    if isinstance(made, Plain) and made.quoted and (name.casefold() in _CODE or _SQL.match(made.text)):
+        return replace(made, code=True)
+    return made
+
+
+def _equals(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many pairs of equal lines there are."""
+    counts = Counter(new)
+    return sum(counts[line] for line in old)
+
+
+def _differences_in(value: Json) -> int:
+    match value:
+        case dict():
+            own = any(old in value and new in value for old, new in _PAIRS)
+            return own + sum(map(_differences_in, value.values()))
+        case list() | tuple():
+            return sum(map(_differences_in, value))
+        case _:
+            return 0
+
+
+def _shown(value: Json, pairs: _Pairs) -> Shown:
+    match value:
+        case dict():
+            return _shown_mapping(value, pairs)
+        case list() | tuple():
+            return _shown_list(value, pairs)
+        case "":
+            return Plain("an empty text")
+        case str():
+            return Plain(visible(value), quoted=True)
+        case None:
+            return Plain("nothing")
+        case bool():
+            return Plain("yes" if value else "no")
+        case _:
+            return Plain(str(value))
+
+
+def _shown_mapping(value: Mapping[str, Json], pairs: _Pairs) -> Shown:
+    rows: list[tuple[str, Shown]] = []
+    paired: set[str] = set()
+    for old, new in pairs:
+        if old in value and new in value and not paired:
+            paired = {old, new}
+            rows.append((f"{old} → {new}", difference(value[old], value[new])))
+    if rows and paired == set(value):
+        return rows[0][1]
+    rows += ((visible_line(name), _shown(one, pairs)) for name, one in value.items() if name not in paired)
+    return Rows(tuple(rows), _doubtful(value)) if rows else Plain("an empty object")
+
+
+def _shown_list(value: Sequence[Json], pairs: _Pairs) -> Shown:
+    if not value:
+        return Plain("an empty list")
+    first = value[0]
+    if len(value) > 1 and isinstance(first, dict) and 0 < len(first) <= _MANY_COLUMNS:
+        names = tuple(first)
+        flat = all(
+            isinstance(each, dict)
+            and set(each) == set(names)
+            and not any(isinstance(one, (dict, list, tuple)) for one in each.values())
+            for each in value
+        )
+        if flat:
+            lines = tuple(tuple(_shown(each[name], ()) for name in names) for each in value)
+            return Grid(tuple(map(visible_line, names)), lines, _doubtful(names))
+    return Items(tuple(_shown(each, pairs) for each in value))
+
+
+def _doubtful(names: Iterable[str]) -> frozenset[str]:
+    """Those of these names that mix alphabets, or are in another one than most of them."""
+    found = {name: alphabets_of(name) for name in names}
+    counts = Counter(each for alphabets in found.values() for each in alphabets)
+    usual = {max(counts, key=lambda each: (counts[each], each == "LATIN"))} if counts else set()
+    return frozenset(visible_line(name) for name, alphabets in found.items() if alphabets - usual)
+
+
+def _as_lines(value: Json) -> list[str]:
+    match value:
+        case None:
+            return []
+        case str():
+            return visible(value).split("\n")
+        case dict():
+            return [
+                f"{visible_line(name)}: {visible_line(one if isinstance(one, str) else canonical_json(one))}"
+                for name, one in value.items()
+            ]
+        case list() | tuple():
+            return [visible_line(one if isinstance(one, str) else canonical_json(one)) for one in value]
+        case bool():
+            return ["yes" if value else "no"]
+        case _:
+            return [str(value)]

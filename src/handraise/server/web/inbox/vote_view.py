@@ -1,0 +1,128 @@
+"""Votes on a page: who voted what, who agrees with whom, and whether the people who must agree still can."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from handraise.model.agreement import CastVote, can_still_agree, cast_votes, most_agreeing
+from handraise.model.events import Event
+from handraise.model.forms import AnyForm, Approval, Confirm
+from handraise.model.json_values import Json
+from handraise.model.questions import Question
+from handraise.model.validation import decision_of
+from handraise.model.visible import visible
+from handraise.server.web.inbox.page_texts import Entry, When, any_in_words, channel_of, name_of, since
+from handraise.server.web.inbox.value_view import Rows, changed
+
+DECLINED = "Declined to answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """One person who voted."""
+
+    name: str
+    mine: bool
+    at: When
+    through: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """Everybody who voted the same. All of it may be shown as it is, except `value`."""
+
+    ballot: str
+    value: Json = field(repr=False)
+    """What to answer in order to agree; None to decline."""
+    title: str
+    ours: bool
+    """Whether the title is in our words, not the agent's."""
+    entries: tuple[Entry, ...]
+    changes: Rows | None
+    voters: tuple[Voter, ...]
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the person who looks is one of them."""
+        return any(voter.mine for voter in self.voters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Votes:
+    """How the votes on a question stand."""
+
+    need: int
+    veto: bool
+    sides: tuple[Side, ...]
+    agreeing: int
+    possible: bool
+
+    @property
+    def mine(self) -> Side | None:
+        """The vote of the person who looks."""
+        return next((side for side in self.sides if side.is_mine), None)
+
+
+def votes_of(
+    question: Question,
+    events: Sequence[Event],
+    groups: Mapping[str, Collection[str]],
+    *,
+    me: str,
+    now: datetime,
+) -> Votes | None:
+    """How the votes stand, the largest side first; None if one person decides alone."""
+    if question.need == 1:
+        return None
+    found: dict[str, list[CastVote]] = {}
+    for vote in cast_votes(question, events):
+        found.setdefault(vote.ballot, []).append(vote)
+    sides = sorted(found.values(), key=len, reverse=True)
+    return Votes(
+        need=question.need,
+        veto=question.veto,
+        sides=tuple(_side(question, votes, me, now) for votes in sides),
+        agreeing=most_agreeing(question),
+        possible=can_still_agree(question, groups),
+    )
+
+
+def _side(question: Question, votes: Sequence[CastVote], me: str, now: datetime) -> Side:
+    form = question.form
+    value = _bare(form, votes[0].value)
+    changes = None
+    if isinstance(form, Approval) and value is not None:
+        decision = decision_of(form, value)
+        if decision.edited:
+            changes = changed(form.action.arguments, decision.action.arguments)
+    entries = () if value is None else any_in_words(form, value)
+    title = DECLINED if value is None else next((each.text for each in entries if each.name is None), "")
+    return Side(
+        ballot=votes[0].ballot,
+        value=value,
+        title=title,
+        ours=value is None or isinstance(form, (Approval, Confirm)),
+        entries=tuple(each for each in entries if each.name is not None),
+        changes=changes,
+        voters=tuple(_voter(vote, me, now) for vote in votes),
+    )
+
+
+def _voter(vote: CastVote, me: str, now: datetime) -> Voter:
+    return Voter(
+        name=name_of(vote.by, me),
+        mine=vote.by == me,
+        at=since(vote.at, now),
+        through=channel_of(vote.channel),
+        reason=None if vote.reason is None else visible(vote.reason),
+    )
+
+
+def _bare(form: AnyForm, value: Json) -> Json:
+    """What makes two votes agree: an approval without its reason."""
+    if isinstance(form, Approval) and isinstance(value, dict):
+        return {name: one for name, one in value.items() if name in ("decision", "arguments", "digest")}
+    return value

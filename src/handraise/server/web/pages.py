@@ -1,0 +1,99 @@
+"""Pages for people: templates whose values are always escaped, one style sheet, and they work without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from handraise.model.errors import HandraiseError, NotSignedIn
+from handraise.model.visible import visible_line
+from handraise.server.auth.login_redirect import remember_place
+from handraise.server.middleware.error_handlers import problem_response
+from handraise.server.middleware.security import SCRIPTED_POLICY
+
+_HERE = Path(__file__).parent
+_NOT_FOUND = 404
+STATIC_FILES = _HERE / "static"
+
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(_HERE / "templates"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters["visible_line"] = visible_line
+TEMPLATES.globals["now"] = lambda: datetime.now(UTC).isoformat()
+
+
+class PageRoute(APIRoute):
+    """A route for people's eyes: its errors are pages, and whoever is not signed in is led there, and back."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The route's handler, with pages for its errors."""
+        handle = super().get_route_handler()
+
+        async def kindly(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except NotSignedIn:
+                led = RedirectResponse("/sign-in", 303)
+                remember_place(request, led)
+                return led
+            except HandraiseError as error:
+                problem = problem_response(error)
+                response = message("That did not work", str(error), status=problem.status_code)
+                if wait := problem.headers.get("retry-after"):
+                    response.headers["retry-after"] = wait
+                return response
+
+        return kindly
+
+
+def handle_unknown_pages(app: FastAPI) -> None:
+    """Show a browser a page where there is none; everybody else gets the problem document as before."""
+    otherwise: Any = app.exception_handlers[HTTPException]
+
+    async def show(request: Request, error: Exception) -> Response:
+        wants_page = "text/html" in request.headers.get("accept", "") and request.method in ("GET", "HEAD")
+        if not wants_page or getattr(error, "status_code", 0) != _NOT_FOUND:
+            answer: Response = await otherwise(request, error)
+            return answer
+        text = "The link may be old, or was cut short on its way to you."
+        return message("There is no such page here", text, status=_NOT_FOUND, lead=("/", "Go to your inbox"))
+
+    app.add_exception_handler(HTTPException, show)
+
+
+def page(template: str, *, status: int = 200, **values: Any) -> Response:
+    """The response with a page."""
+    return HTMLResponse(TEMPLATES.get_template(template).render(values), status_code=status)
+
+
+def live_page(template: str, *, status: int = 200, **values: Any) -> Response:
+    """The response with a page that a script of our own keeps up to date, where there are scripts."""
+    response = page(template, status=status, **values)
+    response.headers["content-security-policy"] = SCRIPTED_POLICY
+    return response
+
+
+def secret_page(template: str, **values: Any) -> Response:
+    """The response with a page whose address has a secret in it, which goes into no other request."""
+    response = page(template, **values)
+    response.headers["referrer-policy"] = "strict-origin"
+    return response
+
+
+def message(
+    title: str, text: str, *, status: int, lead: tuple[str, str] = ("/sign-in", "Go to the sign-in page")
+) -> Response:
+    """The response with a page that only says something, and leads on from there."""
+    return page("message.html", status=status, title=title, text=text, lead=lead)

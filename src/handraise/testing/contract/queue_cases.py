@@ -1,0 +1,182 @@
+"""The queue of pending questions at the store: its order, and how many one asker may have in it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Unpack
+
+import pytest
+
+from handraise import (
+    Approval,
+    Draft,
+    Escalation,
+    Limits,
+    Question,
+    QuestionOptions,
+    QuotaExceeded,
+    Responder,
+    Timeline,
+)
+from handraise.model.drafting import compose
+from handraise.model.lifecycle import answering
+from handraise.ports import Filter, Store
+from handraise.testing.clock import ManualClock
+from handraise.testing.contract.backend import ContractFixtures
+from handraise.testing.promises import promise
+
+
+class QueueContract(ContractFixtures):
+    """What a store promises about everything that is pending; `StoreContract` has it all."""
+
+    @pytest.fixture
+    def store(self) -> Store:
+        raise NotImplementedError("A contract class needs a `store` fixture.")
+
+    @pytest.fixture
+    def elsewhere(self, workspace: str) -> str:
+        return f"{workspace}-2"
+
+    async def test_an_asker_has_no_more_pending_than_its_quota(self, store: Store, workspace: str) -> None:
+        drafts = [_draft(workspace, f"q-{n}") for n in range(5)]
+        posted = await store.insert(drafts[:2], quota=3)
+        more = await store.insert(drafts[2:], quota=3)
+        assert [isinstance(each, Question) for each in (*posted, *more)] == [True, True, True, False, False]
+        refused = more[-1]
+        assert isinstance(refused, QuotaExceeded)
+        assert (refused.asker, refused.workspace, refused.quota) == ("agent", workspace, 3)
+        assert await store.count_pending(workspace, "agent") == 3
+        assert await store.read([drafts[3].ref, drafts[4].ref]) == [None, None]
+        assert await store.history(drafts[4].ref) == []
+
+    async def test_what_is_settled_leaves_room_in_a_quota(self, store: Store, workspace: str) -> None:
+        first, second = await store.insert([_draft(workspace, "q-1"), _draft(workspace, "q-2")], quota=2)
+        assert isinstance(first, Question)
+        assert isinstance(second, Question)
+        (refused,) = await store.insert([_draft(workspace, "q-3")], quota=2)
+        assert isinstance(refused, QuotaExceeded)
+        assert await store.settle([answering(first, Responder("ana"), "a")]) != [None]
+        (posted,) = await store.insert([_draft(workspace, "q-3")], quota=2)
+        assert isinstance(posted, Question)
+
+    @promise("P9")
+    async def test_a_quota_never_refuses_a_question_that_is_there(self, store: Store, workspace: str) -> None:
+        known = [_draft(workspace, "q-1", key="a"), _draft(workspace, "q-2")]
+        first, second = await store.insert(known, quota=3)
+        # What is there already takes up no room in a batch either.
+        again = [
+            _draft(workspace, "q-7", key="a"),
+            known[1],
+            _draft(workspace, "q-8"),
+            _draft(workspace, "q-9"),
+        ]
+        results = await store.insert(again, quota=3)
+        assert results[:2] == [first, second]
+        assert sorted(isinstance(each, Question) for each in results[2:]) == [False, True]
+        assert await store.insert(again[:2], quota=1) == [first, second]
+
+    @promise("P8")
+    async def test_a_quota_is_each_askers_own_in_each_workspace(
+        self, store: Store, workspace: str, elsewhere: str
+    ) -> None:
+        drafts = [
+            _draft(workspace, "q-1"),
+            _draft(workspace, "q-2", asker="other"),
+            _draft(elsewhere, "q-3"),
+            _draft(workspace, "q-4"),
+        ]
+        results = await store.insert(drafts, quota=1)
+        assert [isinstance(each, Question) for each in results] == [True, True, True, False]
+        (unlimited,) = await store.insert([drafts[3]])
+        assert isinstance(unlimited, Question)
+
+    async def test_the_most_urgent_comes_first_however_many_wait(
+        self, store: Store, clock: ManualClock, workspace: str
+    ) -> None:
+        hour = timedelta(hours=1)
+        plain = [_draft(workspace, f"q-{n}", recipients=["ana", "group:ops"]) for n in range(4)]
+        risky = [
+            _draft(workspace, f"risk-{risk}", recipients=["ana"], form=Approval.of("pay", {}, risk=risk))
+            for risk in ("low", "medium", "high")
+        ]
+        ending = [
+            _draft(workspace, f"end-{n}", recipients=["group:ops", "ana"], expires_in=n * hour)
+            for n in (3, 2)
+        ]
+        late = Timeline(escalate=(Escalation(after=hour, to=("boss", "ana")),), expire=9 * hour)
+        escalated = _draft(workspace, "a-late", recipients=["bob"], timeline=late, conversation="c")
+        other = _draft(workspace, "other", asker="other", recipients=["ana"])
+        await store.insert([*plain, *risky, *ending, escalated, other])
+        ana = Responder("ana", groups=frozenset({"ops"}))
+        order = [
+            "end-2",
+            "end-3",
+            "risk-high",
+            "risk-medium",
+            "risk-low",
+            "other",
+            "q-0",
+            "q-1",
+            "q-2",
+            "q-3",
+        ]
+        assert await _walk(store, Filter(workspace=workspace, recipient=ana)) == order
+        assert await _walk(store, Filter(workspace=workspace)) == [*order[:2], "a-late", *order[2:]]
+        clock.advance(hour)
+        await store.sweep(limit=10, workspace=workspace)
+        assert await _walk(store, Filter(workspace=workspace, recipient=ana)) == ["a-late", *order]
+        assert await _walk(store, Filter(workspace=workspace)) == ["a-late", *order]
+        assert await _walk(store, Filter(workspace=workspace, recipient=Responder("boss"))) == ["a-late"]
+        assert await _walk(store, Filter(workspace=workspace, conversation="c")) == ["a-late"]
+        assert await _walk(store, Filter(workspace=workspace, asker="other", recipient=ana)) == ["other"]
+        assert (
+            await _walk(store, Filter(workspace=workspace, asker="other", recipient=Responder("bob"))) == []
+        )
+
+    async def test_pages_by_urgency_stay_where_they_are(self, store: Store, workspace: str) -> None:
+        posted = await store.insert([_draft(workspace, f"q-{n}") for n in range(6)])
+        first = await store.by_urgency(Filter(workspace=workspace), after=None, limit=2)
+        await store.insert([_draft(workspace, "q-9", expires_in=60)])
+        assert isinstance(posted[0], Question)
+        await store.settle([answering(posted[0], Responder("ana"), "a")])
+        second = await store.by_urgency(Filter(workspace=workspace), after=first.after, limit=2)
+        assert [each.id for each in second.places] == ["q-2", "q-3"]
+        for cursor in ("", "q-2", "x.q-2", "1.", "9" * 40 + ".q"):
+            with pytest.raises(ValueError, match="cursor"):
+                await store.by_urgency(Filter(workspace=workspace), after=cursor, limit=2)
+
+    async def test_equal_questions_of_one_asker_share_a_number(self, store: Store, workspace: str) -> None:
+        await store.insert(
+            [
+                _draft(workspace, "q-1", choices=["a", "b"]),
+                _draft(workspace, "q-2", choices=["a", "b"], recipients=["ana"], expires_in=60),
+                _draft(workspace, "q-3", choices=["a", "c"]),
+                _draft(workspace, "q-4", choices=["a", "b"], asker="other"),
+            ]
+        )
+        page = await store.by_urgency(Filter(workspace=workspace), after=None, limit=9)
+        number = {each.id: each.likeness for each in page.places}
+        assert number["q-1"] == number["q-2"]
+        assert len({number[each] for each in ("q-1", "q-3", "q-4")}) == 3
+
+    async def test_a_quota_is_full_for_every_later_call(self, store: Store, workspace: str) -> None:
+        for n in range(40):
+            await store.insert([_draft(workspace, f"q-{n:02}")], quota=32)
+        assert await store.count_pending(workspace, "agent") == 32
+
+
+def _draft(
+    workspace: str, question_id: str, *, asker: str = "agent", **options: Unpack[QuestionOptions]
+) -> Draft:
+    return compose("Which?", options, new_id=question_id, workspace=workspace, asker=asker, limits=Limits())
+
+
+async def _walk(store: Store, narrow: Filter) -> list[str]:
+    """The ids of everything in the order of urgency, a few at a time."""
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = await store.by_urgency(narrow, after=after, limit=3)
+        found += [each.id for each in page.places]
+        if (after := page.after) is None:
+            return found

@@ -1,0 +1,167 @@
+"""What changes in a workspace besides its questions is in the audit trail, once, with who changed it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from handraise.desk.audit_export import export_lines
+from handraise.desk.sealer import Sealer
+from handraise.model.audit_verification import verify
+from handraise.model.deliveries import Address
+from handraise.model.drafting import Limits, compose
+from handraise.model.identities import Role
+from handraise.model.json_values import Json
+from handraise.model.questions import Ref
+from handraise.model.workspace_events import WorkspaceEvent
+from handraise.ports import Backend
+from handraise.testing.contract.backend import SOON
+from handraise.testing.promises import promise
+
+_DAY = timedelta(days=1)
+
+
+class WorkspaceEventsContract:
+    """What a backend promises of the events of a workspace; `ports` and `workspace` are yours to give."""
+
+    @pytest.fixture
+    def ports(self) -> Backend:
+        raise NotImplementedError("A contract class needs a `ports` fixture.")
+
+    @promise("P7", "P17")
+    async def test_every_change_of_the_directory_leaves_one_event_with_its_actor(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        directory = ports.directory
+        ana: dict[str, Any] = {"name": "Ana", "email": None}
+        for _ in range(2):  # the second time changes nothing
+            await directory.put_person(workspace, "ana", **ana, role=Role.MEMBER, by="boss")
+        await directory.put_person(workspace, "ana", **ana, role=Role.ADMIN, by="boss")
+        for _ in range(2):
+            await directory.put_group(workspace, "ops", ["ana", "nobody"], by="boss")
+        await directory.add_key(workspace, "k", digest="k", agent="bot", created_by="boss")
+        for _ in range(2):
+            await directory.revoke_key(workspace, "k", by="boss")
+        span: dict[str, Any] = {"person": "ana", "lasts": _DAY, "vouched_by": "boss"}
+        await directory.add_link(workspace, "l", digest="l", purpose="invitation", by="boss", **span)
+        for _ in range(2):
+            await directory.use_link(workspace, "l")
+        await directory.open_session(workspace, "s", digest="s", how="invitation", **span)
+        for _ in range(2):
+            await directory.end_session(workspace, "s", by="boss")
+        for _ in range(2):
+            await directory.remove_person(workspace, "ana", by="boss")
+        found = await _final(ports, workspace, 10)
+        assert [(event.kind.value, event.by) for event in found] == [
+            ("person.added", "boss"),
+            ("person.changed", "boss"),
+            ("group.changed", "boss"),
+            ("key.created", "boss"),
+            ("key.revoked", "boss"),
+            ("link.created", "boss"),
+            ("link.used", "ana"),
+            ("session.opened", "ana"),
+            ("session.ended", "boss"),
+            ("person.removed", "boss"),
+        ]
+        details = [event.details for event in found]
+        assert details[1] == {"person": "ana", "changes": {"role": {"from": "member", "to": "admin"}}}
+        assert details[2] == {"group": "ops", "added": ["ana"], "removed": []}
+        assert details[7]["vouched_by"] == "boss"
+        assert details[9]["changes"]["groups"] == {"from": ["ops"], "to": None}
+
+    @promise("P17")
+    async def test_addresses_and_routing_leave_one_event_and_no_secret(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        outbox = ports.outbox
+
+        def address(secret: str) -> Address:
+            return Address(
+                workspace=workspace, recipient="ana", channel="webhook", id="1", to={"secret": secret}
+            )
+
+        for secret in ("s3cret-1", "s3cret-1", "s3cret-2"):
+            await outbox.put_address(address(secret), by="boss")
+        for _ in range(2):
+            await outbox.remove_address(workspace, "ana", "webhook", "1", by="boss")
+        policies: list[Json] = [{"rules": []}, {"rules": []}, {}]
+        for policy in policies:
+            await outbox.put_policy(workspace, policy, by="boss")
+        found = await _final(ports, workspace, 5)
+        kinds = ["address.added", "address.changed", "address.removed", "routing.changed", "routing.changed"]
+        assert [event.kind.value for event in found] == kinds
+        assert {event.by for event in found} == {"boss"}
+        assert "s3cret" not in repr([event.data for event in found])
+        assert found[-1].details == {"from": {"rules": []}, "to": {}}
+
+    @promise("P17")
+    async def test_events_of_the_workspace_are_sealed_in_their_order_and_are_in_no_feed(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        await ports.directory.put_person(
+            workspace, "ana", name="Ana", email=None, role=Role.MEMBER, by="boss"
+        )
+        await _final(ports, workspace, 1)
+        assert workspace in await ports.ledger.unsealed(limit=10_000)  # nothing was asked here yet
+        draft = compose("Which?", {}, new_id="q", workspace=workspace, asker="agent", limits=Limits())
+        await ports.store.insert([draft])
+        await ports.directory.put_group(workspace, "ops", ["ana"], by="boss")
+        (first, last) = await _final(ports, workspace, 2)
+        feed = await ports.store.feed(workspace, after=None, limit=10)
+        assert [event.kind.value for event in feed] == ["asked"]
+        assert await ports.store.feed(workspace, after=feed[0].cursor, limit=10) == []
+        assert await ports.store.history(Ref(workspace, "")) == []
+        assert await ports.store.workspace_events(workspace, after=first.cursor, limit=10) == [last]
+        assert await ports.store.workspace_events(f"{workspace}-2", after=None, limit=10) == []
+        await _seal(ports, workspace)
+        seals = await ports.ledger.seals(workspace, after=0, limit=10)
+        sealed = [cursor for seal in seals for cursor in seal.cursors]
+        assert sealed == [first.cursor, feed[0].cursor, last.cursor]
+        lines = [line async for line in export_lines(ports.store, ports.ledger, workspace)]
+        assert verify(lambda: lines, unsigned=True).fault is None
+        forged = [line.replace('"added":["ana"]', '"added":["eve"]') for line in lines]
+        assert forged != lines
+        assert verify(lambda: forged, unsigned=True).fault is not None
+
+    async def test_events_of_the_workspace_go_with_the_person_whom_they_concern(
+        self, ports: Backend, workspace: str
+    ) -> None:
+        for who in ("ana", "bob"):
+            await ports.directory.put_person(
+                workspace, who, name=who, email=None, role=Role.MEMBER, by="boss"
+            )
+        await ports.directory.put_group(workspace, "ops", ["ana", "bob"], by="boss")
+        await ports.directory.put_group(workspace, "ops", ["bob"], by="ana")
+        await ports.directory.put_group(workspace, "leads", ["bob"], by="bob")
+        await _final(ports, workspace, 5)
+        await _seal(ports, workspace)
+        await ports.ledger.erase_person(workspace, "ana")
+        left = await ports.store.workspace_events(workspace, after=None, limit=10)
+        assert [event.by for event in left] == ["boss", "bob"]
+        assert "ana" not in repr([(event.by, event.data) for event in left])
+        await _seal(ports, workspace)
+        lines = [line async for line in export_lines(ports.store, ports.ledger, workspace)]
+        verdict = verify(lambda: lines, unsigned=True)
+        assert (verdict.fault, verdict.events, verdict.erased) == (None, 2, 3)
+        assert '"ana"' not in "".join(lines)
+
+
+async def _final(ports: Backend, workspace: str, events: int) -> Sequence[WorkspaceEvent]:
+    """The events, once so many are final: what a transaction elsewhere may come before is held back."""
+    async with asyncio.timeout(SOON):
+        while True:
+            found = await ports.store.workspace_events(workspace, after=None, limit=100)
+            if len(found) >= events:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def _seal(ports: Backend, workspace: str) -> None:
+    async with asyncio.timeout(SOON):
+        while workspace in await ports.ledger.unsealed(limit=10_000):
+            await Sealer(ports.store, ports.ledger).seal(workspace)

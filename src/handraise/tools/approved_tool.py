@@ -1,0 +1,171 @@
+"""A function as a model's tool that runs only when a person has approved the call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Unpack
+
+from handraise import (
+    AlreadyConsumed,
+    AlreadySettled,
+    Approval,
+    Desk,
+    InvalidQuestion,
+    KeyConflict,
+    NotApproved,
+    Problem,
+    Question,
+    QuestionNotFound,
+    QuestionOptions,
+    StillPending,
+)
+from handraise.model.durations import Span
+from handraise.model.json_values import Json, digest, json_problems
+from handraise.tools.approvals import ApprovalOptions, FrozenCall
+from handraise.tools.results import UNDELIVERED, ToolResult, invalid_result, to_tool_result
+from handraise.tools.specs import ToolSpec
+from handraise.tools.tool_arguments import Arguments, json_object
+from handraise.tools.tool_events import Emit, Interrupt, event_of
+
+
+class ApprovedTool:
+    """A tool whose calls become approvals, and approved calls executions: one for each approval.
+
+    Its schema comes from the function's signature and docstring. What a person sees and what runs is the
+    frozen action, not what the model says about it. A call id counts within the `run`, as in `AskingTool`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        desk: Desk,
+        run: str | None = None,
+        emit: Emit | None = None,
+        **options: Unpack[ApprovalOptions],
+    ) -> None:
+        if "conversation" not in options:
+            raise TypeError("A model's tool belongs to a conversation: give conversation=…")
+        self.conversation = options["conversation"]
+        self._desk = desk
+        self._run = run
+        self._emit = emit
+        self._call = FrozenCall(function, options)
+        description = inspect.getdoc(function) or f"Run {self._call.tool}."
+        self.spec = ToolSpec(
+            self._call.tool, f"{description}\nA person must approve it first.", self._call.schema
+        )
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a model that calls this name means this tool."""
+        return name == self.spec.name
+
+    async def execute(self, arguments: Arguments, *, call_id: str | None = None) -> ToolResult:
+        """Ask for approval, wait, run the function if it was given, and get what goes back to the model.
+
+        With a `call_id`, a call made again after a restart finds its approval and does not run twice.
+        """
+        asked = await self._ask(arguments, call_id)
+        return asked if isinstance(asked, ToolResult) else await self.resume([asked.id])
+
+    async def start(self, arguments: Arguments, *, call_id: str | None = None) -> Interrupt | ToolResult:
+        """Ask and do not wait: an interrupt to raise or return, or the result where nobody need be asked."""
+        asked = await self._ask(arguments, call_id)
+        if isinstance(asked, ToolResult):
+            return asked
+        if asked.outcome is not None:
+            return await self.resume([asked.id])
+        event = event_of(asked, tool=self.spec.name, conversation=self.conversation, call_id=call_id)
+        return Interrupt(self.spec.name, self.conversation, call_id, (event,))
+
+    async def resume(self, question_ids: Sequence[str], *, timeout: Span | None = None) -> ToolResult:
+        """Run what was approved and get what goes back to the model, in this process or in another."""
+        (question_id,) = question_ids
+        if not self._is_mine(await self._desk.get(question_id)):
+            raise QuestionNotFound(question_id, self._desk.workspace)
+        with suppress(StillPending):
+            await self._desk.wait(question_id, timeout=timeout)
+        question = await self._desk.get(question_id)
+        if question.outcome is None:
+            return to_tool_result(question)
+        try:
+            action = await self._desk.consume(question_id)
+        except (NotApproved, AlreadyConsumed) as refused:
+            result = to_tool_result(question)
+            # What was approved and may not be executed any more must not read like an approval.
+            return _with(result, {"error": str(refused)}) if question.decision else result
+        result = to_tool_result(question)
+        try:
+            output = await self._call.run_async(action.arguments)
+        except Exception as error:  # noqa: BLE001 -- whatever it raises is what the model must know
+            return _with(result, {"error": f"{type(error).__name__}: {error}"})
+        return _with(
+            result, {"output": output if not any(json_problems(output, "", depth=64)) else str(output)}
+        )
+
+    async def _ask(self, arguments: Arguments, call_id: str | None) -> Question | ToolResult:
+        """The stored question of a call, answered from a grant where one holds, else shown to people."""
+        try:
+            frozen = self._call.read(json_object(arguments))
+        except InvalidQuestion as refusal:
+            return invalid_result(self.spec.name, refusal.problems)
+        try:
+            question = await self._desk.post(self._prompt(), **self._about(frozen, call_id))
+        except InvalidQuestion as refusal:
+            return invalid_result(self.spec.name, refusal.problems)
+        except KeyConflict as conflict:
+            # Asked by an earlier run that was set up otherwise: it stays as it was asked, if it is the same call.
+            if conflict.existing is None or not self._is_mine(conflict.existing, arguments=frozen):
+                problem = Problem("call_id", "was used for a call with other arguments; use a new one")
+                return invalid_result(self.spec.name, [problem])
+            question = conflict.existing
+        question = await self._desk.apply_grant(question.id) or question
+        if self._emit is None or question.outcome is not None:
+            return question
+        event = event_of(question, tool=self.spec.name, conversation=self.conversation, call_id=call_id)
+        try:
+            shown = self._emit(event)
+            if inspect.isawaitable(shown):
+                await shown
+        except Exception as error:  # noqa: BLE001 -- whatever an emitter raises, nobody was shown the action
+            with suppress(AlreadySettled):  # somebody decided all the same
+                await self._desk.withdraw(question.id, reason=f"{UNDELIVERED}: {type(error).__name__}")
+            question = await self._desk.get(question.id)
+            return question if question.decision else to_tool_result(question)
+        return question
+
+    def _is_mine(self, question: Question, *, arguments: dict[str, Json] | None = None) -> bool:
+        """Whether this tool asked the question, for these arguments where they are given."""
+        form = question.form
+        return (
+            isinstance(form, Approval)
+            and form.action.tool == self.spec.name
+            and (question.conversation, question.asker) == (self.conversation, self._desk.asker)
+            and arguments in (None, form.action.arguments)
+        )
+
+    def _prompt(self) -> str:
+        return self._call.prompt or f"May I run {self.spec.name}?"
+
+    def _about(self, arguments: dict[str, Json], call_id: str | None) -> QuestionOptions:
+        about: QuestionOptions = {
+            **self._call.about(arguments),
+            "form": self._call.freeze(arguments),
+            "state": {"tool": self.spec.name, "call_id": call_id, "digest": digest(arguments)},
+        }
+        if call_id is not None:
+            about["tool_call"] = call_id
+            run = [] if self._run is None else [self._run]
+            about["key"] = "approval:" + digest(
+                [self.spec.name, self._desk.asker, self.conversation, call_id, *run]
+            )
+        return about
+
+
+def _with(result: ToolResult, more: dict[str, Json]) -> ToolResult:
+    """The result of an approval, and what came of it."""
+    value = {**(result.value or {}), **more}
+    return replace(result, value=value, text=str(next(iter(more.values()))))

@@ -1,0 +1,409 @@
+"""The tools with which a model asks people: `clarify`, `ask_clarifying_question`, `human_intervention_request`."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from handraise import (
+    AlreadySettled,
+    Desk,
+    InvalidQuestion,
+    Problem,
+    Question,
+    QuestionNotFound,
+    QuestionOptions,
+    StillPending,
+)
+from handraise.model.durations import Span, seconds_of
+from handraise.model.json_values import text_problem
+from handraise.tools.idempotent_post import Call, Posted, origin_of, post_once
+from handraise.tools.results import UNDELIVERED, ToolResult, batch_result, invalid_result, to_tool_result
+from handraise.tools.specs import ToolSpec
+from handraise.tools.tool_arguments import (
+    MAX_CHOICES,
+    MAX_QUESTIONS,
+    Arguments,
+    Intent,
+    Read,
+    problems_for,
+    read_clarify,
+    read_clarifying_question,
+    read_intervention,
+)
+from handraise.tools.tool_events import AskEvent, Emit, Interrupt, event_of
+
+_log = logging.getLogger(__name__)
+
+CLARIFY_EXPIRES_IN = 600.0
+
+
+class AskingTool:
+    """A tool that asks people in the name of a desk's asker, within one conversation.
+
+    Made by `clarify`, `ask_clarifying_question` and `human_intervention_request`. Arguments that cannot be
+    asked and events that cannot be shown are results, not exceptions: the model gets to read them.
+
+    `run` is a name of yours for the run in which the model makes its calls: a call id counts within it. Give it if your model
+    numbers its calls anew in each run, and give the same again after a restart.
+    """
+
+    def __init__(
+        self,
+        spec: ToolSpec,
+        read: Read,
+        *,
+        desk: Desk,
+        conversation: str,
+        run: str | None = None,
+        emit: Emit | None,
+        expires_in: Span | None,
+        recipients: Sequence[str],
+        other_names: Sequence[str] = (),
+    ) -> None:
+        self.spec = spec
+        self.conversation = conversation
+        self._run = run
+        self._read = read
+        self._desk = desk
+        self._emit = emit
+        self._names = frozenset((spec.name, *other_names))
+        self._options: QuestionOptions = {"recipients": recipients}
+        if expires_in is not None:
+            self._options["expires_in"] = expires_in
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a model that calls this name means this tool."""
+        return name in self._names
+
+    async def execute(self, arguments: Arguments, *, call_id: str | None = None) -> ToolResult:
+        """Ask, wait for the outcome, and get what goes back to the model.
+
+        `call_id` is the id that the model API gave to the call: executed again after a restart, it finds its
+        question, also when that was answered meanwhile. A cancelled call leaves its question pending.
+        """
+        asked = await self._ask(arguments, call_id or None)
+        if isinstance(asked, ToolResult):
+            return asked
+        await self._settled([each.question.id for each in asked], timeout=None)
+        return await self._result(asked)
+
+    async def start(self, arguments: Arguments, *, call_id: str | None = None) -> Interrupt | ToolResult:
+        """Ask and do not wait: an interrupt to raise or return, or the result where there is nothing to await."""
+        asked = await self._ask(arguments, call_id or None)
+        if isinstance(asked, ToolResult):
+            return asked
+        return Interrupt(
+            self.spec.name, self.conversation, call_id or None, self._events(asked, call_id or None)
+        )
+
+    async def resume(self, question_ids: Iterable[str], *, timeout: Span | None = None) -> ToolResult:
+        """What goes back to the model for a call that was started, in this process or in another.
+
+        Where `timeout` passes first, the status is `still_pending` and nothing changes.
+        """
+        ids = list(question_ids)
+        questions = [await self._owned(each) for each in ids]
+        await self._settled(ids, timeout=timeout)
+        results = [to_tool_result(await self._desk.get(each)) for each in ids]
+        batches = [origin_of(each).get("batch") for each in questions]
+        if len(ids) == 1 and batches[0] is None:
+            return results[0]
+        return batch_result(
+            [
+                replace(result, echo=(batch or {}).get("id"), question=question.prompt)
+                for result, question, batch in zip(results, questions, batches, strict=True)
+            ]
+        )
+
+    async def _ask(self, arguments: Arguments, call_id: str | None) -> list[Posted] | ToolResult:
+        """The stored questions of a call, shown to people; or why there is nothing to wait for."""
+        try:
+            intents = self._intents(arguments, call_id)
+        except InvalidQuestion as refusal:
+            return invalid_result(self.spec.name, refusal.problems)
+        asked, problems = await self._post(intents, call_id)
+        if problems:
+            await self._withdraw(asked, "another question of the same call cannot be asked")
+            return invalid_result(self.spec.name, problems)
+        pending = [each for each in asked if each.question.outcome is None]
+        try:
+            for event in self._events(pending, call_id):
+                await self._show(event)
+        except Exception as error:  # noqa: BLE001 -- whatever an emitter raises, nobody was shown the question
+            _log.warning("%s could not show its question", self.spec.name, exc_info=error)
+            return await self._undelivered(asked, f"{UNDELIVERED}: {type(error).__name__}")
+        return asked
+
+    def _intents(self, arguments: Arguments, call_id: str | None) -> tuple[Intent, ...]:
+        if call_id is not None and (why := text_problem(call_id)):
+            raise InvalidQuestion([Problem("call_id", why)])
+        return self._read(arguments)
+
+    async def _post(
+        self, intents: Iterable[Intent], call_id: str | None
+    ) -> tuple[list[Posted], list[Problem]]:
+        """The questions that could be posted, and what is wrong with the others."""
+        call = Call(
+            desk=self._desk,
+            tool=self.spec.name,
+            conversation=self.conversation,
+            id=call_id,
+            options=self._options,
+            run=self._run,
+        )
+        asked: list[Posted] = []
+        problems: list[Problem] = []
+        for intent in intents:
+            try:
+                asked.append(await post_once(call, intent))
+            except InvalidQuestion as refusal:
+                found = problems_for(self.spec.name, intent.place, refusal.problems)
+                if not found:  # the program's own mistake, such as a bad recipient: no model can mend it
+                    raise
+                problems += found
+        return asked, problems
+
+    async def _show(self, event: AskEvent) -> None:
+        shown = None if self._emit is None else self._emit(event)
+        if inspect.isawaitable(shown):
+            await shown
+
+    async def _undelivered(self, asked: Sequence[Posted], reason: str) -> ToolResult:
+        """Take back what nobody was shown. An answer that came all the same counts."""
+        await self._withdraw(asked, reason)
+        result = await self._result(asked)
+        lost = [
+            replace(each, status="undelivered", reason=reason) if each.status == "still_pending" else each
+            for each in result.responses or (result,)
+        ]
+        return batch_result(lost) if result.responses else lost[0]
+
+    async def _withdraw(self, asked: Sequence[Posted], reason: str) -> None:
+        for each in asked:
+            if each.own and each.question.outcome is None:
+                with suppress(AlreadySettled):
+                    await self._desk.withdraw(each.question.id, reason=reason)
+
+    async def _settled(self, question_ids: Sequence[str], *, timeout: Span | None) -> None:
+        """Wait until all of these are settled or the time is over."""
+        end = None if timeout is None else time.monotonic() + seconds_of(timeout)
+        for each in question_ids:
+            with suppress(StillPending):
+                left = None if end is None else max(0.0, end - time.monotonic())
+                await self._desk.wait(each, timeout=left)
+
+    async def _result(self, asked: Sequence[Posted]) -> ToolResult:
+        results = [to_tool_result(await self._desk.get(each.question.id)) for each in asked]
+        if asked[0].intent.place is None:
+            return results[0]
+        return batch_result(
+            [
+                replace(result, echo=each.intent.echo, question=each.intent.prompt)
+                for each, result in zip(asked, results, strict=True)
+            ]
+        )
+
+    async def _owned(self, question_id: str) -> Question:
+        question = await self._desk.get(question_id)
+        if (question.conversation, question.asker) != (self.conversation, self._desk.asker):
+            raise QuestionNotFound(question_id, self._desk.workspace)
+        return question
+
+    def _events(self, asked: Sequence[Posted], call_id: str | None) -> tuple[AskEvent, ...]:
+        return tuple(
+            event_of(each.question, tool=self.spec.name, conversation=self.conversation, call_id=call_id)
+            for each in asked
+        )
+
+
+def clarify(
+    desk: Desk,
+    *,
+    conversation: str,
+    run: str | None = None,
+    emit: Emit | None = None,
+    expires_in: Span | None = CLARIFY_EXPIRES_IN,
+    recipients: Sequence[str] = (),
+) -> AskingTool:
+    """A question with up to 4 choices or an open one, or a batch of up to 5 of them.
+
+    They expire after ten minutes unless told otherwise; with None they wait for ever.
+    """
+    return AskingTool(
+        CLARIFY,
+        read_clarify,
+        desk=desk,
+        conversation=conversation,
+        run=run,
+        emit=emit,
+        expires_in=expires_in,
+        recipients=recipients,
+    )
+
+
+def ask_clarifying_question(
+    desk: Desk,
+    *,
+    conversation: str,
+    run: str | None = None,
+    emit: Emit | None = None,
+    expires_in: Span | None = None,
+    recipients: Sequence[str] = (),
+) -> AskingTool:
+    """An open question, with the reason why it is asked. It waits for ever unless told otherwise."""
+    return AskingTool(
+        ASK_CLARIFYING_QUESTION,
+        read_clarifying_question,
+        desk=desk,
+        conversation=conversation,
+        run=run,
+        emit=emit,
+        expires_in=expires_in,
+        recipients=recipients,
+    )
+
+
+def human_intervention_request(
+    desk: Desk,
+    *,
+    conversation: str,
+    run: str | None = None,
+    emit: Emit | None = None,
+    expires_in: Span | None = None,
+    recipients: Sequence[str] = (),
+) -> AskingTool:
+    """A decision between options that the model names. It waits for ever unless told otherwise."""
+    return AskingTool(
+        HUMAN_INTERVENTION_REQUEST,
+        read_intervention,
+        desk=desk,
+        conversation=conversation,
+        run=run,
+        emit=emit,
+        expires_in=expires_in,
+        recipients=recipients,
+        other_names=("human_intervention.request",),
+    )
+
+
+def asking_tools(
+    desk: Desk,
+    *,
+    conversation: str,
+    run: str | None = None,
+    emit: Emit | None = None,
+    recipients: Sequence[str] = (),
+) -> tuple[AskingTool, AskingTool, AskingTool]:
+    """All three, each with its own idea of how long a question lives."""
+    return (
+        clarify(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
+        ask_clarifying_question(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
+        human_intervention_request(
+            desk, conversation=conversation, run=run, emit=emit, recipients=recipients
+        ),
+    )
+
+
+class Named(Protocol):
+    """A tool that knows by which names it is called."""
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a model that calls this name means this tool."""
+        ...
+
+
+Tool = TypeVar("Tool", bound=Named)
+
+
+def find_tool(tools: Iterable[Tool], name: str) -> Tool | None:
+    """The tool that a model means by this name, or None."""
+    return next((tool for tool in tools if tool.answers_to(name)), None)
+
+
+_CHOICES = {
+    "type": "array",
+    "items": {"type": "string"},
+    "maxItems": MAX_CHOICES,
+    "description": "What the user can choose from. Leave it out for an open question.",
+}
+_MULTI_SELECT = {"type": "boolean", "description": "Whether the user may choose several of the choices."}
+
+CLARIFY = ToolSpec(
+    "clarify",
+    "Ask the user when you cannot go on without knowing. Put what can be chosen into choices, never into the "
+    "text of the question. Ask several questions at once only where none depends on another. Where little "
+    "depends on it, decide yourself. This is not an approval: do not use it before a dangerous action.",
+    {
+        "type": "object",
+        "properties": {
+            "question": {"type": "string", "description": "One question. Not together with questions."},
+            "choices": _CHOICES,
+            "multi_select": _MULTI_SELECT,
+            "questions": {
+                "type": "array",
+                "maxItems": MAX_QUESTIONS,
+                "description": "Several independent questions instead of one.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string", "description": "Comes back with the answer."},
+                        "question": {"type": "string"},
+                        "choices": _CHOICES,
+                        "multi_select": _MULTI_SELECT,
+                    },
+                    "required": ["question"],
+                    "additionalProperties": False,
+                },
+            },
+        },
+        "additionalProperties": False,
+    },
+)
+
+ASK_CLARIFYING_QUESTION = ToolSpec(
+    "ask_clarifying_question",
+    "Ask the user one question that is answered in their own words. Be specific and brief, and ask only what "
+    "you cannot find out.",
+    {
+        "type": "object",
+        "properties": {
+            "question": {"type": "string", "description": "What you ask the user."},
+            "context": {
+                "type": "string",
+                "description": "Why you need to know, for the user to answer well.",
+            },
+        },
+        "required": ["question"],
+        "additionalProperties": False,
+    },
+)
+
+HUMAN_INTERVENTION_REQUEST = ToolSpec(
+    "human_intervention_request",
+    "Let a person decide between options before you go on. You get the option that was chosen.",
+    {
+        "type": "object",
+        "properties": {
+            "prompt": {"type": "string", "description": "What is to be decided."},
+            "options": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "description": "What can be chosen, one short text each.",
+            },
+            "context": {
+                "type": "object",
+                "description": "What helps to decide.",
+                "additionalProperties": True,
+            },
+        },
+        "required": ["prompt", "options"],
+        "additionalProperties": False,
+    },
+)
