@@ -21,8 +21,9 @@ from benchmarks.database import filling, vacuum
 from benchmarks.growth import Calls, measure_growth, name_of
 from benchmarks.running import Run, main
 from chaos.database import own_database
-from handraise import Desk, Question, open_desk, open_desk_on, uuid7_ids
+from handraise import Desk, Question, open_desk
 from handraise.desk_factory import open_backend
+from handraise.desks import desk_from_store, uuid7_ids
 
 VERBS = ("ask", "answer", "get", "find", "again", "page")
 RATIOS = {f"ratio_of_archive_{verb}": (f"{verb}_most_p50_ms", f"{verb}_10k_p50_ms") for verb in VERBS}
@@ -72,7 +73,7 @@ class Filled:
             "get": lambda: self.desk.get(question_id),
             "find": lambda: self.desk.find_by_key(key),
             "again": lambda: self.desk.post(seed.prompt, choices=bare.CHOICES, key=key),
-            "page": lambda: self.desk.settled(limit=50),
+            "page": lambda: self.desk.list_settled(limit=50),
         }
 
 
@@ -115,7 +116,7 @@ async def _seeds(address: str) -> list[Question]:
     new_id = uuid7_ids()
     async with (
         open_backend(address) as backend,
-        open_desk_on(
+        desk_from_store(
             backend.store, backend.bus, workspace="bench", new_id=lambda: f"0198{new_id()[4:]}"
         ) as desk,
     ):

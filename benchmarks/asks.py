@@ -1,6 +1,6 @@
 """Asks alone: how many a second with many callers, and how long one takes when nobody else asks.
 
-Beside it, with the statement that the desk sends: pgbench at its best client count, bare asyncpg in batches, and for one
+BackgroundTasks it, with the statement that the desk sends: pgbench at its best client count, bare asyncpg in batches, and for one
 caller the bare insert, in turns with the desk's.
 """
 
@@ -11,7 +11,8 @@ from functools import partial
 from benchmarks import bare
 from benchmarks.running import Run, main, quantile, rate, timed
 from chaos.database import own_database
-from handraise import open_desk, uuid7_ids
+from handraise import open_desk
+from handraise.desks import uuid7_ids
 
 RATIOS = {
     "ratio_of_asks_to_pgbench": ("desk_asks_per_s", "pgbench_asks_per_s"),

@@ -24,8 +24,9 @@ from unittest import mock
 import asyncpg
 
 from benchmarks.running import Run, rate
-from handraise import Desk, Responder, open_desk, uuid7_ids
+from handraise import Desk, Responder, open_desk
 from handraise.backends.postgres.connections import SETTINGS as SETTINGS  # noqa: PLC0414 -- all connect the same way
+from handraise.desks import uuid7_ids
 
 CHOICES = ["Blue-green", "Canary", "Rolling"]
 CLIENTS = (4, 8, 16, 32)

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from benchmarks import bare
 from benchmarks.running import loop_factory
-from handraise import uuid7_ids
+from handraise.desks import uuid7_ids
 
 
 class Ask(BaseModel):

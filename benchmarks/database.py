@@ -10,7 +10,7 @@ import asyncpg
 
 from benchmarks.bare import SETTINGS, Sent, batches
 from chaos.database import fetch_value
-from handraise import uuid7_ids
+from handraise.desks import uuid7_ids
 
 _AT_ONCE = 10_000
 _SEEDS, _TIMES = 10_000, 25

@@ -53,7 +53,7 @@ class Filled:
         return {
             "ask": lambda: bare.ask(self.desk),
             "answer": lambda: self.desk.answer(question_id, "Canary", by=ANA),
-            "page": lambda: page(self.desk.at("page"), None),
+            "page": lambda: page(self.desk.scoped("page"), None),
             "wide_page": lambda: page(self.desk, None),
         }
 

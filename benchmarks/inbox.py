@@ -24,8 +24,8 @@ PAGE = 50
 
 async def page(desk: Desk, after: str | None) -> None:
     """One page of the inbox, which must be full."""
-    found = await desk.pending(recipient=ANA, after=after, limit=PAGE)
-    if len(found.questions) != PAGE:
+    found = await desk.list_pending(recipient=ANA, after=after, limit=PAGE)
+    if len(found.items) != PAGE:
         raise RuntimeError("the page is not full")
 
 

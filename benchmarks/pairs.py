@@ -1,6 +1,6 @@
 """Ask-and-answer pairs a second through one desk, against the bare engine in the same run.
 
-A pair is one question asked and answered: two commits, two events, and all of the desk's checks. Beside it, with the
+A pair is one question asked and answered: two commits, two events, and all of the desk's checks. BackgroundTasks it, with the
 statements that the desk sends: pgbench at its best client count, and bare asyncpg that gathers concurrent calls into
 batches, on one connection or two, whichever is faster. `cpu_us` is what a pair costs the process that asks and answers.
 """

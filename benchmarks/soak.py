@@ -27,8 +27,9 @@ from benchmarks.bare import CHOICES
 from benchmarks.pairs import desk_pairs
 from benchmarks.running import loop_factory
 from chaos.servers import own_servers
-from handraise import Desk, open_desk_on
+from handraise import Desk
 from handraise.desk_factory import open_backend
+from handraise.desks import desk_from_store
 from handraise.ports import Store
 
 PARTS = 10
@@ -91,7 +92,7 @@ async def soak(address: str, *, seconds: float, rate: float, rest: float, keep: 
     async with (
         open_backend(address) as backend,
         open_backend(address, connections=2) as beside,
-        open_desk_on(backend.store, backend.bus, workspace="soak") as desk,
+        desk_from_store(backend.store, backend.bus, workspace="soak") as desk,
     ):
         run = Run(address, seconds)
         turns = iter(range(round(rate * seconds)))

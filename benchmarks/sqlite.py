@@ -24,7 +24,8 @@ from unittest import mock
 from benchmarks import bare
 from benchmarks.pairs import desk_pairs
 from benchmarks.running import Run, Work, loop_factory, main, quantile
-from handraise import open_desk, uuid7_ids
+from handraise import open_desk
+from handraise.desks import uuid7_ids
 
 RATIOS = {
     "ratio_to_bare_sqlite": ("desk_pairs_per_s", "bare_pairs_per_s"),

@@ -1,6 +1,6 @@
 """A sweep: how many due questions it settles a second, and what it costs while nothing is due.
 
-Beside it the statement that the desk sends, made by bare asyncpg as often as it finds something.
+BackgroundTasks it the statement that the desk sends, made by bare asyncpg as often as it finds something.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SOON = timedelta(milliseconds=50)
 async def desk_sweep(address: str) -> int:
     """Sweep once through a desk; how many questions that settled."""
     async with open_desk(address, workspace="bench") as desk:
-        return await desk.sweep()
+        return await desk.run_due()
 
 
 async def swept_per_second(address: str, due: bare.Sent, sweep: bare.Statement | None, count: int) -> float:
@@ -51,7 +51,7 @@ async def idle(address: str, sweep: bare.Statement, count: int) -> dict[str, flo
     desk_times, bare_times = [], []
     async with open_desk(address, workspace="bench") as desk, bare.connected(address, 1) as (connection,):
         for _ in range(count):
-            desk_times.append(await timed(desk.sweep))
+            desk_times.append(await timed(desk.run_due))
             bare_times.append(await timed(lambda: connection.fetch(sweep.sql, *sweep.arguments)))
     return {
         "desk_p50_ms": quantile(desk_times, 50) * 1000,

@@ -1,6 +1,6 @@
 """Memory for each wait held: many waits in one process, on as many pending questions.
 
-Each wait is a task of its own in `desk.wait`. Beside it, what asyncio itself takes: a task that waits for a future in a
+Each wait is a task of its own in `desk.wait`. BackgroundTasks it, what asyncio itself takes: a task that waits for a future in a
 dictionary. Each is measured in a process of its own, after a whole poll of all waits.
 """
 
@@ -56,7 +56,7 @@ async def hold(what: str, address: str) -> None:
         await futures[question_id]
 
     async with open_desk(address, workspace="bench") as desk:
-        await asyncio.gather(desk.get(ids[0]), desk.pending(limit=500))
+        await asyncio.gather(desk.get(ids[0]), desk.list_pending(limit=500))
         before = memory()
         entering = desk.wait if what == "desk" else wait
         waits = [asyncio.create_task(entering(question_id)) for question_id in ids]

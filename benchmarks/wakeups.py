@@ -1,7 +1,7 @@
 """How long from an answer in one process to the woken wait in another, against the bare engine between two processes.
 
 From the call of `answer` to the woken wait, through desks: where the answering process has looked at the question before,
-as whoever answers has, and where it has never seen it (`unseen`), which costs one more read. Beside it, in turns, the bare way to do the same: the statement
+as whoever answers has, and where it has never seen it (`unseen`), which costs one more read. BackgroundTasks it, in turns, the bare way to do the same: the statement
 by which the desk settles, then a NOTIFY, then the woken waiter's read of the outcome. And a NOTIFY alone, which records
 nothing and so does not wait for the disk; against that one also what is left of the desk's time once the answer is
 recorded and `answer` has returned.

@@ -30,7 +30,7 @@ class Stored:
     id: str
     status: str
     outcome: dict[str, Any] | None = None
-    need: int = 1
+    quorum: int = 1
     ends: bool = False
     """Whether its timeline ends it, by expiry or default."""
     attempts: int = 0
@@ -97,7 +97,7 @@ class Verdict:
     @property
     def problems(self) -> list[str]:
         """What keeps it from being good."""
-        few = f"only {self.share:.0%} of {self.calls} calls succeeded: it shows nothing"
+        few = f"only {self.share:.0%} of {self.calls} calls succeeded: {SHOWS_NOTHING}"
         return [*map(str, self.violations), *([] if self.counts else [few])]
 
 
@@ -232,7 +232,7 @@ def _one_outcome(calls: Sequence[Call], stored: Stored | None) -> Broken:
     acknowledged = {
         call.by for call in calls if call.begin.op in {"vote", "decline"} and call.type == "ok" and call.by
     }
-    if stored is not None and stored.need > 1 and (missing := acknowledged - set(stored.voters)):
+    if stored is not None and stored.quorum > 1 and (missing := acknowledged - set(stored.voters)):
         yield "lost vote", f"of {sorted(missing)}, who were told that it counts"
 
 
@@ -300,7 +300,7 @@ def _as_often_as_done(calls: Sequence[Call], stored: Stored, ops: set[str], kind
     surely: Counter[str | None] = Counter()
     perhaps: Counter[str | None] = Counter()
     for call in calls:
-        if call.begin.op not in ops or (stored.need == 1 and kind == "voted"):
+        if call.begin.op not in ops or (stored.quorum == 1 and kind == "voted"):
             continue
         attempt = call.end is not None and call.end.error == "InvalidAnswer"
         if kind == "attempted":
@@ -414,3 +414,7 @@ def _outcome(call: Call) -> dict[str, Any] | None:
 def _is_same(given: Any, kept: Any) -> bool:
     """Whether a stored value is the one that was given: of an approval the decision is."""
     return given == kept or (isinstance(kept, dict) and kept.get("decision") == given)
+
+
+SHOWS_NOTHING = "it shows nothing"
+"""The end of what is said of a run in which too little succeeded."""

@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Unpack
 
 from chaos.history import EVERY, REFUSED, Done, Op, Pen, seen
-from handraise import Desk, Question, QuestionOptions
+from handraise import Desk, Question
 from handraise.model.deliveries import Delivery
 from handraise.model.json_values import Json, canonical_json
 from handraise.ports.channel import Message, NotSent
+from handraise.questions import QuestionOptions
 
 
 class Client:
@@ -41,7 +42,7 @@ class Client:
     async def answer(self, question: Question, value: Json, by: str) -> bool:
         """Answer, or vote where several must agree."""
         given = value["decision"] if isinstance(value, dict) else value
-        op: Op = "vote" if question.need > 1 else "answer"
+        op: Op = "vote" if question.quorum > 1 else "answer"
         with self._doing(op, key_of(question), {"by": by, "value": given}) as done:
             done.value = seen((await self.desk.answer(question.id, value, by=by)).outcome)
         return self.is_final
@@ -69,7 +70,7 @@ class Client:
     async def consume(self, question: Question, request: str | None = None) -> bool:
         """Execute what was approved; who does not know what came of it does so again with the same request."""
         with self._doing("consume", key_of(question), {"by": self.desk.asker}) as done:
-            done.value = (await self.desk.consume(question.id, request=request)).digest
+            done.value = (await self.desk.consume_approval(question.id, request=request)).digest
         return self.is_final
 
     async def send(self, question: Question) -> bool:

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from handraise import (
-    AlreadyConsumed,
     AlreadySettled,
     InvalidAnswer,
     InvalidQuestion,
     KeyConflict,
     NotApproved,
-    NotEntitled,
     Outcome,
+    PermissionDenied,
     QuestionNotFound,
     StillPending,
 )
+from handraise.errors import AlreadyConsumed
 
 Type: TypeAlias = Literal["invoke", "ok", "fail", "unknown"]
 Op: TypeAlias = Literal[
@@ -44,7 +44,7 @@ REFUSED = (
     InvalidQuestion,
     KeyConflict,
     NotApproved,
-    NotEntitled,
+    PermissionDenied,
     QuestionNotFound,
     StillPending,
 )

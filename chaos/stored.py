@@ -13,9 +13,10 @@ import asyncpg
 
 from chaos.checking import Stored
 from chaos.history import seen
-from handraise import Question, Ref
+from handraise import Question
 from handraise.desk_factory import open_backend
 from handraise.ports import Backend, Filter
+from handraise.questions import Ref
 
 _PAGE = 500
 _TRACES = (
@@ -109,7 +110,7 @@ async def _stored(
         id=ref.id,
         status=question.status.value,
         outcome=seen(question.outcome),
-        need=question.need,
+        quorum=question.quorum,
         ends=question.expires_at is not None,
         attempts=question.attempts,
         voters=[vote.by for vote in question.votes],

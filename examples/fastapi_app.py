@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 import handraise
 from handraise import Approval, Desk
-from handraise.server import ServerSettings, create_app, open_house
+from handraise.server import ServerSettings, create_app, open_server
 
 SETTINGS = ServerSettings(port=int(sys.argv[1]) if sys.argv[1:] else 8000)
 
@@ -25,9 +25,9 @@ SETTINGS = ServerSettings(port=int(sys.argv[1]) if sys.argv[1:] else 8000)
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open the store, do the chores beside, and mount everything below what the shop has of its own."""
-    async with open_house(SETTINGS) as house:
-        app.state.desk = house.desk.at(SETTINGS.workspace, asker="shop")
-        app.mount("/", create_app(house))
+    async with open_server(SETTINGS) as ctx:
+        app.state.desk = ctx.desk.scoped(SETTINGS.workspace, asker="shop")
+        app.mount("/", create_app(ctx))
         yield
 
 
@@ -56,8 +56,8 @@ async def refund(order: str) -> dict[str, str]:
     if not question.decision:
         return {"status": str(question.outcome)}
     try:
-        action = await desk.consume(question.id)
-    except handraise.AlreadyConsumed:
+        action = await desk.consume_approval(question.id)
+    except handraise.errors.AlreadyConsumed:
         return {"status": "paid before"}
     return {"status": f"paid {action.arguments['amount']}"}
 

@@ -28,15 +28,15 @@ async def worker(url: str, order: str, amount: int) -> None:
     """Ask for the approval, wait, and execute what is in the record."""
     async with handraise.open_desk(url, asker="refund-agent") as desk:
         try:
-            action = await desk.approve(
+            action = await desk.request_approval(
                 Approval.of("send_refund", {"order": order, "amount": amount}),
                 prompt=f"Refund {amount} for order {order}?",
                 recipients=APPROVERS,
-                need=2,
+                quorum=2,
                 veto=True,
                 key=f"refund-{order}",
             )
-        except handraise.AlreadyConsumed:
+        except handraise.errors.AlreadyConsumed:
             print("  the other worker has been given it")
         except handraise.NotApproved as problem:
             print(f"  not refunded: {problem}")
@@ -62,10 +62,10 @@ async def main(url: str) -> None:
             question = await asked(people, "A-17")
             try:
                 await people.answer(question.id, "approve", by="refund-agent")
-            except handraise.NotEntitled:
+            except handraise.PermissionDenied:
                 print("  the agent may not approve its own request")
             question = await people.answer(question.id, "approve", by="ana")
-            print(f"  ana approves: {len(question.votes)} vote of {question.need}, {question.status}")
+            print(f"  ana approves: {len(question.votes)} vote of {question.quorum}, {question.status}")
             question = await people.answer(question.id, "approve", by="bob")
             print(f"  bob approves: {question.status}")
 

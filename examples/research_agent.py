@@ -68,7 +68,7 @@ async def people(desk: Desk) -> None:
 async def answer(desk: Desk, prompt: str, value: str, by: str) -> None:
     """What an inbox does: find the question among those that are pending, and answer it."""
     while True:
-        for question in (await desk.pending()).questions:
+        for question in (await desk.list_pending()).items:
             if question.prompt == prompt:
                 await desk.answer(question.id, value, by=by)
                 return

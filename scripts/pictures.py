@@ -178,7 +178,7 @@ def _spans(line: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
 async def _serving(scene: Scene) -> AsyncIterator[str]:
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))
-        async with listening(create_app(scene.house), door):
+        async with listening(create_app(scene.ctx), door):
             yield f"http://127.0.0.1:{door.getsockname()[1]}"
 
 
@@ -207,7 +207,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 async def _signed_in(browser: Browser, scene: Scene, address: str, **options: Any) -> BrowserContext:
-    session = await issue_session(scene.house, WORKSPACE, person=PERSON, how="sign-in")
+    session = await issue_session(scene.ctx, WORKSPACE, person=PERSON, how="sign-in")
     if session is None:
         raise LookupError(PERSON)
     window = await browser.new_context(base_url=address, **options)

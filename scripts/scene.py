@@ -23,7 +23,8 @@ from handraise import (
 )
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings, open_house
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ _A_DAY = (6, 11, 8, 13, 9, 3, 4)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A server's house in which all this has happened, and the questions that pictures are taken of."""
+    """A server's server in which all this has happened, and the questions that pictures are taken of."""
 
-    house: House
+    ctx: ServerContext
     choice: Question
     approval: Question
     escalated: Question
@@ -80,32 +81,32 @@ async def open_scene(url: str) -> AsyncIterator[Scene]:
     now = datetime.now(UTC)
     clock = ManualClock(now - timedelta(days=len(_A_DAY)))
     settings = ServerSettings(url=url, workspace=WORKSPACE, rate_limit="100000/second")
-    async with open_house(settings, clock=clock) as house:
-        await _people(house)
+    async with open_server(settings, clock=clock) as ctx:
+        await _people(ctx)
         for count in _A_DAY:
-            await _day(house, clock, count)
+            await _day(ctx, clock, count)
         clock.advance(now - timedelta(minutes=70) - clock.now())
-        escalated = await _escalated(_at(house, "billing-agent"))
-        await _form(_at(house, "support-agent"))
-        await _pass(clock, house, minutes=51)
-        await _at(house, "research-agent").post(
+        escalated = await _escalated(_at(ctx, "billing-agent"))
+        await _form(_at(ctx, "support-agent"))
+        await _pass(clock, ctx, minutes=51)
+        await _at(ctx, "research-agent").post(
             "Which of these sources may I cite in the market report?",
             form=MultiChoice.of("Eurostat 2026", "The vendor's white paper", "A forum thread", at_most=2),
             conversation="market report",
         )
-        await _pass(clock, house, minutes=14)
-        choice = await _choice(_at(house, "release-agent"))
-        await _pass(clock, house, minutes=3)
-        approval = await _approval(_at(house, "release-agent"))
-        await _pass(clock, house, minutes=2)
-        yield Scene(house, choice, approval, escalated)
+        await _pass(clock, ctx, minutes=14)
+        choice = await _choice(_at(ctx, "release-agent"))
+        await _pass(clock, ctx, minutes=3)
+        approval = await _approval(_at(ctx, "release-agent"))
+        await _pass(clock, ctx, minutes=2)
+        yield Scene(ctx, choice, approval, escalated)
 
 
-async def _people(house: House) -> None:
+async def _people(ctx: ServerContext) -> None:
     for name, role in (("Ana Ruiz", Role.ADMIN), ("Bo Lind", Role.MEMBER), ("Chidi Obi", Role.MEMBER)):
-        await house.directory.put_person(WORKSPACE, name.split()[0].lower(), name=name, email=None, role=role)
-    await house.directory.put_group(WORKSPACE, "ops", {PERSON, "bo"})
-    await house.directory.put_group(WORKSPACE, "finance", {"chidi"})
+        await ctx.directory.put_person(WORKSPACE, name.split()[0].lower(), name=name, email=None, role=role)
+    await ctx.directory.put_group(WORKSPACE, "ops", {PERSON, "bo"})
+    await ctx.directory.put_group(WORKSPACE, "finance", {"chidi"})
 
 
 async def _escalated(desk: LocalDesk) -> Question:
@@ -188,27 +189,34 @@ async def _form(desk: LocalDesk) -> Question:
     )
 
 
-async def _day(house: House, clock: ManualClock, count: int) -> None:
+async def _day(ctx: ServerContext, clock: ManualClock, count: int) -> None:
     """What is asked on a day: most of it answered soon, some late, and one by nobody."""
     for place in range(count):
         agent, prompt = _ASKED[(place + count) % len(_ASKED)]
         by, channel = _ANSWERED[(place * 5 + count) % len(_ANSWERED)]
-        desk = _at(house, agent)
+        desk = _at(ctx, agent)
         question = await desk.post(prompt, form=Confirm(), expires_in=timedelta(hours=3))
-        await _pass(clock, house, minutes=_MINUTES[(place * 3 + count) % len(_MINUTES)])
+        await _pass(clock, ctx, minutes=_MINUTES[(place * 3 + count) % len(_MINUTES)])
         if agent == "research-agent":
-            await desk.decline(question.id, by=Responder(by), reason="Ten pages will do.", channel=channel)
+            await desk.decline(
+                question.id,
+                by=Responder(by),
+                reason="Ten pages will do.",
+                provenance=Provenance(channel=channel),
+            )
         elif place or count % 2:
-            await desk.answer(question.id, place % 4 != 0, by=Responder(by), channel=channel)
-        await _pass(clock, house, minutes=20)
+            await desk.answer(
+                question.id, place % 4 != 0, by=Responder(by), provenance=Provenance(channel=channel)
+            )
+        await _pass(clock, ctx, minutes=20)
     midnight = (clock.now() + timedelta(days=1)).replace(hour=0, minute=5)
     clock.advance(min(midnight, datetime.now(UTC) - timedelta(hours=2)) - clock.now())
 
 
-def _at(house: House, agent: str) -> LocalDesk:
-    return house.desk.at(WORKSPACE, asker=agent)
+def _at(ctx: ServerContext, agent: str) -> LocalDesk:
+    return ctx.desk.scoped(WORKSPACE, asker=agent)
 
 
-async def _pass(clock: ManualClock, house: House, *, minutes: float) -> None:
+async def _pass(clock: ManualClock, ctx: ServerContext, *, minutes: float) -> None:
     clock.advance(timedelta(minutes=minutes))
-    await house.desk.sweep()
+    await ctx.desk.run_due()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import uvicorn
 
-from handraise.server import ServerSettings, create_app, open_house
+from handraise.server import ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,9 +83,9 @@ def server_process(url: str, clock_file: Path, **settings: str) -> Iterator[str]
 async def _serve(clock_file: Path) -> None:
     # Those who come with a session of the issuer are added then, and not before they are asked.
     settings = ServerSettings(port=0, check_recipients=False)
-    async with open_house(settings, clock=FollowingClock(clock_file)) as house:
+    async with open_server(settings, clock=FollowingClock(clock_file)) as ctx:
         server = uvicorn.Server(
-            uvicorn.Config(create_app(house), port=0, log_level="warning", timeout_graceful_shutdown=1)
+            uvicorn.Config(create_app(ctx), port=0, log_level="warning", timeout_graceful_shutdown=1)
         )
         serving = asyncio.create_task(server.serve())
         while not server.started:

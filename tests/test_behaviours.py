@@ -117,8 +117,8 @@ def test_every_id_is_used_once_and_counts_within_its_seed() -> None:
 def test_a_page_that_names_what_does_not_exist_is_found_out() -> None:
     (row,) = rows_of(
         "| # | behaviour | where | how | test |\n|---|---|---|---|---|\n"
-        "| S0-1 | Asks | `LocalDesk.ask`, `LocalDesk.aks`, `examples/none.py` | same |"
+        "| S0-1 | Asks | `desks.LocalDesk.ask`, `desks.LocalDesk.aks`, `examples/none.py` | same |"
         " `tests/test_behaviours.py::test_nothing`, `tests/none.py::test_x` |"
     )
     assert missing_tests(row) == ["tests/test_behaviours.py::test_nothing", "tests/none.py::test_x"]
-    assert missing_places(row) == ["LocalDesk.aks", "examples/none.py"]
+    assert missing_places(row) == ["desks.LocalDesk.aks", "examples/none.py"]

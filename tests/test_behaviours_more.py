@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from handraise import Answered, Desk, InvalidAnswer, LocalDesk, Open, StillPending, open_desk
+from handraise import Answered, Desk, InvalidAnswer, Open, StillPending, open_desk
 from handraise.conversations import Agent, AgentRegistry, AgentReply, IncomingMessage, MemoryChannel
+from handraise.desks import LocalDesk
 from handraise.testing import ManualClock
 from handraise.tools import (
     ApprovedTool,
@@ -53,7 +54,7 @@ async def test_an_answer_of_the_wrong_kind_leaves_the_question_among_the_pending
     for question, wrong in ((choice, "in my own words"), (number, ["a"])):
         with pytest.raises(InvalidAnswer):
             await desk.answer(question.id, wrong, by="ana")
-    assert [each.id for each in (await desk.pending()).questions] == [choice.id, number.id]
+    assert [each.id for each in (await desk.list_pending()).items] == [choice.id, number.id]
 
 
 async def test_a_desk_without_a_factory_makes_ids_that_nobody_can_guess(desk: Desk) -> None:
@@ -101,21 +102,21 @@ def test_the_schema_of_a_clarifying_question_needs_the_question_and_not_the_cont
 async def test_an_intervention_without_a_prompt_is_refused(desk: Desk, arguments: Any) -> None:
     result = await human_intervention_request(desk, conversation="c").execute(arguments)
     assert (result.status, [each.path for each in result.problems]) == ("invalid", ["prompt"])
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 @pytest.mark.parametrize("arguments", [{}, {"question": ""}, {"question": " "}, {"context": "Why not?"}])
 async def test_a_clarifying_question_without_a_question_is_refused(desk: Desk, arguments: Any) -> None:
     result = await ask_clarifying_question(desk, conversation="c").execute(arguments)
     assert (result.status, [each.path for each in result.problems]) == ("invalid", ["question"])
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 async def test_a_call_waits_until_a_person_has_answered(desk: Desk) -> None:
     tool = ask_clarifying_question(desk, conversation="c")
     calling = asyncio.create_task(tool.execute({"question": "Which file?"}))
     async with asyncio.timeout(SOON):
-        while not (pending := (await desk.pending()).questions):
+        while not (pending := (await desk.list_pending()).items):
             await asyncio.sleep(0)
     assert not calling.done()
     await desk.answer(pending[0].id, "the second", by="ana")

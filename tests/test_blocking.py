@@ -13,7 +13,9 @@ from datetime import timedelta
 import pytest
 
 import handraise.blocking
-from handraise import Answered, Confirm, Desk, InvalidAnswer, Problem, Recovered, StillPending, WrongLoop
+from handraise import Answered, Confirm, Desk, InvalidAnswer, Problem, StillPending
+from handraise.desks import Recovered
+from handraise.errors import WrongLoop
 from handraise.testing import promise
 from handraise.testing.contract.backend import in_a_forked_child
 
@@ -22,7 +24,7 @@ def test_every_verb_blocks(address: str) -> None:
     with handraise.blocking.open_desk(address, workspace=f"blocking {address}") as desk:
         question = desk.post("Which?", choices=["a", "b"], key="k")
         assert desk.find_by_key("k") == question
-        assert desk.pending().questions == [question]
+        assert desk.list_pending().items == [question]
         with pytest.raises(InvalidAnswer):
             desk.answer(question.id, "c", by="ana")
         with pytest.raises(StillPending):
@@ -39,14 +41,17 @@ def test_every_verb_blocks(address: str) -> None:
             time.sleep(0.01)
         assert len(fed) == 3
         declined, withdrawn = desk.post("No?"), desk.post("Never mind?")
-        assert desk.attempt(declined.id, "x", [Problem("", "not that")], by="ana").attempts == 1
+        assert desk.reject_answer(declined.id, "x", [Problem("", "not that")], by="ana").attempts == 1
         assert desk.decline(declined.id, by="ana").status == "declined"
         assert desk.withdraw(withdrawn.id).status == "withdrawn"
         assert desk.get(withdrawn.id).status == "withdrawn"
-        assert desk.sweep() >= 0
+        assert desk.run_due() >= 0
         assert desk.recover(timedelta(days=1)) == Recovered(expired=0, live=0)
         assert desk.durability().survives
-        assert (desk.at("elsewhere").workspace, desk.at(asker="other").asker) == ("elsewhere", "other")
+        assert (desk.scoped("elsewhere").workspace, desk.scoped(asker="other").asker) == (
+            "elsewhere",
+            "other",
+        )
     with handraise.blocking.open_desk("memory:") as desk:
         yes = desk.post("Sure?", form=Confirm(), key="k")
         desk.answer(yes.id, "yes", by="ana")
@@ -95,7 +100,7 @@ def test_closing_ends_the_calls_of_other_threads() -> None:
                 try:
                     while True:
                         desk.get(question_id)
-                except handraise.DeskClosed:
+                except handraise.errors.DeskClosed:
                     ended.append("closed")  # noqa: B023 -- the thread ends within this round
 
             threads = [threading.Thread(target=look, daemon=True) for _ in range(3)]
@@ -104,7 +109,7 @@ def test_closing_ends_the_calls_of_other_threads() -> None:
         for thread in threads:
             thread.join(10)
         assert ended == ["closed"] * 3
-        with pytest.raises(handraise.DeskClosed):
+        with pytest.raises(handraise.errors.DeskClosed):
             desk.get(question.id)
 
 
@@ -113,7 +118,7 @@ def test_a_forked_child_is_told_at_once_to_open_a_desk_of_its_own(address: str) 
     with handraise.blocking.open_desk(address, workspace=f"forked {address}") as desk:
         question = desk.post("Which?")
         assert in_a_forked_child(lambda: desk.post("Which?")) == "ForkedDesk"
-        assert in_a_forked_child(lambda: desk.at("elsewhere").wait(question.id)) == "ForkedDesk"
+        assert in_a_forked_child(lambda: desk.scoped("elsewhere").wait(question.id)) == "ForkedDesk"
         assert in_a_forked_child(lambda: next(desk.follow())) == "ForkedDesk"
         assert desk.get(question.id).status == "pending"
         if address != "memory:":

@@ -114,7 +114,7 @@ def test_every_setting_that_is_named_exists() -> None:
 
 
 def test_every_command_and_option_that_is_named_exists() -> None:
-    import typer.main  # noqa: PLC0415 -- the command line is the highest floor of the house
+    import typer.main  # noqa: PLC0415 -- the command line is the highest floor of the server
 
     from handraise.cli.commands import app_with  # noqa: PLC0415 -- same
 

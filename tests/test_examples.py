@@ -18,7 +18,7 @@ import pytest
 from chaos.servers import free_port
 from handraise import Question, open_desk
 from handraise.model.identities import Role
-from handraise.server import ServerSettings, open_house
+from handraise.server import ServerSettings, open_server
 from handraise.server.auth.issuer import issue_link
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -230,9 +230,9 @@ def shop(url: str, port: int) -> Iterator[httpx2.Client]:
 
 async def token_for_ana(url: str) -> str:
     """Add her as an administrator; what lets her in once."""
-    async with open_house(ServerSettings(url=url)) as house:
-        await house.directory.put_person("default", "ana", name="ana", email=None, role=Role.ADMIN)
-        link = await issue_link(house, "default", person="ana", purpose="sign-in", vouched_by=None)
+    async with open_server(ServerSettings(url=url)) as ctx:
+        await ctx.directory.put_person("default", "ana", name="ana", email=None, role=Role.ADMIN)
+        link = await issue_link(ctx, "default", person="ana", purpose="sign-in", vouched_by=None)
         assert link is not None
         return link.url.partition("token=")[2]
 
@@ -250,7 +250,7 @@ def test_an_inbox_in_an_application_of_ones_own(tmp_path: Path) -> None:
         session = client.post("/v1/sessions", json={"link": token}).json()["token"]
         hers = {"Authorization": f"Bearer {session}"}
         question = asked["page"].rpartition("/")[2]
-        [seen] = client.get("/v1/questions", headers=hers).json()["questions"]
+        [seen] = client.get("/v1/questions", headers=hers).json()["items"]
         assert seen["id"] == question
         given = client.post(f"/v1/questions/{question}/answer", json={"value": "approve"}, headers=hers)
         assert given.status_code == 200

@@ -14,16 +14,9 @@ import asyncpg
 import pytest
 
 import handraise
-from handraise import (
-    InvalidQuestion,
-    NotEntitled,
-    Responder,
-    SchemaMismatch,
-    StoreUnavailable,
-    UnknownAddress,
-    open_desk,
-)
+from handraise import InvalidQuestion, PermissionDenied, Responder, StoreUnavailable, open_desk
 from handraise.desk_factory import default_address, open_backend
+from handraise.errors import DeskClosed, SchemaMismatch, UnknownAddress
 from handraise.model.identities import Role
 from handraise.testing import StandIn
 
@@ -53,6 +46,19 @@ async def test_what_would_become_the_name_of_a_file_by_mistake_is_refused(
         async with open_desk(address):
             pass
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_desk_can_be_awaited_and_closed_later(tmp_path: Path) -> None:
+    desk = await open_desk(f"sqlite:///{tmp_path / 'q.db'}")
+    other = desk.scoped(asker="other")
+    question = await desk.post("Which?")
+    await other.close()
+    await desk.close()  # a second time does nothing
+    with pytest.raises(DeskClosed):
+        await desk.get(question.id)
+    async with open_desk(f"sqlite:///{tmp_path / 'q.db'}") as again:
+        assert (await again.get(question.id)).prompt == "Which?"
+        await again.close()
 
 
 async def test_the_address_may_come_from_the_environment(
@@ -112,7 +118,7 @@ async def main():
         pass
 try:
     asyncio.run(main())
-except handraise.MissingExtra as error:
+except handraise.errors.MissingExtra as error:
     print(error)
 """
     done = subprocess.run(
@@ -151,7 +157,7 @@ async def test_a_question_has_its_page_where_the_address_of_a_server_is_known(
         page = "https://questions.example.com/questions/q-1"
         found = await desk.find_by_key("k")
         assert found is not None
-        for question in (got[1], found, await desk.get("q-1"), *(await desk.settled()).questions):
+        for question in (got[1], found, await desk.get("q-1"), *(await desk.list_settled()).items):
             assert question.url == page
     said = [record.getMessage() for record in caplog.records if "waits for" in record.getMessage()]
     assert "waits for ana: answer it with: handraise answer " in said[0]
@@ -162,7 +168,7 @@ async def test_a_question_has_its_page_where_the_address_of_a_server_is_known(
 async def test_a_question_becomes_json() -> None:
     async with open_desk("memory:") as desk:
         question = await desk.post("Which?", choices=["a"], state={"my": "own"}, expires_in="2h")
-        written = json.loads(json.dumps(handraise.question_to_dict(question)))
+        written = json.loads(json.dumps(handraise.questions.question_to_dict(question)))
         assert (written["id"], written["status"], written["timeline"]) == (
             question.id,
             "pending",
@@ -179,12 +185,12 @@ async def test_a_person_is_in_the_groups_that_the_store_knows_of(tmp_path: Path)
         await backend.directory.put_group("default", "leads", ["bob"])
     async with open_desk(url) as desk:
         question = await desk.post("Ship it?", recipients=["group:leads"])
-        theirs = (await desk.pending(recipient="bob")).questions
+        theirs = (await desk.list_pending(recipient="bob")).items
         assert [each.id for each in theirs] == [question.id]
-        assert not (await desk.pending(recipient="eve")).questions
-        with pytest.raises(NotEntitled, match="addressed to others"):
+        assert not (await desk.list_pending(recipient="eve")).items
+        with pytest.raises(PermissionDenied, match="addressed to others"):
             await desk.answer(question.id, "yes", by="eve")
-        with pytest.raises(NotEntitled, match="addressed to others"):
+        with pytest.raises(PermissionDenied, match="addressed to others"):
             await desk.answer(question.id, "yes", by=Responder("bob"))  # in no group, its caller says
         assert (await desk.answer(question.id, "yes", by="bob")).status == "answered"
 

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from handraise import Answered, Outcome, QuestionNotFound, Ref, StillPending
+from handraise import Answered, Outcome, QuestionNotFound, StillPending
 from handraise.ports import Heard
-from handraise.waiters import WaitingRoom
+from handraise.questions import Ref
+from handraise.waiters import Waiters
 
 SOON = 10.0
 NEVER = 1_000.0
@@ -48,8 +49,8 @@ class Records:
         self.tended += 1
 
     @asynccontextmanager
-    async def room(self, poll_interval: float) -> AsyncIterator[WaitingRoom]:
-        room = WaitingRoom(self.read, self.listen, poll_interval=poll_interval, tend=self.tend)
+    async def room(self, poll_interval: float) -> AsyncIterator[Waiters]:
+        room = Waiters(self.read, self.listen, poll_interval=poll_interval, tend=self.tend)
         try:
             yield room
         finally:
@@ -62,7 +63,7 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def waiting(room: WaitingRoom, refs: Collection[Ref]) -> list[asyncio.Task[Outcome]]:
+async def waiting(room: Waiters, refs: Collection[Ref]) -> list[asyncio.Task[Outcome]]:
     tasks = [asyncio.create_task(room.outcome_of(ref, timeout=None)) for ref in refs]
     await until(lambda: len(room) == len(refs))
     return tasks
@@ -108,11 +109,11 @@ async def test_what_is_told_of_is_read_before_the_rest_of_a_poll() -> None:
         await until(lambda: sum(map(len, records.reads)) >= len(PLACES))
         records.reads.clear()
         records.open.clear()
-        room.stir(None)
+        room.mark_dirty(None)
         await until(lambda: len(records.reads) == 1)
         told = next(ref for ref in PLACES if ref not in records.reads[0])
         records.settled[told] = YES
-        room.stir([told])
+        room.mark_dirty([told])
         records.open.set()
         assert await waits[PLACES.index(told)] == YES
         assert told in records.reads[1]
@@ -131,7 +132,7 @@ async def test_whoever_hurries_all_the_time_does_not_keep_the_store_busy() -> No
         began = time.monotonic()
         async with asyncio.timeout(SOON):
             while len(records.reads) < 6:
-                room.stir(None)
+                room.mark_dirty(None)
                 await asyncio.sleep(0)
         # Each poll is followed by three times its own length in which there is none.
         assert time.monotonic() - began > 4 * 0.05 * 4
@@ -146,10 +147,10 @@ async def test_everything_is_read_again_when_a_hint_says_so_in_the_middle_of_a_p
         await until(lambda: sum(map(len, records.reads)) >= len(PLACES))
         records.reads.clear()
         records.open.clear()
-        room.stir(None)
+        room.mark_dirty(None)
         await until(lambda: len(records.reads) == 1)
         (settled, *_) = records.reads[0]
-        room.stir(None)
+        room.mark_dirty(None)
         records.open.set()
         await until(lambda: len(set().union(*records.reads)) == len(PLACES))
         records.settled[settled] = YES

@@ -26,18 +26,19 @@ from chaos.failpoints.striking import Failpoint, Recorder, installed
 from chaos.history import EVERY, Pen, read
 from chaos.kills.roles import Tokens
 from chaos.stored import end_leases
-from handraise import Approval, HandraiseError, LocalDesk, Question, Timeline, open_desk
+from handraise import Approval, HandraiseError, Question, Timeline, open_desk
 from handraise.desk.dispatcher import Dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk_factory import open_backend
+from handraise.desks import LocalDesk
 from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits
 from handraise.model.identities import Role
 from handraise.model.timelines import Escalation
 from handraise.ports import Backend
 from handraise.server import ServerSettings, create_app
-from handraise.server.context import enter_house
+from handraise.server.context import open_context
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 
 TRIES = 3
@@ -173,8 +174,8 @@ async def _answer(stage: Stage, client: Client) -> None:
 
 
 async def _vote_before(stage: Stage, client: Client) -> None:
-    await stage.ask(client, "agreed", need=2)
-    await stage.ask(client, "vetoed", need=2, veto=True)
+    await stage.ask(client, "agreed", quorum=2)
+    await stage.ask(client, "vetoed", quorum=2, veto=True)
 
 
 async def _vote(stage: Stage, client: Client) -> None:
@@ -195,9 +196,9 @@ async def _sweep_before(stage: Stage, client: Client) -> None:
 async def _sweep(stage: Stage, client: Client) -> None:
     assert stage.engine is not None
     for _ in ("remind, and take the default", "escalate", "expire"):  # each starts the clock of the next one
-        await client.expire(stage.engine.sweep)
+        await client.expire(stage.engine.run_due)
         await asyncio.sleep(SOON.total_seconds())
-    forgetful = client.desk.at(asker="forgetful")
+    forgetful = client.desk.scoped(asker="forgetful")
 
     async def recover() -> int:
         return (await forgetful.recover(timedelta(0))).expired
@@ -304,8 +305,8 @@ async def _revoke(stage: Stage, client: Client) -> None:
     del stage
     for _ in range(2):
         with suppress(HandraiseError):
-            for grant in await client.desk.grants():
-                await client.desk.revoke(grant.id, by="ana")
+            for grant in await client.desk.list_grants():
+                await client.desk.revoke_grant(grant.id, by="ana")
 
 
 async def _request_before(stage: Stage, client: Client) -> None:
@@ -356,9 +357,9 @@ async def _serving(stage: Stage) -> AsyncIterator[str]:
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))
         settings = ServerSettings(url=stage.address, poll_interval=0.2, port=door.getsockname()[1])
-        async with enter_house(settings) as house:
+        async with open_context(settings) as ctx:
             server = uvicorn.Server(
-                uvicorn.Config(create_app(house), log_config=None, timeout_graceful_shutdown=1)
+                uvicorn.Config(create_app(ctx), log_config=None, timeout_graceful_shutdown=1)
             )
             serving = asyncio.create_task(server.serve([door]))
             while not server.started:
@@ -366,7 +367,7 @@ async def _serving(stage: Stage) -> AsyncIterator[str]:
             try:
                 yield f"http://127.0.0.1:{settings.port}"
             finally:
-                house.stopping.set()
+                ctx.stopping.set()
                 server.should_exit = True
                 await serving
 

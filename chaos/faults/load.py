@@ -75,7 +75,7 @@ class Load:
 
     async def _meddle(self, process: str, desk: Desk, chance: random.Random) -> None:
         try:
-            page = (await desk.pending(limit=20)).questions
+            page = (await desk.list_pending(limit=20)).items
         except StoreUnavailable:
             return
         for question in chance.sample(list(page), min(1, len(page))):
@@ -91,7 +91,7 @@ class Load:
 
     async def move(self, process: str, desk: Desk, question: Question, what: str) -> None:
         """Try to settle a question, again and again, until it is known who did."""
-        asking = desk.at(asker=question.asker) if what == "withdraw" else desk
+        asking = desk.scoped(asker=question.asker) if what == "withdraw" else desk
         client = self._client(f"{process} as {what}", asking)
         calls: dict[str, Callable[[], Awaitable[bool]]] = {
             "decline": lambda: client.decline(question, f"dan at {process}"),

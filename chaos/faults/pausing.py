@@ -16,8 +16,8 @@ import asyncpg
 from chaos.faults.running import Survived
 from chaos.nursery import open_nursery
 from chaos.telling import LIFE
-from handraise import open_desk_on
 from handraise.desk_factory import open_backend
+from handraise.desks import desk_from_store
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from tests.channels.receiver import Got, Says, receiving
@@ -43,7 +43,9 @@ async def pauses(address: str, rounds: int) -> Survived:
 
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(open_backend(address))
-        desk = await stack.enter_async_context(open_desk_on(backend.store, backend.bus, workspace="paused"))
+        desk = await stack.enter_async_context(
+            desk_from_store(backend.store, backend.bus, workspace="paused")
+        )
         receiver = await stack.enter_async_context(receiving(answer))
         place: Any = {"url": receiver.url, "secret": SECRET}
         await backend.directory.put_person("paused", "pat", name="Pat", email=None, role=Role.MEMBER)

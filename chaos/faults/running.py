@@ -13,8 +13,9 @@ from chaos.checking import PATIENCE, check
 from chaos.faults.load import Load
 from chaos.history import Entry
 from chaos.stored import stored_questions
-from handraise import Desk, open_desk_on
+from handraise import Desk
 from handraise.desk_factory import open_backend
+from handraise.desks import desk_from_store
 
 WORKSPACE = "chaos"
 POLL = 0.3
@@ -47,7 +48,7 @@ async def desks_on(
         for _ in range(number):
             opening = open_backend(address, listen=listen, confined=confined)
             backend = await stack.enter_async_context(opening)
-            desk = open_desk_on(backend.store, backend.bus, workspace=workspace, poll_interval=poll)
+            desk = desk_from_store(backend.store, backend.bus, workspace=workspace, poll_interval=poll)
             desks.append(await stack.enter_async_context(desk))
         yield desks
 

@@ -45,7 +45,7 @@ async def _done(desk: Desk, name: str, command: dict[str, Any]) -> dict[str, Any
                 question = await desk.answer(command["id"], command["value"], by=f"{name}'s person")
                 return {"outcome": seen(question.outcome)}
             case "sweep":
-                return {"settled": await desk.sweep()}
+                return {"settled": await desk.run_due()}
             case other:
                 raise ValueError(f"{other!r} is no command")
     except AlreadySettled as error:

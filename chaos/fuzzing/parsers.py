@@ -19,7 +19,7 @@ import pydantic
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuestion, Limits, MultiChoice, Open
+from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuestion, MultiChoice, Open
 from handraise.backends.hint_codec import decoded
 from handraise.channels.discord.channel import Discord
 from handraise.channels.email.html_text import html_text
@@ -47,6 +47,7 @@ from handraise.model.validation import check_answer, pattern_problem
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import NotSent
 from handraise.presentation.markdown import one_line
+from handraise.questions import Limits
 from handraise.server.observability.traces import asked_in
 from handraise.server.web.inbox.agent_text import formatted
 from handraise.tools.tool_arguments import read_clarify, read_clarifying_question, read_intervention

@@ -17,10 +17,11 @@ from typing import Any
 
 from chaos.clients import Client, Ledger, link_to
 from chaos.history import Pen
-from handraise import Approval, Desk, HandraiseError, Open, Question, QuestionOptions, Responder, open_desk
+from handraise import Approval, Desk, HandraiseError, Open, Question, Responder, open_desk
 from handraise.desk.dispatcher import dispatching
 from handraise.desk.engine import Engine
 from handraise.desk_factory import open_backend
+from handraise.questions import QuestionOptions
 from handraise.server import ServerSettings
 from handraise.server.process import serve
 
@@ -95,7 +96,7 @@ def options_of(slot: str, number: int) -> QuestionOptions:
         case "approval":
             return {"form": Approval.of("deploy", {"number": number})}
         case "votes":
-            return {"form": Open(), "need": 2}
+            return {"form": Open(), "quorum": 2}
         case "expiring":
             return {"expires_in": 0.1 + random.Random(number).random()}
         case "told":
@@ -162,10 +163,10 @@ async def answerer(told: dict[str, Any]) -> None:
         while True:
             questions: Iterable[Question] = ()
             with suppress(HandraiseError):
-                questions = (await client.desk.pending(limit=200)).questions
+                questions = (await client.desk.list_pending(limit=200)).items
             for question in questions:
                 mine = hash_of(question.id) % len(PEOPLE) == number
-                if me.stopping or mine or question.need > 1 or chance.random() < 0.05:
+                if me.stopping or mine or question.quorum > 1 or chance.random() < 0.05:
                     await _decide(client, question, person, chance, voted, plainly=me.stopping)
                     recent.append(question)
             for question in chance.sample(recent, min(1, len(recent))):
@@ -177,7 +178,7 @@ async def answerer(told: dict[str, Any]) -> None:
 async def _decide(
     client: Client, question: Question, person: str, chance: random.Random, voted: set[str], *, plainly: bool
 ) -> None:
-    if question.need > 1:
+    if question.quorum > 1:
         if question.id not in voted or plainly:
             voted.add(question.id)
             await client.answer(question, "yes", person)
@@ -198,7 +199,7 @@ async def sweeper(told: dict[str, Any]) -> None:
     me = _told(told)
     async with _client(me) as client:
         while True:
-            await client.expire(client.desk.sweep)
+            await client.expire(client.desk.run_due)
             await asyncio.sleep(0.05)
 
 

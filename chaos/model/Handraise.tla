@@ -35,7 +35,7 @@ Callers == Everybody \cup {Asker}
 Actors == Callers \cup Sweepers
 Latest == 2
 
-Asked == [asker |-> Asker, need |-> Need, veto |-> Veto, max |-> Max, to |-> People, approval |-> Approvals,
+Asked == [asker |-> Asker, quorum |-> Need, veto |-> Veto, max |-> Max, to |-> People, approval |-> Approvals,
           steps |-> <<[do |-> "escalate", to |-> Boss, at |-> 1], [do |-> Last, to |-> {}, at |-> Latest]>>]
 
 Free == [q |-> "", r |-> Unasked, kind |-> "", by |-> ""]

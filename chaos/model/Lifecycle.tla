@@ -3,7 +3,7 @@
 \* `transition` and `next_step` in handraise/model/lifecycle.py, written a second time. Handraise.tla puts processes, a
 \* network and crashes around them; Replay.tla holds real histories against them.
 \*
-\* An asked question `q` has: asker, need, veto, max (0 is no limit), to ({} is anyone), steps (do, to, at), approval.
+\* An asked question `q` has: asker, quorum, veto, max (0 is no limit), to ({} is anyone), steps (do, to, at), approval.
 \* Its record `r` has: status, votes, attempts, taken, by, how, value, used, revoked.
 \* A move `m` has: kind, by, names (those a person answers to), ballot, negative, at. Time counts from the asking.
 EXTENDS Naturals, Sequences, FiniteSets
@@ -30,7 +30,7 @@ IsAllowed(q, r, m) ==
     /\ r.status = "pending"
     /\ ~IsPast(q, m.at)
     /\ CASE m.kind = "withdraw" -> m.by = q.asker
-         [] m.kind = "grant" -> m.by = q.asker /\ q.approval /\ q.need = 1
+         [] m.kind = "grant" -> m.by = q.asker /\ q.approval /\ q.quorum = 1
          [] OTHER -> MayRespond(q, r, m)
 
 Ended(r, status, m, how) == [r EXCEPT !.status = status, !.by = m.by, !.how = how, !.value = m.ballot]
@@ -48,10 +48,10 @@ Moved(q, r, m) ==
       [] m.kind = "attempt" ->
            LET tried == [r EXCEPT !.attempts = @ + 1]
            IN IF q.max > 0 /\ tried.attempts >= q.max THEN Ended(tried, "exhausted", m, "person") ELSE tried
-      [] q.need = 1 -> Ended(r, Ending(m), m, "person")
+      [] q.quorum = 1 -> Ended(r, Ending(m), m, "person")
       [] OTHER ->
            LET counted == Voted(r, m)
-           IN IF Agreeing(counted, m.ballot) >= q.need \/ (q.veto /\ m.negative)
+           IN IF Agreeing(counted, m.ballot) >= q.quorum \/ (q.veto /\ m.negative)
               THEN Ended(counted, Ending(m), m, "person") ELSE counted
 
 EventOf(r, m) == IF r.status # "pending" THEN r.status ELSE IF m.kind = "attempt" THEN "attempted" ELSE "voted"

@@ -67,8 +67,8 @@ MISTAKES = {
     "one vote too few": Mistake(
         (
             Change(
-                "Agreeing(counted, m.ballot) >= q.need",
-                "Agreeing(counted, m.ballot) + 1 >= q.need",
+                "Agreeing(counted, m.ballot) >= q.quorum",
+                "Agreeing(counted, m.ballot) + 1 >= q.quorum",
                 "Lifecycle",
             ),
         ),

@@ -38,7 +38,7 @@ async def stories_of(desk: Desk) -> list[Story]:
     after: str | None = None
     while page := await desk.feed(after=after, limit=_PAGE):
         found |= dict.fromkeys(event.question_id for event in page)
-        after = page[-1].cursor
+        after = page.next
     stories = []
     for question_id in found:
         with suppress(QuestionNotFound):  # not kept any more
@@ -76,7 +76,7 @@ def _told(story: Story, groups: Groups) -> str:
     names = _Names()
     asked = {
         "asker": names[question.asker],
-        "need": question.need,
+        "quorum": question.quorum,
         "veto": question.veto,
         "max": question.max_attempts or 0,
         "to": {names[each] for each in question.recipients},
@@ -122,7 +122,7 @@ def _ballot(event: Event, data: Mapping[str, Any], question: Question, names: _N
     value = data["value"]
     if not isinstance(question.form, Approval) or not isinstance(value, dict):
         return names[json.dumps(value, sort_keys=True)], False
-    same = value["digest"] == question.form.action.digest or question.need == 1
+    same = value["digest"] == question.form.action.digest or question.quorum == 1
     decision: str = value["decision"] if same else names[f"{value['decision']} {value['digest']}"]
     return decision, value["decision"] == "deny"
 

@@ -29,7 +29,7 @@ from chaos.checking import ENDINGS
 from chaos.database import POSTGRES, own_database
 from chaos.pairs.interleaving import Connection, Hand, Run, every_run, interleave
 from chaos.pairs.scenes import NOON, SCENES, Deed, Place, Scene
-from handraise import HandraiseError, Outcome, Question, Ref, counted_ids, open_desk_on
+from handraise import HandraiseError, Outcome, Question
 from handraise.backends.memory import MemoryBus
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import Database
@@ -37,7 +37,9 @@ from handraise.backends.postgres.outbox import PostgresOutbox
 from handraise.backends.postgres.pool import Pool
 from handraise.backends.postgres.schema import migrate
 from handraise.backends.postgres.store import PostgresStore
+from handraise.desks import counted_ids, desk_from_store
 from handraise.ports import Filter
+from handraise.questions import Ref
 from handraise.testing import ManualClock
 
 _EMPTY = """
@@ -107,7 +109,7 @@ async def explore(
     """
     total = Tally()
     async with own_database(server) as address, AsyncExitStack() as stack:
-        house = await stack.enter_async_context(opened(address))
+        ctx = await stack.enter_async_context(opened(address))
         for name in names:
             began = time.monotonic()
             tally = Tally()
@@ -115,7 +117,7 @@ async def explore(
             for pair in combinations_with_replacement(scene.deeds, 2):
                 if only is not None and (name, *pair) not in only:
                     continue
-                await _try_pair(house, name, scene, pair, tally, at_most=at_most)
+                await _try_pair(ctx, name, scene, pair, tally, at_most=at_most)
                 if until_found and tally.found:
                     break
             print(f"{name}: {tally}, {time.monotonic() - began:.0f} s", flush=True)
@@ -124,7 +126,7 @@ async def explore(
 
 
 @dataclass(frozen=True)
-class House:
+class ServerContext:
     """Three connections: two for those who work, one for whoever prepares, looks and watches."""
 
     hands: Sequence[Connection]
@@ -132,7 +134,7 @@ class House:
 
 
 @asynccontextmanager
-async def opened(address: str) -> AsyncIterator[House]:
+async def opened(address: str) -> AsyncIterator[ServerContext]:
     """The connections to a database that has the schema."""
     settings = {
         **SETTINGS,
@@ -146,22 +148,22 @@ async def opened(address: str) -> AsyncIterator[House]:
             patch("handraise.backends.postgres.store._WAITS", 3),
             patch("handraise.backends.postgres.store._WAIT", 0),
         ):
-            yield House(connections[:2], connections[2])
+            yield ServerContext(connections[:2], connections[2])
     finally:
         for each in connections:
             await each.close()
 
 
 async def _try_pair(
-    house: House, name: str, scene: Scene, pair: tuple[str, str], tally: Tally, *, at_most: int
+    ctx: ServerContext, name: str, scene: Scene, pair: tuple[str, str], tally: Tally, *, at_most: int
 ) -> None:
     deeds = tuple(scene.deeds[each] for each in pair)
-    serial = [await _once(house, scene, deeds, order=order) for order in ((0, 1), (1, 0))]
+    serial = [await _once(ctx, scene, deeds, order=order) for order in ((0, 1), (1, 0))]
     allowed = [end for _, end in serial]
     removed = any(deed.removes for deed in deeds)
 
     async def once(prefix: tuple[int, ...]) -> Run:
-        run, end = await _once(house, scene, deeds, prefix=prefix)
+        run, end = await _once(ctx, scene, deeds, prefix=prefix)
         problems = list(end.broken(removed=removed)) + (
             [] if end in allowed else [f"neither order gives {end}, but {allowed}"]
         )
@@ -220,7 +222,7 @@ class End:
 
 
 async def _once(
-    house: House,
+    ctx: ServerContext,
     scene: Scene,
     deeds: Sequence[Deed],
     *,
@@ -230,11 +232,11 @@ async def _once(
     """One run from the beginning, interleaved or one after the other, and what came of it."""
     workspace = f"w-{uuid.uuid4().hex}"
     if scene.tidies:
-        await house.other.execute(_EMPTY)
-    hands = [Hand(each) for each in house.hands]
-    pools = [_Alone(each).pool for each in house.hands] if order else [hand.pool for hand in hands]
+        await ctx.other.execute(_EMPTY)
+    hands = [Hand(each) for each in ctx.hands]
+    pools = [_Alone(each).pool for each in ctx.hands] if order else [hand.pool for hand in hands]
     async with AsyncExitStack() as stack:
-        third = _Alone(house.other).pool
+        third = _Alone(ctx.other).pool
         preparing = await stack.enter_async_context(_place(third, workspace, "q", timedelta()))
         await scene.prepare(preparing)
         places = [
@@ -243,7 +245,7 @@ async def _once(
         ]
         work = [partial(_told, deed, place) for deed, place in zip(deeds, places, strict=True)]
         if order is None:
-            run = await interleave(hands, work, prefix, house.other)
+            run = await interleave(hands, work, prefix, ctx.other)
         else:
             results = {place: await work[place]() for place in order}
             run = Run((), (), (results[0], results[1]), 0, 0)
@@ -285,7 +287,7 @@ async def _place(pool: Pool, workspace: str, person: str, later: timedelta) -> A
     database = Database(pool, clock=clock)
     store = PostgresStore(database)
     new_id = counted_ids(person)
-    async with open_desk_on(store, MemoryBus(), workspace=workspace, asker="agent", new_id=new_id) as desk:
+    async with desk_from_store(store, MemoryBus(), workspace=workspace, asker="agent", new_id=new_id) as desk:
         yield Place(person, desk, store, PostgresOutbox(database), clock)
 
 

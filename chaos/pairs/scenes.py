@@ -7,19 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
 
-from handraise import (
-    Approval,
-    InvalidAnswer,
-    LocalDesk,
-    Question,
-    QuestionOptions,
-    Ref,
-    StoreUnavailable,
-    Timeline,
-)
+from handraise import Approval, InvalidAnswer, Question, StoreUnavailable, Timeline
+from handraise.desks import LocalDesk
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.timelines import Escalation
 from handraise.ports import Outbox, Routed, Store
+from handraise.questions import QuestionOptions, Ref
 from handraise.testing import ManualClock
 
 NOON = datetime(2100, 1, 1, 12, 0, tzinfo=UTC)
@@ -131,7 +124,7 @@ async def _withdraw(place: Place) -> Question:
 
 
 async def _sweep(place: Place) -> int:
-    return await place.desk.sweep()
+    return await place.desk.run_due()
 
 
 async def _recover(place: Place) -> int:
@@ -165,7 +158,7 @@ _LOOKS = {"read": Deed(_read), "wait": Deed(_wait)}
 def _voted(timeline: Timeline) -> Callable[[Place], Awaitable[None]]:
     async def prepare(place: Place) -> None:
         people = ["ana", "ben", "dan"]
-        await _asked(need=2, veto=True, max_attempts=2, recipients=people, timeline=timeline)(place)
+        await _asked(quorum=2, veto=True, max_attempts=2, recipients=people, timeline=timeline)(place)
         await place.desk.answer(ASKED, "a", by="dan")
 
     return prepare
@@ -188,7 +181,7 @@ async def _remember(place: Place) -> Question:
 
 
 async def _consume(place: Place) -> str:
-    return (await place.desk.consume(ASKED)).tool
+    return (await place.desk.consume_approval(ASKED)).tool
 
 
 async def _granted(place: Place) -> None:
@@ -205,7 +198,7 @@ async def _use_grant(place: Place) -> Question | None:
 async def _revoke(place: Place) -> bool:
     grants = await place.store.grants(place.workspace, after=None, limit=9)
     prepared = next(each.id for each in grants if each.id.startswith("q"))
-    return (await place.desk.revoke(prepared, by=place.person)).revoked_at is not None
+    return (await place.desk.revoke_grant(prepared, by=place.person)).revoked_at is not None
 
 
 async def _approved(place: Place) -> None:

@@ -128,8 +128,8 @@ _RACES = (
         "veto-ignored",
         "one denial does not end a question with a veto",
         f"{_POSTGRES}/statements.sql",
-        "when q.need > 1 and not (q.veto and m.negative)",
-        "when q.need > 1",
+        "when q.quorum > 1 and not (q.veto and m.negative)",
+        "when q.quorum > 1",
         (f"{ON_POSTGRES}::test_with_a_veto_one_denial_ends_it",),
     ),
     Bug(
@@ -171,7 +171,7 @@ _DURABILITY = (
     Bug(
         "synchronous-commit-off-by-us",
         "our own connections do not wait for the disk",
-        f"{_POSTGRES}/connecting.py",
+        f"{_POSTGRES}/connections.py",
         '    "jit": "off",\n',
         '    "jit": "off",\n    "synchronous_commit": "off",\n',
         (f"{SLIPS}::test_every_connection_of_ours_waits_for_the_disk[postgres]",),
@@ -179,7 +179,7 @@ _DURABILITY = (
     Bug(
         "sqlite-does-not-sync",
         "SQLite acknowledges what is not on the disk yet",
-        f"{_SQLITE}/connecting.py",
+        f"{_SQLITE}/connections.py",
         '"synchronous = full"',
         '"synchronous = off"',
         (f"{SLIPS}::test_every_connection_of_ours_waits_for_the_disk[sqlite]",),
@@ -227,7 +227,7 @@ _DURABILITY = (
         "a request that is made again after its reply was lost makes another question",
         f"{_SRC}/server/middleware/idempotency.py",
         "            request.state.made = claim.made\n",
-        "            request.state.made = house.new_id()\n",
+        "            request.state.made = ctx.new_id()\n",
         ("tests/server/test_once.py::TestAfterASilence::test_it_is_done_again_with_the_id_of_the_first",),
     ),
 )
@@ -298,8 +298,8 @@ _IDENTITY = (
         "agent-may-answer",
         "the key of an agent opens what is for people",
         f"{_SRC}/server/auth/authenticator.py",
-        "    if not isinstance(caller, PersonCaller):\n        raise NotEntitled(caller.agent",
-        "    if not isinstance(caller, (PersonCaller, AgentCaller)):\n        raise NotEntitled(caller.agent",
+        "    if not isinstance(caller, PersonCaller):\n        raise PermissionDenied(caller.agent",
+        "    if not isinstance(caller, (PersonCaller, AgentCaller)):\n        raise PermissionDenied(caller.agent",
         ("tests/server/test_sweeps.py::test_no_credential_of_an_agent_answers_or_administers",),
     ),
     Bug(
@@ -329,7 +329,7 @@ _IDENTITY = (
     Bug(
         "superuser-is-not-confined",
         "a server runs as a superuser, whom no wall holds",
-        f"{_POSTGRES}/confining.py",
+        f"{_POSTGRES}/row_security.py",
         '    if role["loophole"] is not None:\n        raise UnsafeStore(',
         '    if role["loophole"] == "":\n        raise UnsafeStore(',
         (f"{WALLS}::test_a_desk_that_must_be_confined_does_not_open_where_the_role_to_take_is_not_bound",),
@@ -365,11 +365,11 @@ _DOORS = (
         "get-answers",
         "looking at a link with an answer in its address gives that answer, as every scanner of mails does",
         f"{_SRC}/server/web/embedded_question.py",
-        "    return await show(_alone(house, caller, question, token), question, _prefilled(request, question))",
+        "    return await show(_alone(ctx, caller, question, token), question, _prefilled(request, question))",
         "    filled = _prefilled(request, question)\n"
         "    if filled is not None:\n"
-        "        return await _respond(_alone(house, caller, question, token), question, filled.submitted)\n"
-        "    return await show(_alone(house, caller, question, token), question, filled)",
+        "        return await _respond(_alone(ctx, caller, question, token), question, filled.submitted)\n"
+        "    return await show(_alone(ctx, caller, question, token), question, filled)",
         (
             "tests/server/test_question_links.py::TestLooking::test_fills_in_what_the_address_says_and_sends_nothing",
         ),
@@ -505,11 +505,9 @@ _SINKS = (
         "answers-in-the-log",
         "what people answer is written to the log",
         f"{_SRC}/desk/local_desk.py",
-        "        question, responder = await self._answerable(question_id, by, evidence)\n"
-        "        check_kept(self._limits, channel=channel",
+        "        check_provenance(self._limits, provenance)\n",
         "        __import__('logging').getLogger(__name__).info('answer %s', value)\n"
-        "        question, responder = await self._answerable(question_id, by, evidence)\n"
-        "        check_kept(self._limits, channel=channel",
+        "        check_provenance(self._limits, provenance)\n",
         ("tests/server/test_secrets.py::test_what_is_asked_and_answered_is_nowhere_but_in_its_own_rows",),
     ),
 )

@@ -57,7 +57,7 @@ class Refunds(AgentExecutor):
             return
         said = [tools.to_tool_result(await self.desk.get(each.id)).content for each in (why, refund)]
         with suppress(handraise.NotApproved):
-            action = await self.desk.consume(refund.id)
+            action = await self.desk.consume_approval(refund.id)
             print(f"refunding {action.arguments['amount']} for {action.arguments['order']}", flush=True)
             said.append("sent")
         await task.updater.complete(task.updater.new_agent_message([new_text_part(each) for each in said]))

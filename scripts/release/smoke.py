@@ -62,7 +62,7 @@ for each in (found.name for package in packages for found in pkgutil.iter_module
 import handraise.testing
 try:
     import handraise.testing.contract
-except handraise.MissingExtra as error:
+except handraise.errors.MissingExtra as error:
     print(f"handraise.testing.contract: {error}")
 """
 

@@ -1,161 +1,69 @@
-"""Handraise: a program asks a person something, stops durably, and carries on with a validated answer."""
+"""Handraise: a program asks a person something, stops durably, and continues with a validated answer.
+
+A program that asks, answers and waits finds everything here. The rest is in `handraise.errors`, `handraise.forms`,
+`handraise.questions`, `handraise.outcomes`, `handraise.events` and `handraise.desks`.
+"""
 
 from handraise._version import __version__ as __version__
-from handraise.desk.ids import counted_ids, uuid7_ids
-from handraise.desk.local_desk import LocalDesk
-from handraise.desk_factory import DeskOptions, open_desk, open_desk_on
-from handraise.model.coercion import coerce_choices
-from handraise.model.drafting import Limits, QuestionOptions
-from handraise.model.errors import (
-    AlreadyConsumed,
+from handraise.desks import Credentials, Desk, Page, open_desk
+from handraise.errors import (
     AlreadySettled,
-    ApprovalLapsed,
-    ApprovalTakenBack,
-    DeskClosed,
-    ForkedDesk,
-    GrantNotFound,
     HandraiseError,
     InvalidAnswer,
     InvalidQuestion,
-    InvalidRequest,
     KeyConflict,
-    MissingExtra,
     NotAnswered,
     NotApproved,
-    NotEntitled,
-    NotFound,
-    NotSignedIn,
-    PreconditionFailed,
+    PermissionDenied,
     Problem,
     QuestionNotFound,
-    QuotaExceeded,
-    RequestConflict,
-    SchemaMismatch,
     StillPending,
     StoreUnavailable,
-    TooManyRequests,
-    UnknownAddress,
-    UnsafeStore,
-    UnusableAnswer,
-    WrongLoop,
 )
-from handraise.model.events import Event, EventKind
-from handraise.model.form_schemas import form_from_schema, form_to_schema
-from handraise.model.forms import (
-    Action,
-    AnyForm,
-    Approval,
-    Choice,
-    Confirm,
-    Field,
-    Form,
-    MultiChoice,
-    Open,
-    Option,
-    Risk,
-    Scope,
-)
-from handraise.model.grants import Grant
-from handraise.model.outcomes import (
-    Answered,
-    Declined,
-    Exhausted,
-    Expired,
-    Outcome,
-    Status,
-    Withdrawn,
-)
-from handraise.model.people import Responder
-from handraise.model.questions import Draft, Question, Ref, Vote
-from handraise.model.replies import NotAnAnswer, Reply, Understood, read_reply
-from handraise.model.timelines import Escalation, Timeline
-from handraise.model.validation import Decision
-from handraise.ports import Durability, Recovered
-from handraise.ports.desk import Desk, Page
-from handraise.wire.credentials import Credentials
-from handraise.wire.records import question_to_dict
+from handraise.events import Event
+from handraise.forms import Action, Approval, Choice, Confirm, Field, Form, MultiChoice, Open, Option
+from handraise.outcomes import Answered, Decision, Declined, Exhausted, Expired, Outcome, Status, Withdrawn
+from handraise.questions import Escalation, Grant, Provenance, Question, Responder, Timeline
 
 __all__ = [
     "Action",
-    "AlreadyConsumed",
     "AlreadySettled",
     "Answered",
-    "AnyForm",
     "Approval",
-    "ApprovalLapsed",
-    "ApprovalTakenBack",
     "Choice",
     "Confirm",
     "Credentials",
     "Decision",
     "Declined",
     "Desk",
-    "DeskClosed",
-    "DeskOptions",
-    "Draft",
-    "Durability",
     "Escalation",
     "Event",
-    "EventKind",
     "Exhausted",
     "Expired",
     "Field",
-    "ForkedDesk",
     "Form",
     "Grant",
-    "GrantNotFound",
     "HandraiseError",
     "InvalidAnswer",
     "InvalidQuestion",
-    "InvalidRequest",
     "KeyConflict",
-    "Limits",
-    "LocalDesk",
-    "MissingExtra",
     "MultiChoice",
-    "NotAnAnswer",
     "NotAnswered",
     "NotApproved",
-    "NotEntitled",
-    "NotFound",
-    "NotSignedIn",
     "Open",
     "Option",
     "Outcome",
     "Page",
-    "PreconditionFailed",
+    "PermissionDenied",
     "Problem",
+    "Provenance",
     "Question",
     "QuestionNotFound",
-    "QuestionOptions",
-    "QuotaExceeded",
-    "Recovered",
-    "Ref",
-    "Reply",
-    "RequestConflict",
     "Responder",
-    "Risk",
-    "SchemaMismatch",
-    "Scope",
     "Status",
     "StillPending",
     "StoreUnavailable",
     "Timeline",
-    "TooManyRequests",
-    "Understood",
-    "UnknownAddress",
-    "UnsafeStore",
-    "UnusableAnswer",
-    "Vote",
     "Withdrawn",
-    "WrongLoop",
-    "coerce_choices",
-    "counted_ids",
-    "form_from_schema",
-    "form_to_schema",
     "open_desk",
-    "open_desk_on",
-    "question_to_dict",
-    "read_reply",
-    "uuid7_ids",
 ]

@@ -40,10 +40,10 @@ def open_desk(
         pending_quota=pending_quota,
         **options,
     )
-    return NotYetOpen(_open(opened))
+    return DeskContext(_open(opened))
 
 
-class NotYetOpen(AbstractContextManager[BlockingDesk]):
+class DeskContext(AbstractContextManager[BlockingDesk]):
     """What `open_desk` gives: a desk once it is entered. Used in another way, it says what to write instead."""
 
     def __init__(self, opened: AbstractContextManager[BlockingDesk]) -> None:

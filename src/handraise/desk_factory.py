@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, TypedDict, Unpack
+from typing import Any, NoReturn, TypedDict, Unpack
 
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
@@ -24,7 +24,7 @@ from handraise.wire.credentials import Credentials
 
 
 class DeskOptions(TypedDict, total=False):
-    """How a desk works, wherever its store is; `open_desk` and `open_desk_on` take it as keywords.
+    """How a desk works, wherever its store is; `open_desk` and `desk_from_store` take it as keywords.
 
     `workspace` and `asker` are "default" and "agent" unless said otherwise, or those of the key that a desk
     at a server comes with. `poll_interval` is how long a lost wake-up may go unnoticed.
@@ -47,8 +47,10 @@ def open_desk(
     keep_settled: timedelta | None = None,
     pending_quota: int | None = None,
     **options: Unpack[DeskOptions],
-) -> AbstractAsyncContextManager[Desk]:
-    """A desk at an address, for as long as this context lasts.
+) -> DeskContext:
+    """Open the desk at an address.
+
+    Write `async with open_desk(…) as desk:`, or `desk = await open_desk(…)` and later `await desk.close()`.
 
     The address is `url`, else `HANDRAISE_URL`, else one SQLite file in the user's data folder: `memory:`,
     `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `postgresql+shards://…`
@@ -71,22 +73,34 @@ def open_desk(
         pending_quota=pending_quota,
         **options,
     )
-    return NotYetOpen(opened)
+    return DeskContext(opened)
 
 
-class NotYetOpen(AbstractAsyncContextManager[Desk]):
-    """What `open_desk` gives: a desk once it is entered. Used in another way, it says what to write instead."""
+class DeskContext(AbstractAsyncContextManager[Desk]):
+    """What `open_desk` gives: a desk once it is entered or awaited. Used in another way, it says what to write instead."""
 
     def __init__(self, opened: AbstractAsyncContextManager[Desk]) -> None:
         self._opened = opened
+        self._closed = False
 
     async def __aenter__(self) -> Desk:
-        return await self._opened.__aenter__()
+        desk = await self._opened.__aenter__()
+        desk._close = self._close  # noqa: SLF001 -- only what opens a desk knows how to close it
+        return desk
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        if self._closed:
+            return None
+        self._closed = True
         return await self._opened.__aexit__(kind, error, trace)
+
+    def __await__(self) -> Generator[Any, None, Desk]:
+        return self.__aenter__().__await__()
+
+    async def _close(self) -> None:
+        await self.__aexit__(None, None, None)
 
     def __enter__(self) -> NoReturn:
         raise TypeError(
@@ -97,15 +111,11 @@ class NotYetOpen(AbstractAsyncContextManager[Desk]):
     def __exit__(self, *why: object) -> None:
         """Never reached."""
 
-    def __await__(self) -> NoReturn:
-        raise TypeError(
-            "A desk is opened for a while: write `async with open_desk(…) as desk:`, without await."
-        )
-
     def __getattr__(self, name: str) -> NoReturn:
         if hasattr(Desk, name) and not name.startswith("_"):
             raise AttributeError(
-                f"The desk is not open yet: write `async with open_desk(…) as desk:`, then `desk.{name}`."
+                f"The desk is not open yet: write `async with open_desk(…) as desk:` or `desk = await open_desk(…)`, "
+                f"then `desk.{name}`."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -150,7 +160,7 @@ async def _open_desk(
         return
     async with (
         open_backend(address, clock=clock, bus=bus, connections=connections) as backend,
-        open_desk_on(
+        desk_from_store(
             backend.store,
             backend.bus,
             directory=backend.directory,
@@ -163,7 +173,7 @@ async def _open_desk(
 
 
 @asynccontextmanager
-async def open_desk_on(
+async def desk_from_store(
     store: Store,
     bus: Bus,
     *,

@@ -41,7 +41,7 @@ _LAST_LOOK = 5.0
 _SPARE = 4  # a poll that takes a second comes again after four
 
 
-class WaitingRoom:
+class Waiters:
     """Who waits for which question, and the one task that reads for all of them."""
 
     def __init__(
@@ -103,7 +103,7 @@ class WaitingRoom:
                 self._leave(ref, wait)
         return await self._settled_after_all(refs)
 
-    def stir(self, refs: Collection[Ref] | None) -> None:
+    def mark_dirty(self, refs: Collection[Ref] | None) -> None:
         """Read these again soon, where anybody waits for them; None is everything."""
         if refs is None:
             self._poll.hurry()
@@ -180,7 +180,7 @@ class WaitingRoom:
     async def _listen_and_read(self) -> None:
         async with AsyncExitStack() as listening:
             try:
-                await listening.enter_async_context(self._listen(self.stir))
+                await listening.enter_async_context(self._listen(self.mark_dirty))
             except DeskClosed:
                 raise
             except Exception as error:  # noqa: BLE001 -- hearing is only for speed, whatever a bus does

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from handraise import Approval, NotApproved, UnsafeStore, open_desk
+from handraise import Approval, NotApproved, open_desk
 from handraise.backends.shards import move_workspace
 from handraise.desk.audit_export import export_lines
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
+from handraise.errors import UnsafeStore
 from handraise.model.audit_verification import Verdict, verify
 from handraise.model.errors import StoreUnavailable
 from handraise.model.seals import HeadMark, Rule
@@ -135,11 +136,11 @@ async def test_what_happens_after_the_last_seal_is_no_fault(
 ) -> None:
     async with open_desk(address, workspace=workspace) as desk, open_backend(address) as ports:
         form = Approval.of("pay", {"eur": 5.0})
-        first, second = [await desk.post("Pay?", form=form, need=need) for need in (1, 2)]
+        first, second = [await desk.post("Pay?", form=form, quorum=quorum) for quorum in (1, 2)]
         await desk.answer(second.id, "approve", by="ana")
         await sealed(ports, workspace, signer, 3)
         await desk.answer(first.id, "approve", by="ana")
-        await desk.consume(first.id)
+        await desk.consume_approval(first.id)
         await desk.answer(second.id, "approve", by="bob")
         verdict = await judged(ports, workspace, signer, tmp_path)
         assert (verdict.fault, verdict.questions) == (None, 2)
@@ -320,7 +321,7 @@ async def test_the_database_itself_keeps_what_was_asked_and_how_it_ended(
     async with open_desk(address, workspace=workspace) as desk:
         question = await desk.post("Pay?", form=Approval.of("pay", {"eur": 5}))
         await desk.answer(question.id, "approve", by="ana")
-        await desk.consume(question.id)
+        await desk.consume_approval(question.id)
         before = await desk.get(question.id)
         sql = f"update handraise.questions set {CHANGES_AFTER_THE_END[change]} where workspace = ? and id = ?"  # noqa: S608 -- ours
         with pytest.raises(
@@ -347,11 +348,11 @@ async def test_an_approval_that_is_only_in_the_row_is_not_executed(address: str,
     async with open_desk(address, workspace=workspace) as desk:
         assert (await desk.get(question.id)).decision
         with pytest.raises(NotApproved, match="history does not say"):
-            await desk.consume(question.id)
+            await desk.consume_approval(question.id)
         assert (await desk.get(question.id)).consumed_at is None
         await put_away(address)
         with pytest.raises(NotApproved, match="history does not say"):
-            await desk.consume(question.id)
+            await desk.consume_approval(question.id)
 
 
 async def put_away(address: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from handraise import Ref
 from handraise.backends.memory import open_memory
 from handraise.ports import feed_of
+from handraise.questions import Ref
 
 
 async def test_everybody_who_listens_hears_everything() -> None:

@@ -17,9 +17,11 @@ import pytest
 from nats.aio.client import Client
 
 from chaos.servers import Program, free_port
-from handraise import Answered, Ref, StillPending, UnknownAddress, open_desk
+from handraise import Answered, StillPending, open_desk
 from handraise.backends.nats.bus import NatsBus, Place, open_nats
+from handraise.errors import UnknownAddress
 from handraise.ports import feed_of
+from handraise.questions import Ref
 from handraise.testing.contract.bus import Ear
 
 SOON = 10.0
@@ -357,7 +359,7 @@ async def main():
         pass
 try:
     asyncio.run(main())
-except handraise.MissingExtra as error:
+except handraise.errors.MissingExtra as error:
     print(error)
 """
     done = subprocess.run(

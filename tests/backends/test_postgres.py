@@ -11,18 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from handraise import (
-    Answered,
-    Approval,
-    Responder,
-    SchemaMismatch,
-    StillPending,
-    StoreUnavailable,
-    UnsafeStore,
-    __version__,
-    open_desk,
-    open_desk_on,
-)
+from handraise import Answered, Approval, Responder, StillPending, StoreUnavailable, __version__, open_desk
 from handraise.backends.hint_codec import LONGEST, decoded, encoded
 from handraise.backends.postgres import schema
 from handraise.backends.postgres.durability import durability_of
@@ -30,6 +19,8 @@ from handraise.backends.postgres.schema import MIGRATIONS
 from handraise.backends.sql_files import Migration
 from handraise.desk import local_desk
 from handraise.desk_factory import open_backend
+from handraise.desks import desk_from_store
+from handraise.errors import SchemaMismatch, UnsafeStore
 from handraise.model.identities import Role
 from handraise.model.questions import Ref
 from handraise.testing import ManualClock, promise
@@ -288,7 +279,7 @@ async def test_a_post_whose_connection_is_cut_is_made_once(
         under_way = plain.transaction()
         await under_way.start()
         await plain.execute(
-            "insert into handraise.questions (asked_at, need, veto, workspace, id, asker, key, recipients, prompt, form) "
+            "insert into handraise.questions (asked_at, quorum, veto, workspace, id, asker, key, recipients, prompt, form) "
             "values (now(), 1, false, $1, 'held', 'agent', 'k', '[]', '?', '{}')",
             workspace,
         )
@@ -302,7 +293,7 @@ async def test_a_post_whose_connection_is_cut_is_made_once(
         await under_way.rollback()
         question = await posting
         assert [event.kind for event in await desk.history(question.id)] == ["asked"]
-        assert len((await desk.pending()).questions) == 1
+        assert len((await desk.list_pending()).items) == 1
 
 
 @promise("P4")
@@ -381,11 +372,11 @@ async def test_a_grant_that_ends_while_it_is_applied_waits_or_wins(
         directory = backend.directory
         await directory.put_person(workspace, "ana", name="Ana", email=None, role=Role.MEMBER)
         await directory.put_group(workspace, "ops", ["ana"])
-        async with open_desk_on(backend.store, backend.bus, workspace=workspace) as desk:
+        async with desk_from_store(backend.store, backend.bus, workspace=workspace) as desk:
             first = await desk.post("Pay?", form=form, recipients=["group:ops"])
             approval = {"decision": "approve", "scope": "always"}
             await desk.answer(first.id, approval, by=Responder("ana", frozenset({"ops"})))
-            (grant,) = await desk.grants()
+            (grant,) = await desk.list_grants()
             again = await desk.post("Pay?", form=form, recipients=["group:ops"])
             held = plain.transaction()
             await held.start()
@@ -394,7 +385,7 @@ async def test_a_grant_that_ends_while_it_is_applied_waits_or_wins(
             applying = asyncio.create_task(desk.apply_grant(again.id))
             await _blocked(plain, 1)
             ends: dict[str, Coroutine[Any, Any, object]] = {
-                "revoked": desk.revoke(grant.id, by="bob"),
+                "revoked": desk.revoke_grant(grant.id, by="bob"),
                 "removed": directory.remove_person(workspace, "ana"),
                 "left": directory.put_group(workspace, "ops", []),
             }

@@ -12,18 +12,11 @@ from typing import TypeAlias
 import asyncpg
 import pytest
 
-from handraise import (
-    AlreadyConsumed,
-    Approval,
-    ApprovalTakenBack,
-    Desk,
-    Question,
-    QuestionNotFound,
-    open_desk,
-    open_desk_on,
-)
+from handraise import Approval, Desk, Question, QuestionNotFound, open_desk
 from handraise.backends.postgres import open_postgres, store
 from handraise.backends.postgres.connections import SETTINGS
+from handraise.desks import desk_from_store
+from handraise.errors import AlreadyConsumed, ApprovalTakenBack
 from handraise.ports import Backend
 from handraise.testing import ManualClock, promise
 from tests.conftest import own_database
@@ -61,7 +54,7 @@ async def backend(request: pytest.FixtureRequest, own: str, clock: ManualClock) 
 
 @pytest.fixture
 async def desk(backend: Backend, workspace: str) -> AsyncIterator[Desk]:
-    async with open_desk_on(backend.store, backend.bus, workspace=workspace) as opened:
+    async with desk_from_store(backend.store, backend.bus, workspace=workspace) as opened:
         yield opened
 
 
@@ -88,7 +81,7 @@ async def test_what_is_settled_long_enough_is_moved_to_its_month_and_the_rest_st
         assert (await desk.get(question.id)) == question
         assert await desk.wait(question.id, timeout=SOON) == question.outcome
     assert (await desk.get(waiting.id)).status == "pending"
-    assert (await desk.settled()).questions == [*reversed(in_april), *reversed(in_march)]
+    assert (await desk.list_settled()).items == [*reversed(in_april), *reversed(in_march)]
 
 
 async def test_a_look_that_archives_nothing_lets_new_ids_be_believed(fresh: str) -> None:
@@ -140,7 +133,7 @@ async def test_a_month_is_dropped_once_nothing_in_it_is_kept_and_readers_never_w
             await desk.get(old[0].id)
     await backend.store.tidy(rest=WEEK, keep=30 * DAY, limit=ALL)
     assert "archive_2026_03" not in await months(plain)
-    assert (await desk.settled()).questions == new
+    assert (await desk.list_settled()).items == new
     assert await places(plain, workspace) == {"questions": 1}
 
 
@@ -176,8 +169,8 @@ async def test_no_question_leaves_while_somebody_posts_who_cannot_see_its_copy(
             while not await plain.fetchval(copied, workspace):
                 await asyncio.sleep(0.01)
             assert (await desk.post("Which?", key="release 7")).id == question.id
-            assert await desk.settled() == await desk.settled()
-            assert len((await desk.settled()).questions) == 1
+            assert await desk.list_settled() == await desk.list_settled()
+            assert len((await desk.list_settled()).items) == 1
             assert await places(plain, workspace) == {"questions": 1, "archive_2026_03": 1}
         assert await tidying == 1
     assert await places(plain, workspace) == {"archive_2026_03": 1}
@@ -186,7 +179,7 @@ async def test_no_question_leaves_while_somebody_posts_who_cannot_see_its_copy(
     )
     assert again.id == question.id
     assert [each.status for each in others] == ["pending"] * 3
-    assert len((await desk.pending()).questions) == 3
+    assert len((await desk.list_pending()).items) == 3
     assert [event.kind for event in await desk.history(question.id)] == ["asked", "answered"]
 
 
@@ -207,7 +200,7 @@ async def test_who_writes_for_long_holds_nothing_up(
         assert await backend.store.tidy(rest=NOW, keep=None, limit=ALL) == 0
     assert await places(plain, workspace) == {"questions": 1, "archive_2026_03": 1}
     assert await backend.store.tidy(rest=NOW, keep=NOW, limit=ALL) >= 1
-    assert (await desk.settled()).questions == []
+    assert (await desk.list_settled()).items == []
     assert await backend.store.feed(workspace, after=None, limit=10) == []
 
 
@@ -218,11 +211,11 @@ async def test_the_id_of_an_archived_question_cannot_be_taken(
     (question,) = await answered(desk, 1)
     clock.advance(DAY)
     await backend.store.tidy(rest=NOW, keep=None, limit=ALL)
-    async with open_desk_on(
+    async with desk_from_store(
         backend.store, backend.bus, workspace=workspace, new_id=lambda: question.id
     ) as liar:
         assert await liar.post("Which 0?") == question
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 @promise("P11")
@@ -237,13 +230,15 @@ async def test_an_approval_that_is_archived_meanwhile_is_used_up_once(
     async with plain.transaction():
         leave = "select handraise.leave_copied($1, $2)"
         assert await plain.fetchval(leave, copied["workspaces"], copied["ids"])
-        consuming = asyncio.gather(*(desk.consume(question.id) for _ in range(3)), return_exceptions=True)
+        consuming = asyncio.gather(
+            *(desk.consume_approval(question.id) for _ in range(3)), return_exceptions=True
+        )
         await somebody_waits_for_a_lock(plain)
     results = await asyncio.wait_for(consuming, SOON)
     assert sorted(type(each).__name__ for each in results) == ["Action", "AlreadyConsumed", "AlreadyConsumed"]
     assert (await desk.get(question.id)).consumed_at == clock.now()
     with pytest.raises(AlreadyConsumed):
-        await desk.consume(question.id)
+        await desk.consume_approval(question.id)
     assert [event.kind for event in await desk.history(question.id)] == ["asked", "answered", "consumed"]
 
 
@@ -255,11 +250,11 @@ async def test_an_approval_that_is_used_up_while_it_is_in_both_places_stays_used
     await desk.answer(question.id, "approve", by="ana")
     clock.advance(DAY)
     await plain.fetch("select * from handraise.copy_settled($1, 1000000)", clock.now())
-    await desk.consume(question.id)
+    await desk.consume_approval(question.id)
     assert await backend.store.tidy(rest=NOW, keep=None, limit=ALL)
     assert (await desk.get(question.id)).consumed_at == clock.now()
     with pytest.raises(AlreadyConsumed):
-        await desk.consume(question.id)
+        await desk.consume_approval(question.id)
 
 
 @promise("P11")
@@ -277,7 +272,7 @@ async def test_an_approval_that_is_taken_back_while_it_is_in_both_places_stays_t
     for question in (both, archived):
         assert (await desk.get(question.id)).taken_back_at == clock.now()
         with pytest.raises(ApprovalTakenBack):
-            await desk.consume(question.id)
+            await desk.consume_approval(question.id)
 
 
 async def test_what_somebody_else_holds_is_passed_over(
@@ -299,7 +294,7 @@ async def test_what_somebody_else_holds_is_passed_over(
 async def test_tidying_touches_only_what_it_tidies_though_nobody_has_counted_the_rows(fresh: str) -> None:
     copy = "select * from handraise.copy_settled(now(), 1)"
     leave = "select handraise.leave_copied($1, $2)"
-    async with open_postgres(fresh) as backend, open_desk_on(backend.store, backend.bus) as desk:
+    async with open_postgres(fresh) as backend, desk_from_store(backend.store, backend.bus) as desk:
         for _ in range(2):  # one half is archived, the other beside it
             await backend.store.tidy(rest=NOW, keep=None, limit=ALL)
             await asyncio.gather(*(answered(desk, 15) for _ in range(200)))
@@ -369,7 +364,7 @@ async def test_while_questions_are_archived_everything_goes_on_and_nothing_is_lo
     async with (
         open_postgres(own, connections=6) as backend,
         open_postgres(own, connections=3) as other,
-        open_desk_on(backend.store, backend.bus, workspace=workspace) as desk,
+        desk_from_store(backend.store, backend.bus, workspace=workspace) as desk,
         asyncio.timeout(60),
         asyncio.TaskGroup() as tasks,
     ):
@@ -405,13 +400,13 @@ async def test_an_owner_who_is_no_superuser_archives_and_removes_for_every_works
         async with open_postgres(address, clock=clock) as backend:
             desks = {}
             for each in ("a", "b"):
-                async with open_desk_on(backend.store, backend.bus, workspace=each) as desk:
+                async with desk_from_store(backend.store, backend.bus, workspace=each) as desk:
                     desks[each] = await answered(desk, 2)
             clock.advance(DAY)
             assert await backend.store.tidy(rest=NOW, keep=None, limit=ALL) == 4
             for each in ("a", "b"):
-                async with open_desk_on(backend.store, backend.bus, workspace=each) as desk:
-                    assert (await desk.settled()).questions == [*reversed(desks[each])]
+                async with desk_from_store(backend.store, backend.bus, workspace=each) as desk:
+                    assert (await desk.list_settled()).items == [*reversed(desks[each])]
             clock.advance(60 * DAY)
             assert await backend.store.tidy(rest=NOW, keep=DAY, limit=ALL) == 4
             assert await backend.store.feed("a", after=None, limit=10) == []
@@ -430,12 +425,12 @@ async def answered(desk: Desk, count: int) -> list[Question]:
 async def everything_settled(desk: Desk) -> AsyncIterator[Question]:
     after = None
     while True:
-        page = await desk.settled(after=after, limit=37)
-        for question in page.questions:
+        page = await desk.list_settled(after=after, limit=37)
+        for question in page.items:
             yield question
-        if page.after is None:
+        if page.next is None:
             return
-        after = page.after
+        after = page.next
 
 
 async def places(connection: Connection, workspace: str) -> dict[str, int]:

@@ -20,9 +20,9 @@ from handraise import (
     StillPending,
     StoreUnavailable,
     Withdrawn,
-    open_desk_on,
 )
 from handraise.backends.postgres import open_postgres
+from handraise.desks import desk_from_store
 from handraise.model.identities import Role
 from handraise.ports import Backend
 from handraise.testing import ManualClock, promise
@@ -51,7 +51,7 @@ async def backend(request: pytest.FixtureRequest, pooler: str, postgres: str) ->
 
 @pytest.fixture
 async def desk(backend: Backend, workspace: str) -> AsyncIterator[Desk]:
-    async with open_desk_on(backend.store, backend.bus, workspace=workspace) as desk:
+    async with desk_from_store(backend.store, backend.bus, workspace=workspace) as desk:
         yield desk
 
 
@@ -64,7 +64,7 @@ async def test_the_verbs_of_a_desk_work_behind_a_pooler(desk: Desk) -> None:
     with pytest.raises(KeyConflict):
         await desk.post("Who?", key="k")
     assert await desk.find_by_key("k") == await desk.get(question.id) == question
-    assert (await desk.pending(conversation="c")).questions == [question]
+    assert (await desk.list_pending(conversation="c")).items == [question]
     await desk.answer(question.id, "a", by="ana")
     declined, withdrawn = await desk.post("One?"), await desk.post("Two?")
     await desk.decline(declined.id, by="ana", reason="no")
@@ -74,7 +74,7 @@ async def test_the_verbs_of_a_desk_work_behind_a_pooler(desk: Desk) -> None:
     assert [event.kind for event in await desk.history(question.id)] == ["asked", "answered"]
     many = await asyncio.gather(*(desk.post(f"Which {n}?") for n in range(50)))
     await asyncio.gather(*(desk.answer(each.id, "this", by="ana") for each in many))
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 @promise("P4")
@@ -82,9 +82,9 @@ async def test_a_wait_behind_a_pooler_is_woken_by_somebody_else(
     backend: Backend, pooler: str, postgres: str, workspace: str
 ) -> None:
     async with (
-        open_desk_on(backend.store, backend.bus, workspace=workspace, poll_interval=10 * SOON) as asker,
+        desk_from_store(backend.store, backend.bus, workspace=workspace, poll_interval=10 * SOON) as asker,
         open_postgres(pooler, listen=postgres) as other,
-        open_desk_on(other.store, other.bus, workspace=workspace) as person,
+        desk_from_store(other.store, other.bus, workspace=workspace) as person,
     ):
         for n in range(5):
             question = await asker.post("Which?")
@@ -99,11 +99,11 @@ async def test_timelines_and_people_work_behind_a_pooler(pooler: str, postgres: 
     clock = ManualClock()
     async with (
         open_postgres(pooler, listen=postgres, clock=clock, confined=True) as backend,
-        open_desk_on(backend.store, backend.bus, workspace=workspace) as desk,
+        desk_from_store(backend.store, backend.bus, workspace=workspace) as desk,
     ):
         question = await desk.post("Which?", expires_in=60)
         clock.advance(timedelta(minutes=2))
-        assert question.ref in await backend.store.sweep(limit=10)
+        assert question.ref in await backend.store.run_due(limit=10)
         directory = backend.directory
         for person in ("ana", "bob"):
             await directory.put_person(workspace, person, name=person, email=None, role=Role.MEMBER)
@@ -137,7 +137,7 @@ async def test_workspaces_that_share_a_session_never_see_each_other(
     async def work(desk: Desk, other: Desk) -> None:
         for n in range(sized(gate=5, nightly=20)):
             question = await desk.post(f"Which {n}?")
-            assert {each.workspace for each in (await desk.pending()).questions} == {question.workspace}
+            assert {each.workspace for each in (await desk.list_pending()).items} == {question.workspace}
             with pytest.raises(QuestionNotFound):
                 await other.get(question.id)
             await desk.answer(question.id, "a", by="ana")
@@ -145,11 +145,11 @@ async def test_workspaces_that_share_a_session_never_see_each_other(
     done = asyncio.Event()
     async with (
         open_postgres(pooler, listen=postgres, confined=True) as backend,
-        open_desk_on(backend.store, backend.bus) as desk,
+        desk_from_store(backend.store, backend.bus) as desk,
         asyncio.TaskGroup() as tasks,
     ):
         tasks.create_task(look())
-        one, two = desk.at(f"{workspace} 1"), desk.at(f"{workspace} 2")
+        one, two = desk.scoped(f"{workspace} 1"), desk.scoped(f"{workspace} 2")
         await asyncio.gather(*(work(*pair) for pair in [(one, two), (two, one)] * 3))
         done.set()
     assert seen == {(await fetch_value(postgres, "select current_user"), "")}

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from handraise import Draft, Open, Question, Responder, StoreUnavailable, open_desk
+from handraise import Open, Question, Responder, StoreUnavailable, open_desk
 from handraise.backends.postgres import open_postgres
 from handraise.desk.ids import uuid7_ids
 from handraise.model.lifecycle import answering
+from handraise.questions import Draft
 
 HALF_A_PAIR = "\ud800"
 
@@ -28,7 +29,7 @@ async def test_a_row_that_postgresql_refuses_does_not_fail_its_neighbours(
             "Question",
             "Question",
         ]
-        assert len((await desk.pending()).questions) == 3
+        assert len((await desk.list_pending()).items) == 3
 
 
 async def test_an_answer_that_postgresql_refuses_does_not_fail_its_neighbours(
@@ -53,7 +54,7 @@ async def test_an_answer_that_postgresql_refuses_does_not_fail_its_neighbours(
 async def test_what_is_done_in_part_is_not_told_as_refused(postgres: str, workspace: str) -> None:
     """Whoever makes it again, row by row, would make the other part twice."""
     async with open_postgres(postgres) as backend, open_postgres(postgres, confined=True) as confined:
-        drafts = [Draft(id="1", workspace=workspace, asker="agent", prompt="?", form=Open(), need=2)]
+        drafts = [Draft(id="1", workspace=workspace, asker="agent", prompt="?", form=Open(), quorum=2)]
         (question,) = await backend.store.insert(drafts)
         assert isinstance(question, Question)
         bad = replace(question, id=HALF_A_PAIR)

@@ -9,7 +9,8 @@ import asyncpg
 import pytest
 
 from chaos.servers import Server, own_servers
-from handraise import SchemaMismatch, open_desk
+from handraise import open_desk
+from handraise.errors import SchemaMismatch
 from handraise.testing import promise
 from handraise.testing.contract.backend import fed
 

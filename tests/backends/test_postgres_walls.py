@@ -14,13 +14,15 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from handraise import Question, Ref, Responder, SchemaMismatch, StoreUnavailable, UnsafeStore, open_desk_on
+from handraise import Question, Responder, StoreUnavailable
 from handraise.backends.postgres import open_postgres, row_security, schema
 from handraise.backends.postgres.connections import transaction
-from handraise.backends.postgres.database import Walls
+from handraise.backends.postgres.database import RowSecurity
 from handraise.backends.sql_files import Migration
 from handraise.desk.audit_export import export_lines
 from handraise.desk.sealer import Sealer
+from handraise.desks import desk_from_store
+from handraise.errors import SchemaMismatch, UnsafeStore
 from handraise.model.audit_verification import verify
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.identities import Role
@@ -28,6 +30,7 @@ from handraise.model.lifecycle import answering
 from handraise.model.questions import Draft
 from handraise.model.seals import Rule
 from handraise.ports import AGES, Backend
+from handraise.questions import Ref
 from handraise.testing import ManualClock, promise
 from tests.conftest import own_database
 
@@ -159,7 +162,7 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
     )
     assert {row["proname"] for row in functions} == {
         "due_workspaces",
-        "pulse",
+        "queue_stats",
         "forget",
         "forget_question_links",
         "workspaces_with_lines",
@@ -187,7 +190,7 @@ async def test_a_confined_login_sees_its_workspace_and_nothing_else(app: str, wo
         await backend.store.insert([draft(workspace, "1"), draft(f"not {workspace}", "2")])
         questions = "select id from handraise.questions"
         assert await connection.fetch(questions) == []
-        async with transaction(connection, Walls(None).begin_in(workspace)):
+        async with transaction(connection, RowSecurity(None).begin_in(workspace)):
             assert [row["id"] for row in await connection.fetch(questions)] == ["1"]
         assert await connection.fetch(questions) == [], "the workspace outlived its transaction"
 
@@ -206,7 +209,7 @@ async def test_a_confined_login_cannot_write_into_another_workspace(
     async with open_postgres(app, confined=True) as backend, connected(app) as connection:
         await backend.store.insert([draft(workspace, "1")])
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="violates row-level security"):
-            async with transaction(connection, Walls(None).begin_in(workspace)):
+            async with transaction(connection, RowSecurity(None).begin_in(workspace)):
                 await connection.execute(writing)
 
 
@@ -252,7 +255,7 @@ async def test_nothing_is_left_in_the_session_after_a_transaction(plain: Connect
     """
     kept = "select current_user::text, coalesce(current_setting('handraise.workspace', true), '')"
     before = (await plain.fetchval("select current_user::text"), "")
-    begin = Walls("handraise_app").begin_in("w")
+    begin = RowSecurity("handraise_app").begin_in("w")
     async with transaction(plain, begin):
         assert tuple(await plain.fetchrow(kept) or ()) == ("handraise_app", "77")
     assert tuple(await plain.fetchrow(kept) or ()) == before
@@ -339,10 +342,10 @@ async def test_a_sweep_does_what_is_due_in_every_workspace_or_in_one(app: str, w
         store = backend.store
         refs = [Ref(f"{workspace}{n}", f"{n}") for n in range(3)]
         await store.insert([draft(*ref, expires_in=60) for ref in refs])
-        assert await store.sweep(limit=10, workspace=refs[1].workspace) == []
+        assert await store.run_due(limit=10, workspace=refs[1].workspace) == []
         clock.advance(timedelta(minutes=2))
-        assert await store.sweep(limit=10, workspace=refs[1].workspace) == [refs[1]]
-        assert {ref for ref in await store.sweep(limit=10) if ref in refs} == {refs[0], refs[2]}
+        assert await store.run_due(limit=10, workspace=refs[1].workspace) == [refs[1]]
+        assert {ref for ref in await store.run_due(limit=10) if ref in refs} == {refs[0], refs[2]}
 
 
 async def test_a_workspace_with_very_many_due_deeds_does_not_hide_the_others(
@@ -508,19 +511,19 @@ async def test_an_owner_who_is_no_superuser_is_walled_in_and_can_do_everything(o
             ("b", timedelta(hours=2)),
             ("c", timedelta(seconds=30)),
         ):
-            async with open_desk_on(backend.store, backend.bus, workspace=workspace) as desk:
+            async with desk_from_store(backend.store, backend.bus, workspace=workspace) as desk:
                 await desk.post("Which?", recipients=["ana", "bob"])
                 settled = await desk.post("Which?")
                 await desk.answer(settled.id, "this", by="ana")
             clock.advance(later)
-        pulse = await backend.store.pulse()
-        assert tuple(pulse.pending) == AGES
-        assert list(pulse.pending.values()) == [1, 1, 1, 2, 2, 2, 3]
-        assert pulse.deliveries == {}
+        queue_stats = await backend.store.queue_stats()
+        assert tuple(queue_stats.pending) == AGES
+        assert list(queue_stats.pending.values()) == [1, 1, 1, 2, 2, 2, 3]
+        assert queue_stats.deliveries == {}
         refs = [Ref("a", "due"), Ref("b", "due")]
         await backend.store.insert([draft(*ref, expires_in=60) for ref in refs])
         clock.advance(timedelta(minutes=2))
-        assert await backend.store.sweep(limit=1) == refs
+        assert await backend.store.run_due(limit=1) == refs
         directory, hour = backend.directory, timedelta(hours=1)
         await directory.put_person("a", "ana", name="Ana", email=None, role=Role.MEMBER)
         await directory.open_session("a", "1", digest="s", person="ana", how="link", lasts=hour)
@@ -563,7 +566,7 @@ async def test_what_is_counted_and_forgotten_is_of_every_workspace(
 ) -> None:
     clock = ManualClock()
     async with open_postgres(app, clock=clock, confined=confined) as backend:
-        before = (await backend.store.pulse()).pending
+        before = (await backend.store.queue_stats()).pending
         await backend.store.insert([draft(f"{workspace}{n}", "1") for n in range(3)])
         await plain.execute(
             """
@@ -573,9 +576,9 @@ async def test_what_is_counted_and_forgotten_is_of_every_workspace(
             """,
             workspace,
         )
-        pulse = await backend.store.pulse()
-        assert pulse.pending[AGES[0]] == before[AGES[0]] + 3
-        assert pulse.deliveries["queued"] >= 3
+        queue_stats = await backend.store.queue_stats()
+        assert queue_stats.pending[AGES[0]] == before[AGES[0]] + 3
+        assert queue_stats.deliveries["queued"] >= 3
 
 
 @asynccontextmanager

@@ -17,19 +17,12 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from handraise import (
-    AlreadyConsumed,
-    AlreadySettled,
-    Approval,
-    KeyConflict,
-    QuestionNotFound,
-    Timeline,
-    open_desk,
-)
+from handraise import AlreadySettled, Approval, KeyConflict, QuestionNotFound, Timeline, open_desk
 from handraise.backends.postgres import open_postgres
 from handraise.backends.shards import enlist, list_shards, move_workspace, placement_address, tidy
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk_factory import open_backend
+from handraise.errors import AlreadyConsumed
 from handraise.model.deliveries import Address
 from handraise.model.drafting import QuestionOptions
 from handraise.model.errors import NotFound, RequestConflict, StoreUnavailable, UnsafeStore
@@ -38,7 +31,7 @@ from handraise.model.identities import Role
 from handraise.model.questions import Ref
 from handraise.ports.desk import Desk
 from handraise.server import ServerSettings
-from handraise.server.context import open_house
+from handraise.server.context import open_server
 from handraise.testing import ManualClock
 from tests.cli.command import handraise
 from tests.conftest import own_database
@@ -75,9 +68,9 @@ async def test_ten_lines_are_enough(one: str, two: str) -> None:
     for each in (one, two):
         await enlist(one, each)
     async with open_desk(one.replace("postgresql", "postgresql+shards", 1)) as desk:
-        questions = [await desk.at(f"team-{n}").post("Ship it?", **YES) for n in range(8)]
+        questions = [await desk.scoped(f"team-{n}").post("Ship it?", **YES) for n in range(8)]
         for question in questions:
-            await desk.at(question.workspace).answer(question.id, "yes", by="ann")
+            await desk.scoped(question.workspace).answer(question.id, "yes", by="ann")
     shards = await list_shards(one)
     assert [each.number for each in shards] == [1, 2]
     assert sum(each.workspaces for each in shards) == 8
@@ -95,8 +88,8 @@ async def test_looking_at_a_workspace_gives_it_no_home(shards: str, workspace: s
     async with open_desk(shards, workspace=workspace) as desk:
         with pytest.raises(QuestionNotFound):
             await desk.get("nothing")
-        assert not (await desk.pending()).questions
-        assert not await desk.sweep()
+        assert not (await desk.list_pending()).items
+        assert not await desk.run_due()
     assert await home_of(shards, workspace) is None
 
 
@@ -216,7 +209,7 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
         kinds = [event.kind for event in await desk.history(asked[4].id)]
         assert kinds == [EventKind.ASKED, EventKind.ANSWERED]
         async with asyncio.timeout(30):
-            while not (rest := await desk.feed(after=feed[-1].cursor)):
+            while not (rest := await desk.feed(after=feed.next)):
                 await asyncio.sleep(0.05)
         assert [event.question_id for event in rest] == [asked[4].id]
         assert (await rows_by_shard(shards, workspace))[source - 1] == 0
@@ -231,7 +224,7 @@ async def test_what_is_archived_moves_along_and_is_found_as_before(shards: str, 
             await desk.answer(question.id, "approve", by="ann")
         await ports.store.tidy(rest=timedelta(0), keep=None, limit=1_000_000)
         before = [(await desk.get(each.id), await desk.history(each.id)) for each in asked]
-        settled = (await desk.settled()).questions
+        settled = (await desk.list_settled()).items
         source, target = await home_of(shards, workspace), await another(shards, workspace)
         assert await archived(shards, workspace, source) == 3
 
@@ -240,14 +233,14 @@ async def test_what_is_archived_moves_along_and_is_found_as_before(shards: str, 
         assert await archived(shards, workspace, source) == 0
         assert await archived(shards, workspace, target) == 3
         assert [(await desk.get(each.id), await desk.history(each.id)) for each in asked] == before
-        assert (await desk.settled()).questions == settled
+        assert (await desk.list_settled()).items == settled
         assert (await desk.post("Question 1?", key="key-1", form=form)).id == asked[1].id
         async with open_desk(shards, workspace=workspace, new_id=lambda: asked[2].id) as same_id:
             with pytest.raises(KeyConflict):
                 await same_id.post("Another?", **YES)
-        assert (await desk.consume(asked[0].id)).tool == "send_refund"
+        assert (await desk.consume_approval(asked[0].id)).tool == "send_refund"
         with pytest.raises(AlreadyConsumed):
-            await desk.consume(asked[0].id)
+            await desk.consume_approval(asked[0].id)
         await desk.answer(asked[3].id, "approve", by="ann")
         await ports.store.tidy(rest=timedelta(0), keep=None, limit=1_000_000)
         assert await archived(shards, workspace, target) == 4
@@ -418,7 +411,7 @@ async def test_a_move_can_be_given_up(shards: str, workspace: str) -> None:
         await tidy(placements)
         assert (await rows_by_shard(shards, workspace)).count(0) == 2
         await move_workspace(placements, workspace, to=third)
-        assert len((await desk.pending()).questions) == 2
+        assert len((await desk.list_pending()).items) == 2
 
 
 async def test_only_one_moves_a_workspace(shards: str, workspace: str) -> None:
@@ -469,15 +462,15 @@ async def test_a_server_works_on_shards_and_goes_on_while_a_workspace_moves(
 ) -> None:
     """With row-level security, the watched engine, and a dispatcher for each shard."""
     settings = ServerSettings(url=shards, workspace=workspace, poll_interval=0.3)
-    async with open_house(settings) as house, asyncio.TaskGroup() as group:
+    async with open_server(settings) as ctx, asyncio.TaskGroup() as group:
         over = asyncio.Event()
         answered: list[str] = []
 
         async def call() -> None:
             while not over.is_set():
-                question = await house.desk.post("Ship it?", **YES)
-                await house.desk.answer(question.id, "yes", by="ann")
-                await house.directory.put_group(workspace, "ops", [])
+                question = await ctx.desk.post("Ship it?", **YES)
+                await ctx.desk.answer(question.id, "yes", by="ann")
+                await ctx.directory.put_group(workspace, "ops", [])
                 answered.append(question.id)
 
         for _ in range(4):
@@ -487,9 +480,9 @@ async def test_a_server_works_on_shards_and_goes_on_while_a_workspace_moves(
         for _ in range(2):
             await move_workspace(placement_address(shards), workspace, to=await another(shards, workspace))
         over.set()
-        found = await house.store.read([Ref(workspace, each) for each in answered])
+        found = await ctx.store.read([Ref(workspace, each) for each in answered])
         assert all(each is not None and each.outcome is not None for each in found)
-        assert len(house.outbox.apart) == 3  # type: ignore[attr-defined]  # only shards have it
+        assert len(ctx.outbox.apart) == 3  # type: ignore[attr-defined]  # only shards have it
 
 
 @pytest.mark.slow("makes two databases; the gate calls what the command calls")
@@ -549,7 +542,7 @@ async def load(
                     while page := await desk.feed(after=cursor):
                         counted.update((event.question_id, str(event.kind)) for event in page)
                         places += [tuple(map(int, event.cursor.split("."))) for event in page]
-                        cursor = page[-1].cursor
+                        cursor = page.next
             assert places == sorted(set(places))
             assert set(counted.values()) == {1}
             assert {each for each, kind in counted if kind == "asked"} >= posted

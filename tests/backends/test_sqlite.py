@@ -17,19 +17,11 @@ from typing import Any
 
 import pytest
 
-from handraise import (
-    Answered,
-    Approval,
-    SchemaMismatch,
-    StillPending,
-    StoreUnavailable,
-    UnsafeStore,
-    __version__,
-    open_desk,
-)
+from handraise import Answered, Approval, StillPending, StoreUnavailable, __version__, open_desk
 from handraise.backends.sql_files import Migration, load_statements
 from handraise.backends.sqlite import backend, connections, durability
 from handraise.backends.sqlite.backend import MIGRATIONS
+from handraise.errors import SchemaMismatch, UnsafeStore
 from handraise.model.forms import form_to_json
 from handraise.testing import promise
 
@@ -178,7 +170,7 @@ async def test_a_desk_closes_while_another_process_holds_the_lock(
         posting.cancel()
     os.close(gate)
     async with open_desk(address) as another:
-        assert (await another.pending()).questions == []
+        assert (await another.list_pending()).items == []
 
 
 async def test_a_failed_transaction_leaves_nothing(address: str, file: Path) -> None:
@@ -192,7 +184,7 @@ async def test_a_failed_transaction_leaves_nothing(address: str, file: Path) -> 
         breaking.close()
         with pytest.raises(StoreUnavailable, match="disk on fire"):
             await desk.post("Lost?")
-        assert len((await desk.pending()).questions) == 1
+        assert len((await desk.list_pending()).items) == 1
         assert await count(file, "events") == rows
 
 
@@ -245,7 +237,7 @@ PARAMETERS: dict[str, Any] = {
         *("read", "read_by_key", "outcomes", "due", "history", "feed", "feed_end"),
         *("pending_all", "pending_by_asker", "pending_by_conversation", "pending_by_recipient"),
         *("urgent_all", "urgent_by_asker", "urgent_by_conversation", "urgent_by_recipient"),
-        *("looked_through", "settled", "endings", "pulse_of_workspace"),
+        *("looked_through", "settled", "endings", "queue_stats_of_workspace"),
     ],
 )
 async def test_a_hot_statement_searches_and_never_scans(address: str, file: Path, name: str) -> None:
@@ -278,7 +270,7 @@ async def test_a_later_migration_keeps_the_questions_of_a_file(
     old = sqlite3.connect(file)
     old.execute(
         """
-        insert into questions (workspace, id, asker, recipients, need, veto, asked_at, prompt, form)
+        insert into questions (workspace, id, asker, recipients, quorum, veto, asked_at, prompt, form)
         values ('default', 'q-1', 'agent', '[]', 1, 0, 0, 'Pay?', ?)
         """,
         [OLD_APPROVAL],
@@ -294,12 +286,12 @@ async def test_a_later_migration_keeps_the_questions_of_a_file(
     later = Migration(MIGRATIONS[-1].number + 1, "later", "alter table questions add column later integer;")
     monkeypatch.setattr(backend, "MIGRATIONS", (*MIGRATIONS, later))
     async with open_desk(address) as desk:
-        (read,) = (await desk.pending()).questions
+        (read,) = (await desk.list_pending()).items
         assert isinstance(read.form, Approval)
         assert (read.id, read.undo_for, read.form.risk) == ("q-1", 0.0, "medium")
         assert form_to_json(read.form) == OLD_APPROVAL
         answered = await desk.answer("q-1", "approve", by="ana")
-        assert (await desk.settled()).questions == [answered]
+        assert (await desk.list_settled()).items == [answered]
         assert (await desk.get((await desk.post("Which?", undo_for=5)).id)).undo_for == 5.0
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("select count(*), count(later) from questions").fetchone() == (2, 0)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from handraise import Ref
 from handraise.backends.sqlite import open_sqlite
 from handraise.ports import Bus, feed_of
+from handraise.questions import Ref
 
 SOON = 10.0
 SETTLED, FEED = Ref("w", "q-1"), feed_of("w")

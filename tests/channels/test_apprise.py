@@ -27,7 +27,7 @@ from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.ports.channel import Message, Notice, NotSent
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, link_to, settled
 from tests.certificates import certificate, presenting
 from tests.channels.apprise_peer import SECRET, Hook, open_hook
@@ -275,7 +275,7 @@ async def test_no_secret_is_logged_at_any_level(
 
 
 @asynccontextmanager
-async def house_with(store: str) -> AsyncIterator[House]:
+async def server_with(store: str) -> AsyncIterator[ServerContext]:
     settings = ServerSettings(
         url=store,
         poll_interval=0.05,
@@ -284,43 +284,43 @@ async def house_with(store: str) -> AsyncIterator[House]:
         public_url="https://desk.example",
         secret="s" * 40,
     )
-    async with open_house(settings) as house:
-        await house.directory.put_person("default", "ann", name="ann", email=None, role=Role.MEMBER)
-        yield house
+    async with open_server(settings) as ctx:
+        await ctx.directory.put_person("default", "ann", name="ann", email=None, role=Role.MEMBER)
+        yield ctx
 
 
 @pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_from_the_question_to_the_resumed_asker_over_a_restart(empty_address: str, hook: Hook) -> None:
-    async with house_with(empty_address) as house:
-        await house.outbox.put_address(
+    async with server_with(empty_address) as ctx:
+        await ctx.outbox.put_address(
             Address(workspace="default", recipient="ann", channel="apprise", id="1", to={"url": hook.url})
         )
-        question = await house.desk.post("Which strategy?", choices=["a", "b"], recipients=["ann"])
-        await becomes(house, question.ref, DeliveryStatus.SENT)
+        question = await ctx.desk.post("Which strategy?", choices=["a", "b"], recipients=["ann"])
+        await becomes(ctx, question.ref, DeliveryStatus.SENT)
         assert f"https://desk.example/questions/{question.id}" in hook.bodies[0]["message"]
-    async with house_with(empty_address) as house:
-        await house.desk.answer(question.id, "b", by="ann")
-        assert isinstance(await house.desk.wait(question.id, timeout=WITHIN), Answered)
-        await becomes(house, question.ref, DeliveryStatus.UPDATED)
+    async with server_with(empty_address) as ctx:
+        await ctx.desk.answer(question.id, "b", by="ann")
+        assert isinstance(await ctx.desk.wait(question.id, timeout=WITHIN), Answered)
+        await becomes(ctx, question.ref, DeliveryStatus.UPDATED)
     assert [body["title"] for body in hook.bodies] == ["agent asks you to choose one", "Answered by ann"]
 
 
 async def test_an_address_is_not_given_out_and_what_failed_says_nothing_of_it(hook: Hook) -> None:
     hook.failing += [Says(500)] * 50
-    async with house_with("memory:") as house:
-        token = await Issuer(house.directory).person("default", "root", role=Role.ADMIN)
-        inside = httpx2.ASGITransport(create_app(house))
+    async with server_with("memory:") as ctx:
+        token = await Issuer(ctx.directory).person("default", "root", role=Role.ADMIN)
+        inside = httpx2.ASGITransport(create_app(ctx))
         headers = {"authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(
-            transport=inside, base_url=house.settings.base_url, headers=headers
+            transport=inside, base_url=ctx.settings.base_url, headers=headers
         ) as client:
             place = "/v1/addresses/ann/apprise/1"
             put = await client.put(place, json={"to": {"url": hook.url}})
             refused = await client.put(place, json={"to": {"url": f"tgram://{SECRET}"}})
             assert (put.status_code, refused.status_code) == (200, 422)
-            question = await house.desk.post("Which?", recipients=["ann"])
+            question = await ctx.desk.post("Which?", recipients=["ann"])
             async with asyncio.timeout(WITHIN):
-                while not any(each.problem for each in await house.outbox.deliveries(question.ref)):
+                while not any(each.problem for each in await ctx.outbox.deliveries(question.ref)):
                     await asyncio.sleep(0.01)
             listed = await client.get("/v1/addresses")
             deliveries = await client.get(f"/v1/questions/{question.id}/deliveries")
@@ -329,9 +329,9 @@ async def test_an_address_is_not_given_out_and_what_failed_says_nothing_of_it(ho
         assert SECRET not in answer.text
 
 
-async def becomes(house: House, ref: Any, status: DeliveryStatus) -> None:
+async def becomes(ctx: ServerContext, ref: Any, status: DeliveryStatus) -> None:
     async with asyncio.timeout(WITHIN):
-        while [each.status for each in await house.outbox.deliveries(ref)] != [status]:
+        while [each.status for each in await ctx.outbox.deliveries(ref)] != [status]:
             await asyncio.sleep(0.01)
 
 

@@ -16,12 +16,13 @@ from handraise.conversations import MemoryChannel
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.json_values import Json, digest
+from handraise.model.provenance import Provenance
 from handraise.model.routing import Policy
 from handraise.ports.channel import NotSent
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from handraise.testing.contract.channel import ChannelContract, a_question
-from tests.channels.chat_house import Wire, ask, becomes, opened, outcome, put, reference_in, reply
+from tests.channels.chat_server import Wire, ask, becomes, opened, outcome, put, reference_in, reply
 from tests.samples import ON_DISK
 
 WITHIN = 10.0
@@ -72,16 +73,16 @@ def wire() -> Wire:
 
 
 @pytest.fixture
-async def house(wire: Wire) -> AsyncIterator[House]:
-    async with opened(wire) as house:
-        yield house
+async def ctx(wire: Wire) -> AsyncIterator[ServerContext]:
+    async with opened(wire) as ctx:
+        yield ctx
 
 
 @pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_from_the_question_to_the_resumed_asker_over_a_restart(empty_address: str) -> None:
     before, after = Wire(), Wire()
-    async with opened(before, empty_address) as house:
-        question = await ask(house, choices=["Blue-green", "Canary"])
+    async with opened(before, empty_address) as ctx:
+        question = await ask(ctx, choices=["Blue-green", "Canary"])
         [text] = before.sent_to("thread-9")
         assert text == (
             "agent asks you to choose one:\n"
@@ -91,143 +92,145 @@ async def test_from_the_question_to_the_resumed_asker_over_a_restart(empty_addre
             "Reply here: write the number or the name of one.\n"
             f"Or open it: https://desk.example/questions/{question.id}"
         )
-    async with opened(after, empty_address) as house:
-        waiting = asyncio.create_task(outcome(house, question))
-        assert await reply(house, "I do not know") == (
+    async with opened(after, empty_address) as ctx:
+        waiting = asyncio.create_task(outcome(ctx, question))
+        assert await reply(ctx, "I do not know") == (
             "misfit",
             "I cannot take that as an answer: reply with the number or the name of an option.",
         )
-        assert await reply(house, "canary") == ("taken", "Thank you, your answer was recorded.")
+        assert await reply(ctx, "canary") == ("taken", "Thank you, your answer was recorded.")
         ended = await waiting
         assert isinstance(ended, Answered)
         assert (ended.value, ended.by, ended.channel) == ("Canary", "ann", "chat")
         assert ended.evidence == "client-asserted"
-        assert ((await house.desk.history(question.id))[-1].data or {})["shown"] == digest(text)
-        await becomes(house, question, DeliveryStatus.UPDATED)
+        assert ((await ctx.desk.history(question.id))[-1].data or {})["shown_digest"] == digest(text)
+        await becomes(ctx, question, DeliveryStatus.UPDATED)
         assert after.sent_to("thread-9") == [
             "Answered by ann.\n│ Canary\nagent had asked:\n│ Which strategy?"
         ]
     assert len(before.sent) == 1
 
 
-async def test_an_answer_given_elsewhere_is_told_in_the_chat(house: House, wire: Wire) -> None:
-    question = await ask(house, form=bool)
-    await house.desk.answer(question.id, False, by="ann", channel="web")
-    await becomes(house, question, DeliveryStatus.UPDATED)
+async def test_an_answer_given_elsewhere_is_told_in_the_chat(ctx: ServerContext, wire: Wire) -> None:
+    question = await ask(ctx, form=bool)
+    await ctx.desk.answer(question.id, False, by="ann", provenance=Provenance(channel="web"))
+    await becomes(ctx, question, DeliveryStatus.UPDATED)
     assert wire.sent_to("thread-9")[-1].startswith("Answered by ann.\n│ No\n")
-    assert await reply(house, "yes") is None  # it is for the agent again
+    assert await reply(ctx, "yes") is None  # it is for the agent again
 
 
 async def test_a_fixed_conversation_is_told_of_questions_that_belong_to_none(
-    house: House, wire: Wire
+    ctx: ServerContext, wire: Wire
 ) -> None:
-    await put(house, "ann", "U-ann", {"conversation": "her-own"})
-    question = await ask(house, form=bool, conversation=None)
+    await put(ctx, "ann", "U-ann", {"conversation": "her-own"})
+    question = await ask(ctx, form=bool, conversation=None)
     assert len(wire.sent_to("her-own")) == 1
-    assert await reply(house, "yes") is None
-    assert await reply(house, "yes", where="her-own") == ("taken", "Thank you, your answer was recorded.")
-    assert (await house.desk.get(question.id)).status is Status.ANSWERED
+    assert await reply(ctx, "yes") is None
+    assert await reply(ctx, "yes", where="her-own") == ("taken", "Thank you, your answer was recorded.")
+    assert (await ctx.desk.get(question.id)).status is Status.ANSWERED
 
 
 async def test_a_question_that_belongs_to_no_conversation_reaches_nobody_and_says_so(
-    house: House, wire: Wire
+    ctx: ServerContext, wire: Wire
 ) -> None:
-    question = await house.desk.post("Which?", recipients=["ann"])
-    await becomes(house, question, DeliveryStatus.FAILED)
-    assert (await house.desk.get(question.id)).unreached_at is not None
+    question = await ctx.desk.post("Which?", recipients=["ann"])
+    await becomes(ctx, question, DeliveryStatus.FAILED)
+    assert (await ctx.desk.get(question.id)).unreached_at is not None
     assert wire.sent == []
 
 
-async def test_a_chat_that_fails_is_tried_again(house: House, wire: Wire) -> None:
+async def test_a_chat_that_fails_is_tried_again(ctx: ServerContext, wire: Wire) -> None:
     wire.gone.add("thread-9")
-    question = await house.desk.post("Which?", recipients=["ann"], conversation="thread-9")
+    question = await ctx.desk.post("Which?", recipients=["ann"], conversation="thread-9")
     async with asyncio.timeout(WITHIN):
-        while not any(each.tries for each in await house.outbox.deliveries(question.ref)):
+        while not any(each.tries for each in await ctx.outbox.deliveries(question.ref)):
             await asyncio.sleep(0.01)
-    await becomes(house, question, DeliveryStatus.QUEUED)
-    assert (await house.desk.get(question.id)).unreached_at is None
+    await becomes(ctx, question, DeliveryStatus.QUEUED)
+    assert (await ctx.desk.get(question.id)).unreached_at is None
 
 
-async def test_where_several_wait_the_one_that_is_meant_is_named(house: House, wire: Wire) -> None:
-    first = await ask(house, "First?", form=bool)
-    second = await ask(house, "Second?", form=bool)
-    said = await reply(house, "yes")
+async def test_where_several_wait_the_one_that_is_meant_is_named(ctx: ServerContext, wire: Wire) -> None:
+    first = await ask(ctx, "First?", form=bool)
+    second = await ask(ctx, "Second?", form=bool)
+    said = await reply(ctx, "yes")
     assert said is not None
     kind, text = said
     assert kind == "misfit"
     lines = text.splitlines()
     assert lines[0].startswith("2 questions wait here.")
     references = {line.split()[1]: line.split()[0] for line in lines[1:]}
-    assert await reply(house, f"{references['Second?'].upper()}: no") == (
+    assert await reply(ctx, f"{references['Second?'].upper()}: no") == (
         "taken",
         "Thank you, your answer was recorded.",
     )
-    ended = await outcome(house, second)
+    ended = await outcome(ctx, second)
     assert isinstance(ended, Answered)
     assert ended.value is False
-    assert (await house.desk.get(first.id)).outcome is None
-    assert await reply(house, "yes") == ("taken", "Thank you, your answer was recorded.")
+    assert (await ctx.desk.get(first.id)).outcome is None
+    assert await reply(ctx, "yes") == ("taken", "Thank you, your answer was recorded.")
     del wire
 
 
 async def test_in_a_conversation_that_others_share_only_a_reference_makes_a_reply(
-    house: House, wire: Wire
+    ctx: ServerContext, wire: Wire
 ) -> None:
-    await put(house, "group:ops", "room", {"conversation": ROOM})
-    question = await ask(house, "Where?", form=str, recipients=["group:ops"], conversation=None)
+    await put(ctx, "group:ops", "room", {"conversation": ROOM})
+    question = await ask(ctx, "Where?", form=str, recipients=["group:ops"], conversation=None)
     [text] = wire.sent_to(ROOM)
     reference = reference_in(text)
-    assert await reply(house, "lunch, anybody?", by="U-bob", where=ROOM) is None
-    assert await reply(house, f"{reference} eu", by="U-eve", where=ROOM) is None
-    assert await reply(house, f"{reference} eu", by="U-bob", where=ROOM) == (
+    assert await reply(ctx, "lunch, anybody?", by="U-bob", where=ROOM) is None
+    assert await reply(ctx, f"{reference} eu", by="U-eve", where=ROOM) is None
+    assert await reply(ctx, f"{reference} eu", by="U-bob", where=ROOM) == (
         "taken",
         "Thank you, your answer was recorded.",
     )
-    ended = await outcome(house, question)
+    ended = await outcome(ctx, question)
     assert isinstance(ended, Answered)
     assert (ended.value, ended.by) == ("eu", "bob")
-    assert ((await house.desk.history(question.id))[-1].data or {})["shown"] == digest(text)
+    assert ((await ctx.desk.history(question.id))[-1].data or {})["shown_digest"] == digest(text)
 
 
-async def test_the_same_text_twice_is_one_reply_and_never_the_reply_to_another(house: House) -> None:
-    first = await ask(house, "First?", form=bool)
-    assert (await reply(house, "yes", id="m-same"))[0] == "taken"
-    assert await reply(house, "yes", id="m-same") is None
-    second = await ask(house, "Second?", form=bool)
-    assert (await reply(house, "yes", id="m-same"))[0] == "misfit"
-    assert (await house.desk.get(second.id)).outcome is None
-    assert (await house.desk.get(first.id)).status is Status.ANSWERED
+async def test_the_same_text_twice_is_one_reply_and_never_the_reply_to_another(ctx: ServerContext) -> None:
+    first = await ask(ctx, "First?", form=bool)
+    assert (await reply(ctx, "yes", id="m-same"))[0] == "taken"
+    assert await reply(ctx, "yes", id="m-same") is None
+    second = await ask(ctx, "Second?", form=bool)
+    assert (await reply(ctx, "yes", id="m-same"))[0] == "misfit"
+    assert (await ctx.desk.get(second.id)).outcome is None
+    assert (await ctx.desk.get(first.id)).status is Status.ANSWERED
 
 
-async def test_an_action_is_decided_here_only_where_it_was_shown_in_full(house: House, wire: Wire) -> None:
+async def test_an_action_is_decided_here_only_where_it_was_shown_in_full(
+    ctx: ServerContext, wire: Wire
+) -> None:
     small = Approval.of("deploy", {"version": "1.2.3", "note": "line\nline"})
-    question = await ask(house, form=small)
+    question = await ask(ctx, form=small)
     [text] = wire.sent_to("thread-9")
     for line in ("│ deploy", '│ version: "1.2.3"', "│ note (text):", "│ │ line"):
         assert line in text.splitlines()
-    assert (await reply(house, "approve"))[0] == "taken"
-    ended = await outcome(house, question)
+    assert (await reply(ctx, "approve"))[0] == "taken"
+    ended = await outcome(ctx, question)
     assert isinstance(ended, Answered)
     for form in (
         Approval.of("drop", {"table": "users"}, risk="high"),
         Approval.of("write", {"text": "line\n" * 5_000}),
     ):
-        question = await ask(house, "May I?", form=form)
+        question = await ask(ctx, "May I?", form=form)
         assert "This is decided on its page: https://desk.example/" in wire.sent_to("thread-9")[-1]
-        assert await reply(house, "approve") == ("misfit", "That is decided on its page, in the inbox.")
-        assert (await house.desk.get(question.id)).outcome is None
-        await house.desk.withdraw(question.id)
+        assert await reply(ctx, "approve") == ("misfit", "That is decided on its page, in the inbox.")
+        assert (await ctx.desk.get(question.id)).outcome is None
+        await ctx.desk.withdraw(question.id)
 
 
 async def test_actions_that_came_together_are_decided_on_their_pages(wire: Wire) -> None:
     clock = ManualClock()
-    async with opened(wire, clock=clock) as house:
+    async with opened(wire, clock=clock) as ctx:
         policy = Policy.model_validate({"anybody": {"per_hour": 1}})
-        await house.outbox.put_policy("default", policy.model_dump(mode="json", exclude_defaults=True))
-        await ask(house, "First?", form=bool)
-        await reply(house, "yes")
+        await ctx.outbox.put_policy("default", policy.model_dump(mode="json", exclude_defaults=True))
+        await ask(ctx, "First?", form=bool)
+        await reply(ctx, "yes")
         asked = [
-            await house.desk.post(
+            await ctx.desk.post(
                 f"Pay {name}?",
                 form=Approval.of("pay", {"to": name}),
                 recipients=["ann"],
@@ -236,72 +239,74 @@ async def test_actions_that_came_together_are_decided_on_their_pages(wire: Wire)
             for name in ("Ada", "Bea")
         ]
         for each in asked:
-            await becomes(house, each, DeliveryStatus.QUEUED)
-        assert await reply(house, "approve") is None  # nobody was told of any yet
+            await becomes(ctx, each, DeliveryStatus.QUEUED)
+        assert await reply(ctx, "approve") is None  # nobody was told of any yet
         clock.advance(timedelta(hours=1))
         for each in asked:
-            await becomes(house, each, DeliveryStatus.SENT)
+            await becomes(ctx, each, DeliveryStatus.SENT)
         bundle = wire.sent_to("thread-9")[-1].splitlines()
         assert bundle[0].startswith("2 questions wait for an answer.")
         reference = bundle[bundle.index("│ Pay Ada?") - 1].split()[0]
-        assert await reply(house, f"{reference} approve") == (
+        assert await reply(ctx, f"{reference} approve") == (
             "misfit",
             "That is decided on its page, in the inbox.",
         )
-        assert [(await house.desk.get(each.id)).outcome for each in asked] == [None, None]
+        assert [(await ctx.desk.get(each.id)).outcome for each in asked] == [None, None]
 
 
-async def test_whoever_asks_cannot_answer(house: House, wire: Wire) -> None:
-    await house.directory.put_person("default", "zoe", name="zoe", email=None, role=Role.MEMBER)
-    await put(house, "zoe", "U-zoe", {"conversation": "*"})
-    desk = house.desk.at(asker="zoe")
+async def test_whoever_asks_cannot_answer(ctx: ServerContext, wire: Wire) -> None:
+    await ctx.directory.put_person("default", "zoe", name="zoe", email=None, role=Role.MEMBER)
+    await put(ctx, "zoe", "U-zoe", {"conversation": "*"})
+    desk = ctx.desk.scoped(asker="zoe")
     question = await desk.post("Which?", form=bool, recipients=["ann", "zoe"], conversation="thread-9")
-    await becomes(house, question, DeliveryStatus.SENT)
+    await becomes(ctx, question, DeliveryStatus.SENT)
     reference = reference_in(wire.sent_to("thread-9")[-1])
-    assert await reply(house, f"{reference} yes", by="U-zoe") is None
-    assert (await house.desk.get(question.id)).outcome is None
-    assert (await reply(house, f"{reference} yes", by="U-ann"))[0] == "taken"
+    assert await reply(ctx, f"{reference} yes", by="U-zoe") is None
+    assert (await ctx.desk.get(question.id)).outcome is None
+    assert (await reply(ctx, f"{reference} yes", by="U-ann"))[0] == "taken"
 
 
-async def test_two_who_are_asked_in_one_conversation_are_told_once(house: House, wire: Wire) -> None:
-    question = await ask(house, form=str, recipients=["ann", "bob"])
+async def test_two_who_are_asked_in_one_conversation_are_told_once(ctx: ServerContext, wire: Wire) -> None:
+    question = await ask(ctx, form=str, recipients=["ann", "bob"])
     [text] = wire.sent_to("thread-9")
-    assert await reply(house, "lunch, anybody?", by="U-bob") is None
-    assert (await reply(house, f"{reference_in(text)} eu", by="U-bob"))[0] == "taken"
-    ended = await outcome(house, question)
+    assert await reply(ctx, "lunch, anybody?", by="U-bob") is None
+    assert (await reply(ctx, f"{reference_in(text)} eu", by="U-bob"))[0] == "taken"
+    ended = await outcome(ctx, question)
     assert isinstance(ended, Answered)
     assert (ended.value, ended.by) == ("eu", "bob")
 
 
-async def test_a_thousand_texts_that_are_nobodys_answer_leave_no_trace(house: House) -> None:
-    question = await ask(house, form=bool, recipients=["ann"])
+async def test_a_thousand_texts_that_are_nobodys_answer_leave_no_trace(ctx: ServerContext) -> None:
+    question = await ask(ctx, form=bool, recipients=["ann"])
     chance = random.Random(7)
     people = ["U-bob", "U-eve", "ann", "", "U-ann ", "u-ann", "group:ops", "*", "\x00", "U-" + "n" * 400]
     places = ["thread-9", "thread-8", "*", "", "thread-9 ", "\x00"]
     texts = ["yes", "#0000 yes", "approve", "", "\x00", "yes" * 999, f"#{'f' * 4}: yes"]
     for number in range(1_000):
         who, where = chance.choice(people), chance.choice(places)
-        assert await reply(house, chance.choice(texts), by=who, where=where) is None
+        assert await reply(ctx, chance.choice(texts), by=who, where=where) is None
         if number % 100 == 0:
-            assert await reply(house, "yes", workspace="another") is None
-    found = await house.desk.get(question.id)
+            assert await reply(ctx, "yes", workspace="another") is None
+    found = await ctx.desk.get(question.id)
     assert (found.status, found.attempts) == (Status.PENDING, 0)
-    assert (await reply(house, "yes"))[0] == "taken"
+    assert (await reply(ctx, "yes"))[0] == "taken"
 
 
-async def test_rules_of_a_workspace_count_for_the_chat_too(house: House, wire: Wire) -> None:
+async def test_rules_of_a_workspace_count_for_the_chat_too(ctx: ServerContext, wire: Wire) -> None:
     policy = Policy.model_validate({"rules": [{"recipient": "ann", "channels": ["email"]}]})
-    await house.outbox.put_policy("default", policy.model_dump(mode="json", exclude_defaults=True))
-    question = await house.desk.post("Which?", recipients=["ann"], conversation="thread-9")
-    other = await ask(house, "And which?", recipients=["bob"])
-    assert await house.outbox.deliveries(question.ref) == []
+    await ctx.outbox.put_policy("default", policy.model_dump(mode="json", exclude_defaults=True))
+    question = await ctx.desk.post("Which?", recipients=["ann"], conversation="thread-9")
+    other = await ask(ctx, "And which?", recipients=["bob"])
+    assert await ctx.outbox.deliveries(question.ref) == []
     assert [text.splitlines()[1] for text in wire.sent_to("thread-9")] == ["│ And which?"]
     del other
 
 
-async def test_however_long_it_is_the_end_says_what_to_reply_and_where(house: House, wire: Wire) -> None:
+async def test_however_long_it_is_the_end_says_what_to_reply_and_where(
+    ctx: ServerContext, wire: Wire
+) -> None:
     options = [Option(id=f"{n}", label=f"{n} " + "x" * 250, description="y" * 290) for n in range(20)]
-    question = await ask(house, "z" * 9_000, choices=options)
+    question = await ask(ctx, "z" * 9_000, choices=options)
     assert wire.sent_to("thread-9")[-1].splitlines()[-3:] == [
         "… The rest is on the page.",
         "Reply here: write the number or the name of one.",

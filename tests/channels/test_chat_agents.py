@@ -12,8 +12,9 @@ from handraise import Responder, Status
 from handraise.conversations import Agent, AgentRegistry, AgentReply, IncomingMessage
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.json_values import Json
-from handraise.server import House
-from tests.channels.chat_house import Wire, ask, becomes, opened, reply
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext
+from tests.channels.chat_server import Wire, ask, becomes, opened, reply
 
 
 @pytest.fixture
@@ -22,9 +23,9 @@ def wire() -> Wire:
 
 
 @pytest.fixture
-async def house(wire: Wire) -> AsyncIterator[House]:
-    async with opened(wire) as house:
-        yield house
+async def ctx(wire: Wire) -> AsyncIterator[ServerContext]:
+    async with opened(wire) as ctx:
+        yield ctx
 
 
 class Support(Agent):
@@ -43,12 +44,12 @@ class Support(Agent):
 
 
 @asynccontextmanager
-async def with_support(house: House, wire: Wire) -> AsyncIterator[Callable[[str], Any]]:
+async def with_support(ctx: ServerContext, wire: Wire) -> AsyncIterator[Callable[[str], Any]]:
     """What a chat does with every text: a reply to a question that was told, else a message to the agent."""
-    async with AgentRegistry(house.desk, agents=[Support()], channels=[wire]) as registry:
+    async with AgentRegistry(ctx.desk, agents=[Support()], channels=[wire]) as registry:
 
         async def write(text: str) -> AgentReply | None:
-            if await reply(house, text) is not None:
+            if await reply(ctx, text) is not None:
                 return None
             message = IncomingMessage(conversation="thread-9", text=text, by=Responder("ann"), channel="chat")
             return await registry.receive(message)
@@ -57,39 +58,39 @@ async def with_support(house: House, wire: Wire) -> AsyncIterator[Callable[[str]
 
 
 async def test_what_an_agent_asks_in_the_chat_itself_is_said_once_and_answered_to_it(
-    house: House, wire: Wire
+    ctx: ServerContext, wire: Wire
 ) -> None:
-    async with with_support(house, wire) as write:
+    async with with_support(ctx, wire) as write:
         asked = await write("A refund")
-        question = await house.desk.get(asked.waiting_for)
-        await becomes(house, question, DeliveryStatus.SENT)
+        question = await ctx.desk.get(asked.waiting_for)
+        await becomes(ctx, question, DeliveryStatus.SENT)
         await write("A-17")
-        await becomes(house, question, DeliveryStatus.UPDATED)
+        await becomes(ctx, question, DeliveryStatus.UPDATED)
     assert wire.sent_to("thread-9") == ["What is your order number?", "A refund: A-17 is refunded."]
 
 
 async def test_what_an_agent_asked_in_the_chat_and_was_answered_elsewhere_is_told_there(
-    house: House, wire: Wire
+    ctx: ServerContext, wire: Wire
 ) -> None:
-    async with with_support(house, wire) as write:
+    async with with_support(ctx, wire) as write:
         asked = await write("A refund")
-        question = await house.desk.get(asked.waiting_for)
-        await becomes(house, question, DeliveryStatus.SENT)
-        await house.desk.answer(question.id, "A-17", by="ann", channel="web")
-        await becomes(house, question, DeliveryStatus.UPDATED)
+        question = await ctx.desk.get(asked.waiting_for)
+        await becomes(ctx, question, DeliveryStatus.SENT)
+        await ctx.desk.answer(question.id, "A-17", by="ann", provenance=Provenance(channel="web"))
+        await becomes(ctx, question, DeliveryStatus.UPDATED)
     assert wire.sent_to("thread-9")[1:] == [
         "Answered by ann.\n│ A-17\nsupport had asked:\n│ What is your order number?"
     ]
 
 
 async def test_a_told_question_and_one_of_an_agents_own_do_not_get_in_each_others_way(
-    house: House, wire: Wire
+    ctx: ServerContext, wire: Wire
 ) -> None:
-    async with with_support(house, wire) as write:
+    async with with_support(ctx, wire) as write:
         asked = await write("A refund")
-        told = await ask(house, "Shall I deploy?", form=bool)
+        told = await ask(ctx, "Shall I deploy?", form=bool)
         assert await write("yes") is None
-        assert (await house.desk.get(told.id)).status is Status.ANSWERED
-        assert (await house.desk.get(asked.waiting_for)).outcome is None
+        assert (await ctx.desk.get(told.id)).status is Status.ANSWERED
+        assert (await ctx.desk.get(asked.waiting_for)).outcome is None
         done = await write("A-17")
         assert done.text == "A refund: A-17 is refunded."

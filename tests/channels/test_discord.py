@@ -14,11 +14,12 @@ from handraise import AlreadySettled, Approval, Declined, Timeline
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.forms import Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
-from tests.channels.discord_house import ANN, BOB, STRANGER, Team, open_team
 from tests.channels.discord_peer import GUILD, ROOM, WITHIN, Fault, open_peer
 from tests.channels.discord_rules import modal_text
+from tests.channels.discord_server import ANN, BOB, STRANGER, Team, open_team
 from tests.samples import ON_DISK
 from tests.tiers import sized
 
@@ -37,7 +38,7 @@ def team(shared: Team) -> Team:
 
 
 async def statuses(team: Team, question: Question) -> list[str]:
-    return [each.status.value for each in await team.house.outbox.deliveries(question.ref)]
+    return [each.status.value for each in await team.ctx.outbox.deliveries(question.ref)]
 
 
 async def until_status(team: Team, question: Question, status: DeliveryStatus) -> None:
@@ -302,7 +303,7 @@ async def test_what_was_settled_elsewhere_in_the_meantime_is_told(team: Team) ->
     assert "The agent withdrew it" in (await team.ended(message)).shown
     question, message = await team.ask()
     await team.peer.press(ANN, message, "answer")
-    await team.desk.answer(question.id, "elsewhere", by="ann", channel="web")
+    await team.desk.answer(question.id, "elsewhere", by="ann", provenance=Provenance(channel="web"))
     assert "answered this already" in await team.peer.submit(ANN, f0="late")
     outcome = (await team.desk.get(question.id)).outcome
     assert isinstance(outcome, Answered)
@@ -310,7 +311,7 @@ async def test_what_was_settled_elsewhere_in_the_meantime_is_told(team: Team) ->
 
 
 async def test_votes_are_told_and_the_message_stays_until_enough_agree(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], need=2)
+    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
     assert "2 people must agree" in message.shown
     await team.peer.press(ANN, message, "yes")
     assert "Your vote counts" in team.told(ANN)
@@ -380,7 +381,7 @@ async def answer_at_the_desk(team: Team, question: Question, *, turns: int) -> b
     for _ in range(turns):
         await asyncio.sleep(0)
     try:
-        await team.desk.answer(question.id, False, by="bob", channel="web")
+        await team.desk.answer(question.id, False, by="bob", provenance=Provenance(channel="web"))
     except AlreadySettled:
         return False
     return True
@@ -391,15 +392,15 @@ async def test_what_discord_says_is_heeded(team: Team) -> None:
     team.peer.fail("POST /channels", Fault(429, limited, {"retry-after": "31"}))
     first = await team.desk.post("Go?", form=Confirm(), recipients=["ann"])
     async with asyncio.timeout(WITHIN):
-        while not any(each.problem for each in await team.house.outbox.deliveries(first.ref)):
+        while not any(each.problem for each in await team.ctx.outbox.deliveries(first.ref)):
             await asyncio.sleep(0.005)
     team.peer.closed.add(BOB)
     second = await team.desk.post("Go on?", form=Confirm(), recipients=["bob"])
     await until_status(team, second, DeliveryStatus.FAILED)
-    [delivery] = await team.house.outbox.deliveries(second.ref)
+    [delivery] = await team.ctx.outbox.deliveries(second.ref)
     assert delivery.problem is not None
     assert delivery.problem.startswith("Discord says 403, Cannot send messages to this user (50007), to POST")
-    [waiting] = await team.house.outbox.deliveries(first.ref)
+    [waiting] = await team.ctx.outbox.deliveries(first.ref)
     assert waiting.status == "queued"
     assert "too many requests" in (waiting.problem or "")
 
@@ -409,9 +410,9 @@ async def test_a_message_that_is_gone_is_left_alone(team: Team) -> None:
     del team.peer.messages[message.id]
     await team.desk.answer(question.id, True, by="ann")
     async with asyncio.timeout(WITHIN):
-        while not (await team.house.outbox.deliveries(question.ref))[0].problem:
+        while not (await team.ctx.outbox.deliveries(question.ref))[0].problem:
             await asyncio.sleep(0.005)
-    [delivery] = await team.house.outbox.deliveries(question.ref)
+    [delivery] = await team.ctx.outbox.deliveries(question.ref)
     assert (delivery.status, delivery.due_at) == ("sent", None)
     assert "Unknown Message (10008)" in (delivery.problem or "")
 

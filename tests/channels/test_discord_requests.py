@@ -21,8 +21,8 @@ from handraise.model.errors import RequestConflict, StoreUnavailable
 from handraise.model.forms import Confirm, MultiChoice, Open
 from handraise.model.questions import Question
 from handraise.server import ServerSettings
-from tests.channels.discord_house import ANN, INBOUND, STRANGER, Team, open_team
 from tests.channels.discord_peer import APPLICATION, BOT_TOKEN, THREE_SECONDS, Posted, Sent, open_peer
+from tests.channels.discord_server import ANN, INBOUND, STRANGER, Team, open_team
 from tests.samples import turns
 from tests.tiers import drawn, sized
 
@@ -265,7 +265,7 @@ async def test_an_approval_of_another_action_is_not_taken(team: Team) -> None:
 
 async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
-    elsewhere = await team.desk.at("elsewhere").post("Secret?", form=Confirm())
+    elsewhere = await team.desk.scoped("elsewhere").post("Secret?", form=Confirm())
     said = []
     for question_id in (elsewhere.id, "no such question"):
         payload = team.peer.interaction(ANN, message, "yes")
@@ -273,7 +273,7 @@ async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team)
         await team.peer.send(ANN, message, payload)
         said.append(team.told(ANN))
     assert said[0] == said[1]
-    assert (await team.desk.at("elsewhere").get(elsewhere.id)).outcome is None
+    assert (await team.desk.scoped("elsewhere").get(elsewhere.id)).outcome is None
     await untouched(team, question)
 
 

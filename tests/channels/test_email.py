@@ -13,11 +13,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from handraise import Answered, Approval, Choice, Confirm, LocalDesk, Open, Question
+from handraise import Answered, Approval, Choice, Confirm, Open, Question
 from handraise.channels.email.mailbox import _Reader
+from handraise.desks import LocalDesk
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
 from tests.channels.mail_servers import (
     WITHIN,
@@ -73,31 +74,33 @@ def settings(office: PostOffice, imap: Imap | None, tmp_path: Path, **changes: A
     return ServerSettings(**(given | changes))
 
 
-async def furnish(house: House) -> None:
+async def furnish(ctx: ServerContext) -> None:
     """Two people who have addresses, and a group of both."""
     for name, address in (("ann", ANN), ("bob", BOB)):
-        await house.directory.put_person("default", name, name=name, email=address, role=Role.MEMBER)
-        await house.outbox.put_address(
+        await ctx.directory.put_person("default", name, name=name, email=address, role=Role.MEMBER)
+        await ctx.outbox.put_address(
             Address(workspace="default", recipient=name, channel="email", id=address, to={"address": address})
         )
-    await house.directory.put_group("default", "ops", ["ann", "bob"])
+    await ctx.directory.put_group("default", "ops", ["ann", "bob"])
 
 
 @pytest.fixture
-async def house(office: PostOffice, imap: Imap, tmp_path: Path, clock: ManualClock) -> AsyncIterator[House]:
-    async with open_house(settings(office, imap, tmp_path), clock=clock) as house:
-        await furnish(house)
-        yield house
+async def ctx(
+    office: PostOffice, imap: Imap, tmp_path: Path, clock: ManualClock
+) -> AsyncIterator[ServerContext]:
+    async with open_server(settings(office, imap, tmp_path), clock=clock) as ctx:
+        await furnish(ctx)
+        yield ctx
 
 
 @pytest.fixture
-def desk(house: House) -> LocalDesk:
-    return house.desk.at("default")
+def desk(ctx: ServerContext) -> LocalDesk:
+    return ctx.desk.scoped("default")
 
 
 @pytest.fixture
-async def browser(house: House) -> AsyncIterator[httpx2.AsyncClient]:
-    transport = httpx2.ASGITransport(app=create_app(house), client=("192.0.2.1", 50_000))
+async def browser(ctx: ServerContext) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(app=create_app(ctx), client=("192.0.2.1", 50_000))
     async with httpx2.AsyncClient(transport=transport, base_url="https://ask.example.org") as browser:
         yield browser
 
@@ -115,18 +118,18 @@ async def ended(desk: LocalDesk, question: Question) -> Answered:
     return outcome
 
 
-async def deliveries(house: House, question: Question, status: str) -> list[Delivery]:
+async def deliveries(ctx: ServerContext, question: Question, status: str) -> list[Delivery]:
     """The deliveries of a question, once all of them stand so."""
     async with asyncio.timeout(WITHIN):
         while True:
-            found = list(await house.outbox.deliveries(question.ref))
+            found = list(await ctx.outbox.deliveries(question.ref))
             if found and all(each.status == status for each in found):
                 return found
             await asyncio.sleep(0.01)
 
 
 async def test_a_reply_answers_and_the_asker_goes_on(
-    house: House, desk: LocalDesk, office: PostOffice, imap: Imap
+    ctx: ServerContext, desk: LocalDesk, office: PostOffice, imap: Imap
 ) -> None:
     question = await desk.post("Which strategy?", form=STRATEGY, recipients=["ann", "bob"])
     mail = await office.mail_to(ANN)
@@ -145,7 +148,7 @@ async def test_a_reply_answers_and_the_asker_goes_on(
         assert after.message["subject"] == f"Re: {first.message['subject']}"
         shared = set(first.message["references"].split()) & set(after.message["references"].split())
         assert shared
-    await deliveries(house, question, "updated")
+    await deliveries(ctx, question, "updated")
     await imap.all_seen(1)
     assert len(office.mails) == 4
 
@@ -179,18 +182,18 @@ async def test_while_the_mail_server_is_down_mails_wait(
     async with AsyncExitStack() as stack:
         async with post_office(office):
             pass
-        house = await stack.enter_async_context(open_house(settings(office, None, tmp_path), clock=clock))
-        await furnish(house)
-        desk = house.desk.at("default")
+        ctx = await stack.enter_async_context(open_server(settings(office, None, tmp_path), clock=clock))
+        await furnish(ctx)
+        desk = ctx.desk.scoped("default")
         question = await desk.post("Go?", form=Confirm(), recipients=["ann"])
         async with asyncio.timeout(WITHIN):
-            while not (found := await house.outbox.deliveries(question.ref)) or found[0].problem is None:
+            while not (found := await ctx.outbox.deliveries(question.ref)) or found[0].problem is None:
                 await asyncio.sleep(0.01)
         assert (found[0].status, "mail server" in (found[0].problem or "")) == ("queued", True)
         await stack.enter_async_context(post_office(office))
         clock.advance(timedelta(minutes=1))
         mail = await office.mail_to(ANN)
-        await deliveries(house, question, "sent")
+        await deliveries(ctx, question, "sent")
         assert "Go?" in mail.text
 
 
@@ -218,7 +221,7 @@ async def test_what_does_not_fit_is_said_kindly_once_and_can_be_put_right(
 async def test_of_several_who_must_agree_each_hears_that_the_vote_counts(
     desk: LocalDesk, office: PostOffice
 ) -> None:
-    question = await desk.post("Go?", form=Confirm(), recipients=["group:ops"], need=2)
+    question = await desk.post("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
     await reply(office, await office.mail_to(ANN), "yes")
     assert "Your vote counts; 2 people must agree." in (await office.mail_to(ANN, 2)).text
     await reply(office, await office.mail_to(BOB), "Yes!", sender=BOB)
@@ -330,12 +333,12 @@ async def test_who_could_not_be_told_is_told_later(
 
 
 async def test_a_group_with_a_mailbox_of_its_own_is_answered_by_one_of_its_people(
-    house: House, desk: LocalDesk, office: PostOffice, imap: Imap
+    ctx: ServerContext, desk: LocalDesk, office: PostOffice, imap: Imap
 ) -> None:
     room = "ops@example.org"
-    await house.directory.put_person("default", "cid", name="cid", email="cid@example.org", role=Role.MEMBER)
+    await ctx.directory.put_person("default", "cid", name="cid", email="cid@example.org", role=Role.MEMBER)
     for recipient, address in (("group:ops", room), ("cid", "cid@example.org")):
-        await house.outbox.put_address(
+        await ctx.outbox.put_address(
             Address(workspace="default", recipient=recipient, channel="email", id=address, to=address)
         )
     question = await desk.post("Which strategy?", form=STRATEGY, recipients=["group:ops"])
@@ -350,20 +353,20 @@ async def test_a_group_with_a_mailbox_of_its_own_is_answered_by_one_of_its_peopl
 
 
 async def test_several_that_waited_are_one_mail_that_is_not_followed_up(
-    house: House, desk: LocalDesk, office: PostOffice, clock: ManualClock
+    ctx: ServerContext, desk: LocalDesk, office: PostOffice, clock: ManualClock
 ) -> None:
-    await house.outbox.put_policy("default", {"anybody": {"per_hour": 1}})
+    await ctx.outbox.put_policy("default", {"anybody": {"per_hour": 1}})
     await desk.post("First?", form=Confirm(), recipients=["ann"])
     await office.mail_to(ANN)
     waiting = [await desk.post(f"Go {n}?", form=Confirm(), recipients=["ann"]) for n in range(3)]
     async with asyncio.timeout(WITHIN):
         for each in waiting:
-            while not await house.outbox.deliveries(each.ref):
+            while not await ctx.outbox.deliveries(each.ref):
                 await asyncio.sleep(0.01)
     clock.advance(timedelta(hours=1))
     bundle = await office.mail_to(ANN, 2)
     assert bundle.message["subject"] == "3 questions wait for you"
     assert bundle.message["reply-to"] is None
     await desk.answer(waiting[0].id, True, by="ann")
-    await deliveries(house, waiting[0], "updated")
+    await deliveries(ctx, waiting[0], "updated")
     assert len(office.mails) == 2

@@ -19,10 +19,11 @@ import pydantic
 import pytest
 from fastapi import FastAPI
 
-from handraise import Answered, Approval, Choice, LocalDesk, Open, Question
+from handraise import Answered, Approval, Choice, Open, Question
 from handraise.channels.webhook import signed
+from handraise.desks import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.mail_addresses import follow_email, follow_everybody
 from tests.channels.mail_servers import Mail, PostOffice, address_of, post_office, reply_to
 from tests.cli.command import handraise
@@ -64,24 +65,24 @@ def changes() -> dict[str, Any]:
 
 
 @pytest.fixture
-async def house(office: PostOffice, tmp_path: Path, changes: dict[str, Any]) -> AsyncIterator[House]:
-    async with open_house(ServerSettings(**given(tmp_path, office.port, **changes))) as house:
+async def ctx(office: PostOffice, tmp_path: Path, changes: dict[str, Any]) -> AsyncIterator[ServerContext]:
+    async with open_server(ServerSettings(**given(tmp_path, office.port, **changes))) as ctx:
         for name, address in (("ann", ANN), ("bob", BOB)):
-            person = await house.directory.put_person(
+            person = await ctx.directory.put_person(
                 "default", name, name=name, email=address, role=Role.MEMBER
             )
-            await follow_email(house, None, person, by=None)
-        yield house
+            await follow_email(ctx, None, person, by=None)
+        yield ctx
 
 
 @pytest.fixture
-def desk(house: House) -> LocalDesk:
-    return house.desk.at("default")
+def desk(ctx: ServerContext) -> LocalDesk:
+    return ctx.desk.scoped("default")
 
 
 @pytest.fixture
-def app(house: House) -> FastAPI:
-    return create_app(house)
+def app(ctx: ServerContext) -> FastAPI:
+    return create_app(ctx)
 
 
 @pytest.fixture
@@ -290,10 +291,12 @@ async def test_where_the_domain_is_checked_a_reply_approves_what_was_seen_in_ful
     assert await desk.get(drop.id) == drop
 
 
-async def test_what_is_signed_and_is_no_mail_is_passed_over(client: httpx2.AsyncClient, house: House) -> None:
+async def test_what_is_signed_and_is_no_mail_is_passed_over(
+    client: httpx2.AsyncClient, ctx: ServerContext
+) -> None:
     for body in (b"", b"hello", b"\x00" * 1_000, b"From: a@b\r\nFrom: c@d\r\n\r\nx"):
         assert (await post(client, body)).status_code == 204
-    too_large = await post(client, b"From: ann@example.org\r\n\r\n" + b"x" * house.settings.body_limit)
+    too_large = await post(client, b"From: ann@example.org\r\n\r\n" + b"x" * ctx.settings.body_limit)
     assert too_large.status_code == 413
 
 
@@ -303,32 +306,32 @@ async def test_where_nobody_may_post_nobody_can(client: httpx2.AsyncClient) -> N
 
 
 async def test_a_long_workspace_name_travels_in_the_message_id(
-    house: House, office: PostOffice, client: httpx2.AsyncClient
+    ctx: ServerContext, office: PostOffice, client: httpx2.AsyncClient
 ) -> None:
     workspace = "a workspace with a rather long name: 名前"
-    person = await house.directory.put_person(workspace, "ann", name="ann", email=ANN, role=Role.MEMBER)
-    await follow_email(house, None, person, by=None)
-    desk = house.desk.at(workspace)
+    person = await ctx.directory.put_person(workspace, "ann", name="ann", email=ANN, role=Role.MEMBER)
+    await follow_email(ctx, None, person, by=None)
+    desk = ctx.desk.scoped(workspace)
     question = await desk.post("Which strategy?", form=STRATEGY, recipients=["ann"])
     mail = await office.mail_to(ANN)
     assert len(address_of(mail.message["reply-to"]).partition("@")[0]) <= 64
-    elsewhere = await house.desk.at("default").post("Which?", form=STRATEGY, recipients=["ann"])
+    elsewhere = await ctx.desk.scoped("default").post("Which?", form=STRATEGY, recipients=["ann"])
     await post(client, reply_to(mail, "Canary"))
     outcome = (await desk.get(question.id)).outcome
     assert isinstance(outcome, Answered)
     assert outcome.value == "Canary"
-    assert (await house.desk.at("default").get(elsewhere.id)).outcome is None
+    assert (await ctx.desk.scoped("default").get(elsewhere.id)).outcome is None
 
 
-async def recipients(house: House) -> list[tuple[str, str]]:
-    found = await house.outbox.addresses("default")
+async def recipients(ctx: ServerContext) -> list[tuple[str, str]]:
+    found = await ctx.outbox.addresses("default")
     return [(each.recipient, each.to["address"]) for each in found if each.channel == "email"]
 
 
 async def test_whoever_has_an_e_mail_address_is_reached_there(
-    house: House, client: httpx2.AsyncClient
+    ctx: ServerContext, client: httpx2.AsyncClient
 ) -> None:
-    token = await Issuer(house.directory).person("default", "root", role=Role.ADMIN)
+    token = await Issuer(ctx.directory).person("default", "root", role=Role.ADMIN)
     headers = {"authorization": f"Bearer {token}"}
 
     async def put(email: str | None) -> None:
@@ -337,17 +340,17 @@ async def test_whoever_has_an_e_mail_address_is_reached_there(
 
     known = [("ann", ANN), ("bob", BOB)]
     await put("Cid@Example.org")
-    assert await recipients(house) == [*known, ("cid", "Cid@Example.org")]
+    assert await recipients(ctx) == [*known, ("cid", "Cid@Example.org")]
     await put("cid@new.example")
-    assert await recipients(house) == [*known, ("cid", "cid@new.example")]
+    assert await recipients(ctx) == [*known, ("cid", "cid@new.example")]
     await put(None)
-    assert await recipients(house) == known
+    assert await recipients(ctx) == known
     await put("cid@new.example")
     await client.delete("/v1/people/cid", headers=headers)
-    assert await recipients(house) == known
-    await house.directory.put_person("default", "dan", name="dan", email="dan@example.org", role=Role.MEMBER)
-    await follow_everybody(house)
-    assert await recipients(house) == [*known, ("dan", "dan@example.org")]
+    assert await recipients(ctx) == known
+    await ctx.directory.put_person("default", "dan", name="dan", email="dan@example.org", role=Role.MEMBER)
+    await follow_everybody(ctx)
+    assert await recipients(ctx) == [*known, ("dan", "dan@example.org")]
 
 
 async def test_the_command_that_adds_somebody_gives_them_their_address(tmp_path: Path) -> None:
@@ -355,8 +358,8 @@ async def test_the_command_that_adds_somebody_gives_them_their_address(tmp_path:
     mail = {"email_smtp_url": "smtp://localhost?tls=none", "email_from": "desk@example.org"}
 
     async def addresses() -> list[tuple[str, str]]:
-        async with open_house(ServerSettings(url=url)) as house:
-            return await recipients(house)
+        async with open_server(ServerSettings(url=url)) as ctx:
+            return await recipients(ctx)
 
     def add(name: str, **settings: str) -> None:
         done = handraise("people", "add", name, "--email", f"{name}@example.org", url=url, **settings)
@@ -372,11 +375,11 @@ async def test_the_command_that_adds_somebody_gives_them_their_address(tmp_path:
 
 
 async def test_without_e_mail_nobody_has_an_address_for_it(tmp_path: Path) -> None:
-    async with open_house(ServerSettings(url=f"sqlite:///{tmp_path / 'questions.db'}")) as house:
-        person = await house.directory.put_person("default", "ann", name="ann", email=ANN, role=Role.MEMBER)
-        await follow_email(house, None, person, by=None)
-        await follow_everybody(house)
-        assert await recipients(house) == []
+    async with open_server(ServerSettings(url=f"sqlite:///{tmp_path / 'questions.db'}")) as ctx:
+        person = await ctx.directory.put_person("default", "ann", name="ann", email=ANN, role=Role.MEMBER)
+        await follow_email(ctx, None, person, by=None)
+        await follow_everybody(ctx)
+        assert await recipients(ctx) == []
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.model.timelines import Step
 from handraise.ports.channel import Message, Notice, NotSent
-from handraise.server import House, ServerSettings, open_house
+from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.testing.contract.channel import (
     AT,
     FORMS,
@@ -238,7 +238,7 @@ def test_the_token_hides_itself() -> None:
 
 
 @asynccontextmanager
-async def house_with(server: ntfy_peer.Ntfy, store: str, **more: Any) -> AsyncIterator[House]:
+async def server_with(server: ntfy_peer.Ntfy, store: str, **more: Any) -> AsyncIterator[ServerContext]:
     settings = ServerSettings(
         url=store,
         poll_interval=0.05,
@@ -249,44 +249,44 @@ async def house_with(server: ntfy_peer.Ntfy, store: str, **more: Any) -> AsyncIt
         secret="s" * 40,
         **more,
     )
-    async with open_house(settings) as house:
-        await house.directory.put_person("default", "ann", name="ann", email=None, role=Role.MEMBER)
-        await house.outbox.put_address(
+    async with open_server(settings) as ctx:
+        await ctx.directory.put_person("default", "ann", name="ann", email=None, role=Role.MEMBER)
+        await ctx.outbox.put_address(
             Address(workspace="default", recipient="ann", channel="ntfy", id="phone", to={"topic": TOPIC})
         )
-        yield house
+        yield ctx
 
 
 @pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_from_the_question_to_the_resumed_asker_over_a_restart(
     empty_address: str, server: ntfy_peer.Ntfy
 ) -> None:
-    async with house_with(server, empty_address) as house:
-        question = await house.desk.post("Which strategy?", choices=["a", "b"], recipients=["ann"])
-        await becomes(house, question.ref, DeliveryStatus.SENT)
+    async with server_with(server, empty_address) as ctx:
+        question = await ctx.desk.post("Which strategy?", choices=["a", "b"], recipients=["ann"])
+        await becomes(ctx, question.ref, DeliveryStatus.SENT)
         [shown] = server.shown.values()
         # Whoever runs the ntfy server can read it: the link asks for a sign-in.
         assert shown["click"] == f"https://desk.example/questions/{question.id}"
-    async with house_with(server, empty_address) as house:
-        await house.desk.answer(question.id, "b", by="ann")
-        outcome = await house.desk.wait(question.id, timeout=WITHIN)
+    async with server_with(server, empty_address) as ctx:
+        await ctx.desk.answer(question.id, "b", by="ann")
+        outcome = await ctx.desk.wait(question.id, timeout=WITHIN)
         assert isinstance(outcome, Answered)
-        await becomes(house, question.ref, DeliveryStatus.UPDATED)
+        await becomes(ctx, question.ref, DeliveryStatus.UPDATED)
     [shown] = server.shown.values()
     assert (shown["title"], shown["message"].splitlines()[0]) == ("Answered by ann", "│ b")
 
 
 async def test_a_topic_that_refuses_us_for_good_leaves_the_question_unreached(server: ntfy_peer.Ntfy) -> None:
     server.failing += [Says(400)] * 9
-    async with house_with(server, "memory:") as house:
-        question = await house.desk.post("Which?", recipients=["ann"])
-        await becomes(house, question.ref, DeliveryStatus.FAILED)
-        assert (await house.desk.get(question.id)).unreached_at is not None
+    async with server_with(server, "memory:") as ctx:
+        question = await ctx.desk.post("Which?", recipients=["ann"])
+        await becomes(ctx, question.ref, DeliveryStatus.FAILED)
+        assert (await ctx.desk.get(question.id)).unreached_at is not None
 
 
-async def becomes(house: House, ref: Any, status: DeliveryStatus) -> None:
+async def becomes(ctx: ServerContext, ref: Any, status: DeliveryStatus) -> None:
     async with asyncio.timeout(WITHIN):
-        while [each.status for each in await house.outbox.deliveries(ref)] != [status]:
+        while [each.status for each in await ctx.outbox.deliveries(ref)] != [status]:
             await asyncio.sleep(0.01)
 
 

@@ -23,7 +23,7 @@ from handraise.desk.dispatcher import dispatching
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus
 from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, NotSent
-from handraise.server import House, ServerSettings, open_house
+from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, settled
 from tests.channels.matrix_peer import TOKEN, Homeserver, open_homeserver
 from tests.channels.receiver import Says
@@ -112,24 +112,22 @@ def test_it_is_no_longer_than_it_says_and_the_page_shows_it_as_it_is() -> None:
     assert f"# matrix_channel.py\n{text}" in blocks
 
 
-async def told(house: House, homeserver: Homeserver) -> None:
+async def told(ctx: ServerContext, homeserver: Homeserver) -> None:
     """A question goes into the room, and its end too."""
-    await house.outbox.put_address(
+    await ctx.outbox.put_address(
         Address(workspace="default", recipient="ann", channel="matrix", id="1", to={"room": ROOM})
     )
-    question = await house.desk.post("Which strategy?", choices=["a", "b"], recipients=["ann"])
+    question = await ctx.desk.post("Which strategy?", choices=["a", "b"], recipients=["ann"])
     await until(lambda: len(homeserver.events) == 1)
     [event] = homeserver.events.values()
     assert event["body"] == (
-        f"agent asks you to choose one:\nWhich strategy?\n{house.settings.base_url}/questions/{question.id}"
+        f"agent asks you to choose one:\nWhich strategy?\n{ctx.settings.base_url}/questions/{question.id}"
     )
-    await house.desk.answer(question.id, "b", by="ann")
+    await ctx.desk.answer(question.id, "b", by="ann")
     await until(lambda: event["edited"] is not None)
     assert event["edited"] == "Which strategy?\nAnswered by ann:\nb"
     async with asyncio.timeout(WITHIN):
-        while [each.status for each in await house.outbox.deliveries(question.ref)] != [
-            DeliveryStatus.UPDATED
-        ]:
+        while [each.status for each in await ctx.outbox.deliveries(question.ref)] != [DeliveryStatus.UPDATED]:
             await asyncio.sleep(0.01)
 
 
@@ -142,14 +140,14 @@ async def until(done: Any) -> None:
 @pytest.mark.parametrize("address", ON_DISK, indirect=True)
 async def test_a_server_opens_what_the_setting_names(empty_address: str, homeserver: Homeserver) -> None:
     settings = ServerSettings(url=empty_address, poll_interval=0.05, channels=" matrix_channel:open_matrix ,")
-    async with open_house(settings) as house:
-        assert type(house.channels["matrix"]).__module__ == "matrix_channel"
-        await told(house, homeserver)
+    async with open_server(settings) as ctx:
+        assert type(ctx.channels["matrix"]).__module__ == "matrix_channel"
+        await told(ctx, homeserver)
 
 
 async def test_a_program_hands_over_its_own(homeserver: Homeserver) -> None:
-    async with open_house(ServerSettings(url="memory:", poll_interval=0.05), channels=[open_matrix]) as house:
-        await told(house, homeserver)
+    async with open_server(ServerSettings(url="memory:", poll_interval=0.05), channels=[open_matrix]) as ctx:
+        await told(ctx, homeserver)
 
 
 async def test_a_dispatcher_takes_it_as_it_takes_ours(homeserver: Homeserver) -> None:
@@ -157,11 +155,11 @@ async def test_a_dispatcher_takes_it_as_it_takes_ours(homeserver: Homeserver) ->
         return f"http://127.0.0.1:8765/questions/{delivery.question_id}"
 
     async with (
-        open_house(ServerSettings(url="memory:", poll_interval=0.05)) as house,
+        open_server(ServerSettings(url="memory:", poll_interval=0.05)) as ctx,
         open_matrix(NOBODY) as channel,
-        dispatching(house.engine, house.outbox, house.directory, [channel], link_to=link_to),
+        dispatching(ctx.engine, ctx.outbox, ctx.directory, [channel], link_to=link_to),
     ):
-        await told(house, homeserver)
+        await told(ctx, homeserver)
 
 
 async def test_it_gets_the_replies_and_is_closed_with_the_house(homeserver: Homeserver) -> None:
@@ -180,8 +178,8 @@ async def test_it_gets_the_replies_and_is_closed_with_the_house(homeserver: Home
             given.append(replies)
             return opening
 
-        async with open_house(ServerSettings(url="memory:"), channels=[opener]) as house:
-            assert house.channels == {"matrix": channel}
+        async with open_server(ServerSettings(url="memory:"), channels=[opener]) as ctx:
+            assert ctx.channels == {"matrix": channel}
             assert not opening.closed
         assert opening.closed
     assert isinstance(given[0], Replies)
@@ -192,7 +190,7 @@ async def test_two_channels_of_one_name_are_refused(homeserver: Homeserver) -> N
     del homeserver
     settings = ServerSettings(url="memory:", channels="matrix_channel:open_matrix")
     with pytest.raises(ValueError, match="same name"):
-        async with open_house(settings, channels=[open_matrix]):
+        async with open_server(settings, channels=[open_matrix]):
             pass
 
 
@@ -228,7 +226,7 @@ def test_the_command_says_it_in_one_sentence() -> None:
     )
 
 
-@pytest.mark.slow("starts a server; the gate opens a house with the same setting")
+@pytest.mark.slow("starts a server; the gate opens a server with the same setting")
 def test_the_command_serves_with_it() -> None:
     environment = {
         **os.environ,

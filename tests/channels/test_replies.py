@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from handraise import Answered, Approval, Choice, Confirm, Declined, EventKind, Open
+from handraise import Answered, Approval, Choice, Confirm, Declined, Open
 from handraise.channels import Replies, Reply
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk_factory import open_backend
+from handraise.events import EventKind
 from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits
 from handraise.model.errors import RequestConflict
@@ -54,7 +55,7 @@ async def desk(ports: Backend, workspace: str) -> AsyncIterator[LocalDesk]:
 @pytest.fixture
 def replies(desk: LocalDesk, ports: Backend) -> Replies:
     # The desk of a server is at home in one workspace and takes replies for all.
-    return Replies(desk.at("elsewhere"), ports.directory, ports.outbox)
+    return Replies(desk.scoped("elsewhere"), ports.directory, ports.outbox)
 
 
 async def put(ports: Backend, workspace: str, recipient: str, number: str, channel: str = "chat") -> None:
@@ -226,7 +227,7 @@ class TestWhat:
     async def test_a_vote_counts_once_and_says_how_many_must_agree(
         self, desk: LocalDesk, replies: Replies, workspace: str
     ) -> None:
-        question = await desk.post("Go?", form=Confirm(), need=2)
+        question = await desk.post("Go?", form=Confirm(), quorum=2)
         first = await replies.take(reply(workspace, question.id, "U1", value=True))
         assert (first.kind, first.text) == ("taken", "Your vote counts; 2 people must agree.")
         await replies.take(reply(workspace, question.id, "U1", value=True))
@@ -285,7 +286,7 @@ class TestOnce:
     async def test_ids_are_the_persons_own_and_stand_for_one_thing(
         self, desk: LocalDesk, replies: Replies, workspace: str
     ) -> None:
-        question = await desk.post("Go?", form=Confirm(), need=2)
+        question = await desk.post("Go?", form=Confirm(), quorum=2)
         await replies.take(reply(workspace, question.id, "U1", value=True, id="m-1"))
         other = await replies.take(reply(workspace, question.id, "U1", value=False, id="m-1"))
         assert (other.kind, other.text) == ("misfit", "Something else came with the same id before.")

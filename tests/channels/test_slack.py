@@ -15,10 +15,11 @@ from handraise import AlreadySettled, Approval, Declined, Timeline
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.forms import Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
-from tests.channels.slack_house import STRANGER, Team, Transport, open_team
 from tests.channels.slack_peer import ROOM, Fault, Posted
+from tests.channels.slack_server import STRANGER, Team, Transport, open_team
 from tests.tiers import sized
 
 ANN, BOB = "U0ANN", "U0BOB"
@@ -52,7 +53,7 @@ def team(shared: Team) -> Team:
 
 
 async def statuses(team: Team, question: Question) -> list[str]:
-    return [each.status.value for each in await team.house.outbox.deliveries(question.ref)]
+    return [each.status.value for each in await team.ctx.outbox.deliveries(question.ref)]
 
 
 async def until_status(team: Team, question: Question, status: DeliveryStatus) -> None:
@@ -391,9 +392,9 @@ async def test_somebody_of_another_team_is_somebody_else(team: Team) -> None:
     address = Address(
         workspace="default", recipient="bob", channel="slack", id=f"T0OTHER:{ANN}", to={"user": ANN}
     )
-    await team.house.outbox.put_address(address)
+    await team.ctx.outbox.put_address(address)
     await team.peer.press(ANN, message, "yes")
-    await team.house.outbox.remove_address("default", "bob", "slack", address.id)
+    await team.ctx.outbox.remove_address("default", "bob", "slack", address.id)
     outcome = await team.outcome(question)
     assert isinstance(outcome, Answered)
     assert outcome.by == "bob"
@@ -424,7 +425,7 @@ async def test_a_view_that_is_sent_too_late_says_so(team: Team) -> None:
 
 
 async def test_votes_are_told_and_the_message_stays_until_enough_agree(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], need=2)
+    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
     assert "2 people must agree" in message.shown
     await team.peer.press(ANN, message, "yes")
     assert "Your vote counts" in await team.told(ANN)
@@ -488,7 +489,7 @@ async def answer_at_the_desk(team: Team, question: Question, *, turns: int) -> b
     for _ in range(turns):
         await asyncio.sleep(0)
     try:
-        await team.desk.answer(question.id, False, by="bob", channel="web")
+        await team.desk.answer(question.id, False, by="bob", provenance=Provenance(channel="web"))
     except AlreadySettled:
         return False
     return True
@@ -504,9 +505,9 @@ async def test_what_slack_says_is_heeded(team: Team) -> None:
             await asyncio.sleep(0.005)
     second = await team.desk.post("Go on?", form=Confirm(), recipients=["bob"])
     await until_status(team, second, DeliveryStatus.FAILED)
-    [delivery] = await team.house.outbox.deliveries(second.ref)
+    [delivery] = await team.ctx.outbox.deliveries(second.ref)
     assert delivery.problem == "Slack says channel_not_found to chat.postMessage"
-    [waiting] = await team.house.outbox.deliveries(first.ref)
+    [waiting] = await team.ctx.outbox.deliveries(first.ref)
     assert (waiting.status, waiting.problem) == ("queued", "Slack says ratelimited to chat.postMessage")
 
 
@@ -515,9 +516,9 @@ async def test_a_message_that_is_gone_is_left_alone(team: Team) -> None:
     del team.peer.messages[message.channel, message.ts]
     await team.desk.answer(question.id, True, by="ann")
     async with asyncio.timeout(10):
-        while not (await team.house.outbox.deliveries(question.ref))[0].problem:
+        while not (await team.ctx.outbox.deliveries(question.ref))[0].problem:
             await asyncio.sleep(0.005)
-    [delivery] = await team.house.outbox.deliveries(question.ref)
+    [delivery] = await team.ctx.outbox.deliveries(question.ref)
     assert (delivery.status, delivery.due_at) == ("sent", None)
     assert delivery.problem == "Slack says message_not_found to chat.update"
 

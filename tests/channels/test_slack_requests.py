@@ -23,8 +23,8 @@ from handraise.channels.slack.api import SlackApi
 from handraise.model.forms import Confirm, MultiChoice
 from handraise.model.questions import Question
 from handraise.ports.channel import NotSent
-from tests.channels.slack_house import INBOUND, STRANGER, Team, open_team
 from tests.channels.slack_peer import SECRET, Posted, Sent
+from tests.channels.slack_server import INBOUND, STRANGER, Team, open_team
 from tests.samples import turns
 from tests.tiers import drawn, sized
 
@@ -263,7 +263,7 @@ async def test_an_approval_of_another_action_is_not_taken(team: Team) -> None:
 
 async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
-    elsewhere = await team.desk.at("elsewhere").post("Secret?", form=Confirm())
+    elsewhere = await team.desk.scoped("elsewhere").post("Secret?", form=Confirm())
     payload = team.peer.interaction(ANN, message, "yes")
     payload["actions"][0]["value"] = json.dumps(["elsewhere", elsewhere.id, True])
     await team.peer.send(payload)
@@ -273,7 +273,7 @@ async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team)
     team.peer.told.clear()
     await team.peer.send(payload)
     assert first == await team.told(ANN)
-    assert (await team.desk.at("elsewhere").get(elsewhere.id)).outcome is None
+    assert (await team.desk.scoped("elsewhere").get(elsewhere.id)).outcome is None
     await untouched(team, question)
 
 

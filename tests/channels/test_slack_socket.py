@@ -19,8 +19,8 @@ from handraise.channels.slack import socket_mode
 from handraise.channels.slack.signatures import is_genuine
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm
-from tests.channels.slack_house import Team, open_team
 from tests.channels.slack_peer import APP_TOKEN, BOT_TOKEN, SECRET, WITHIN, Fault, open_peer
+from tests.channels.slack_server import Team, open_team
 
 ANN = "U0ANN"
 

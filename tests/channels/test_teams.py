@@ -15,11 +15,12 @@ from handraise import AlreadySettled, Approval, Declined, Responder, Timeline
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.forms import Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
-from tests.channels.teams_house import ANN, BOB, PEOPLE, STRANGER, Office, open_office, open_server
 from tests.channels.teams_peer import ROOM, TENANT, Fault, TeamsPeer, chat_with, open_peer
 from tests.channels.teams_rules import as_text, inputs_in
+from tests.channels.teams_server import ANN, BOB, PEOPLE, STRANGER, Office, open_office, open_server_for
 from tests.conftest import own_database
 from tests.samples import ON_DISK
 from tests.tiers import sized
@@ -53,7 +54,7 @@ def office(shared: Office) -> Office:
 
 async def until_status(office: Office, question: Question, status: DeliveryStatus) -> None:
     async with asyncio.timeout(10):
-        while {each.status for each in await office.house.outbox.deliveries(question.ref)} != {status}:
+        while {each.status for each in await office.ctx.outbox.deliveries(question.ref)} != {status}:
             await asyncio.sleep(0.005)
 
 
@@ -500,9 +501,9 @@ async def test_strangers_and_people_of_another_tenant_learn_and_do_nothing(offic
         id=f"{OTHER_TENANT}:{ANN}",
         to={"user": ANN, "tenant": OTHER_TENANT},
     )
-    await office.house.outbox.put_address(address)
+    await office.ctx.outbox.put_address(address)
     await office.peer.send(other | {"id": "f:again"})
-    await office.house.outbox.remove_address("default", "bob", "teams", address.id)
+    await office.ctx.outbox.remove_address("default", "bob", "teams", address.id)
     outcome = await office.outcome(question)
     assert isinstance(outcome, Answered)
     assert outcome.by == "bob"
@@ -510,17 +511,17 @@ async def test_strangers_and_people_of_another_tenant_learn_and_do_nothing(offic
 
 async def test_somebody_of_another_workspace_learns_and_does_nothing(office: Office) -> None:
     _, message = await office.ask("Go?", form=Confirm())
-    elsewhere = await office.desk.at("elsewhere").post("Secret?", form=Confirm())
+    elsewhere = await office.desk.scoped("elsewhere").post("Secret?", form=Confirm())
     for name in (elsewhere.id, "no such question"):
         pressed = office.peer.interaction(ANN, message, "yes")
         pressed["value"]["action"]["data"]["q"] = ["elsewhere", name]
         assert (await office.peer.send(pressed))[1]["value"] == UNKNOWN
-    assert (await office.desk.at("elsewhere").get(elsewhere.id)).outcome is None
+    assert (await office.desk.scoped("elsewhere").get(elsewhere.id)).outcome is None
 
 
 async def test_what_was_settled_elsewhere_says_so_kindly(office: Office) -> None:
     question, message = await office.ask("Go?", form=Confirm(), recipients=["group:ops"])
-    await office.desk.answer(question.id, True, by=OPERATOR, channel="web")
+    await office.desk.answer(question.id, True, by=OPERATOR, provenance=Provenance(channel="web"))
     await office.ended(message)
     # Ann's client still shows the old card.
     for verb in ("no", "decline", "show"):
@@ -539,7 +540,7 @@ async def test_what_was_settled_elsewhere_says_so_kindly(office: Office) -> None
 
 
 async def test_votes_are_told_and_the_card_stays_until_enough_agree(office: Office) -> None:
-    question, message = await office.ask("Go?", form=Confirm(), recipients=["group:ops"], need=2)
+    question, message = await office.ask("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
     assert "2 people must agree" in message.shown
     assert "Your vote counts" in await office.peer.press(ANN, message, "yes")
     assert (await office.desk.get(question.id)).outcome is None
@@ -603,7 +604,7 @@ async def answer_at_the_desk(office: Office, question: Question, *, turns: int) 
     for _ in range(turns):
         await asyncio.sleep(0)
     try:
-        await office.desk.answer(question.id, False, by="bob", channel="web")
+        await office.desk.answer(question.id, False, by="bob", provenance=Provenance(channel="web"))
     except AlreadySettled:
         return False
     return True
@@ -613,7 +614,7 @@ async def test_what_teams_says_is_heeded(office: Office) -> None:
     office.peer.fail("say", Fault(403, "BotNotInConversationRoster"))
     question = await office.desk.post("Go?", form=Confirm(), recipients=["bob"])
     await until_status(office, question, DeliveryStatus.FAILED)
-    [delivery] = await office.house.outbox.deliveries(question.ref)
+    [delivery] = await office.ctx.outbox.deliveries(question.ref)
     assert delivery.problem == "Teams says 403 BotNotInConversationRoster"
 
 
@@ -622,9 +623,9 @@ async def test_a_message_that_is_gone_is_left_alone(office: Office) -> None:
     del office.peer.messages[message.conversation, message.id]
     await office.desk.answer(question.id, True, by="ann")
     async with asyncio.timeout(10):
-        while not (await office.house.outbox.deliveries(question.ref))[0].problem:
+        while not (await office.ctx.outbox.deliveries(question.ref))[0].problem:
             await asyncio.sleep(0.005)
-    [delivery] = await office.house.outbox.deliveries(question.ref)
+    [delivery] = await office.ctx.outbox.deliveries(question.ref)
     assert (delivery.status, delivery.due_at) == ("sent", None)
     assert delivery.problem == "Teams says 404 ActivityNotFoundInConversation"
 
@@ -643,25 +644,25 @@ async def test_nothing_is_lost_when_the_server_begins_anew_at_every_step(
 ) -> None:
     url = empty_address
     form = Approval.of("pay", {"amount": 30}, editable=["amount"])
-    async with open_server(lasting, url=url) as office:
+    async with open_server_for(lasting, url=url) as office:
         approval, asked = await office.ask("Pay?", form=form)
         written, named = await office.ask("Why?")
         pending = await office.desk.post("Go?", form=Confirm(), recipients=["group:ops"])
         room = await office.sent(pending)
-    async with open_server(lasting, url=url) as office:
+    async with open_server_for(lasting, url=url) as office:
         inputs = await lasting.press(ANN, asked, "change")
         await lasting.send(lasting.typed(ANN, named.conversation, "Because", replyToId=named.id))
         assert await office.value(written) == "Because"
         assert (await office.ended(named)).pressable == []
-    async with open_server(lasting, url=url) as office:
+    async with open_server_for(lasting, url=url) as office:
         shown = await lasting.press(ANN, asked, "changed", card=inputs, f0="20")
-    async with open_server(lasting, url=url) as office:
+    async with open_server_for(lasting, url=url) as office:
         pressed = lasting.interaction(ANN, asked, "approved", card=shown)
         first = await lasting.send(pressed)
         await office.desk.answer(pending.id, True, by=OPERATOR)
         for message in (asked, room):
             assert (await office.ended(message)).pressable == []
-    async with open_server(lasting, url=url) as office:
+    async with open_server_for(lasting, url=url) as office:
         assert await lasting.send(pressed) == first
         assert (await office.value(approval))["arguments"] == {"amount": 20}
         kinds = [each.kind.value for each in await office.desk.history(approval.id)]

@@ -20,8 +20,8 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.ports.channel import NotSent
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, settled
-from tests.channels.teams_house import ANN, STRANGER
 from tests.channels.teams_peer import APP, ISSUER, ROOM, SECRET, TENANT, Fault, TeamsPeer, open_peer
+from tests.channels.teams_server import ANN, STRANGER
 
 DEAD = "0d0d0d0d-0000-4000-8000-00000000000d"
 OTHER = "aaaaaaaa-0000-4000-8000-000000000002"

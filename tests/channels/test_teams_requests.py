@@ -21,8 +21,8 @@ from handraise.channels.teams import token_verifier as tokens_module
 from handraise.channels.teams.token_verifier import NotGenuine, Tokens
 from handraise.model.forms import Confirm
 from handraise.ports.channel import NotSent
-from tests.channels.teams_house import ANN, INBOUND, STRANGER, Office, open_office
 from tests.channels.teams_peer import APP, ISSUER, Fault, Key, Posted, TeamsPeer, chat_with, open_peer
+from tests.channels.teams_server import ANN, INBOUND, STRANGER, Office, open_office
 from tests.channels.test_teams_contract import PLAIN, canary
 from tests.samples import turns
 from tests.tiers import drawn, sized
@@ -231,15 +231,15 @@ async def test_what_is_not_from_teams_is_refused_even_if_microsoft_signed_for_it
 async def test_a_key_speaks_only_for_the_channels_that_it_may(office: Office) -> None:
     question, message = await office.ask("Go?", form=Confirm())
     activity = office.peer.interaction(ANN, message, "yes")
-    narrow = Key.new("narrow")
-    narrow.endorsements = ["webchat"]
+    where = Key.new("narrow")
+    where.endorsements = ["webchat"]
     async with httpx2.AsyncClient(verify=PLAIN) as client:
-        office.peer.published.append(narrow)
+        office.peer.published.append(where)
         reader = reading(client, office.peer)
         await reader.check(f"Bearer {office.peer.signed(activity)}", activity)
         with pytest.raises(NotGenuine):
-            await reader.check(f"Bearer {narrow.sign(office.peer.claims(activity))}", activity)
-        office.peer.published.remove(narrow)
+            await reader.check(f"Bearer {where.sign(office.peer.claims(activity))}", activity)
+        office.peer.published.remove(where)
     await office.untouched(question)
 
 

@@ -15,10 +15,11 @@ from handraise import AlreadySettled, Approval, Declined, Timeline
 from handraise.model.deliveries import Delivery, DeliveryStatus
 from handraise.model.forms import Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
-from tests.channels.telegram_house import ANN, BOB, EVE, Team, Transport, open_team
 from tests.channels.telegram_peer import ROOM, Fault
+from tests.channels.telegram_server import ANN, BOB, EVE, Team, Transport, open_team
 from tests.tiers import sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -403,7 +404,7 @@ async def test_what_is_settled_elsewhere_says_so_and_replies_come_too_late(eithe
 
 
 async def test_votes_are_told_and_the_message_stays_until_enough_agree(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], need=2)
+    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
     assert "2 people must agree" in message.shown
     await team.peer.press(ANN, message, "Yes")
     assert "Your vote counts" in team.toast(ANN)
@@ -415,7 +416,7 @@ async def test_votes_are_told_and_the_message_stays_until_enough_agree(team: Tea
 
 async def test_the_same_update_again_answers_once(either: Team) -> None:
     question, message = await either.ask(
-        form=MultiChoice.of("a", "b", "c", at_least=2), max_attempts=3, recipients=["ann", "bob"], need=2
+        form=MultiChoice.of("a", "b", "c", at_least=2), max_attempts=3, recipients=["ann", "bob"], quorum=2
     )
     await either.peer.press(ANN, message, "Answer…")
     prompt = await either.prompt(message)
@@ -466,7 +467,7 @@ async def answer_at_the_desk(team: Team, question: Question, *, turns: int) -> b
     for _ in range(turns):
         await asyncio.sleep(0)
     try:
-        await team.desk.answer(question.id, False, by="bob", channel="web")
+        await team.desk.answer(question.id, False, by="bob", provenance=Provenance(channel="web"))
     except AlreadySettled:
         return False
     return True
@@ -476,7 +477,7 @@ async def problem_with(team: Team, question: Question) -> Delivery:
     """The one delivery of a question, once it has a problem."""
     async with asyncio.timeout(10):
         while True:
-            for each in await team.house.outbox.deliveries(question.ref):
+            for each in await team.ctx.outbox.deliveries(question.ref):
                 if each.problem:
                     return each
             await asyncio.sleep(0.005)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handraise import Approval, NotEntitled, Responder
+from handraise import Approval, PermissionDenied, Responder
 from handraise.channels.telegram.entities import (
     LONGEST,
     bold,
@@ -109,5 +109,5 @@ def test_a_text_is_cut_to_what_fits(text: str, most: int) -> None:
 def test_what_telegram_says_is_too_little_where_the_stakes_are_high(evidence: str) -> None:
     ann = Responder("ann")
     check_evidence(a_question(Approval.of("deploy")), ann, evidence)
-    with pytest.raises(NotEntitled, match="decide in the inbox or in the terminal"):
+    with pytest.raises(PermissionDenied, match="decide in the inbox or in the terminal"):
         check_evidence(a_question(Approval.of("drop", risk="high")), ann, evidence)

@@ -17,8 +17,8 @@ from handraise.channels.telegram import polling
 from handraise.channels.telegram.interactions import Incoming
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm
-from tests.channels.telegram_house import ANN, Transport, open_server, open_team
 from tests.channels.telegram_peer import SECRET, Fault, TelegramPeer, open_peer
+from tests.channels.telegram_server import ANN, Transport, open_server_for, open_team
 from tests.samples import ON_DISK
 from tests.tiers import sized
 
@@ -41,7 +41,7 @@ def looks(peer: TelegramPeer) -> int:
 @each_way
 async def test_a_button_works_after_a_restart(address: str, transport: Transport) -> None:
     async with open_peer() as peer:
-        async with open_server(peer, transport, url=address) as before:
+        async with open_server_for(peer, transport, url=address) as before:
             question, message = await before.ask("Go?", form=Confirm())
             action, approval = await before.ask("Deploy?", form=Approval.of("deploy", {"version": 1}))
             typed, asked = await before.ask("Why?")
@@ -49,7 +49,7 @@ async def test_a_button_works_after_a_restart(address: str, transport: Transport
             prompt = await before.prompt(asked)
             await peer.press(ANN, approval, "Approve…")
             sure = await before.now(approval)
-        async with open_server(peer, transport, url=address) as after:
+        async with open_server_for(peer, transport, url=address) as after:
             await peer.press(ANN, message, "Yes")
             assert await after.value(question) is True
             await peer.press(ANN, sure, "Yes, approve")
@@ -63,10 +63,10 @@ async def test_a_button_works_after_a_restart(address: str, transport: Transport
 @on_disk
 async def test_what_is_pressed_while_no_server_runs_is_not_lost(address: str) -> None:
     async with open_peer() as peer:
-        async with open_server(peer, "poll", url=address) as before:
+        async with open_server_for(peer, "poll", url=address) as before:
             question, message = await before.ask("Go?", form=Confirm())
         peer.put(peer.pressing(ANN, message, "Yes"))
-        async with open_server(peer, "poll", url=address) as after:
+        async with open_server_for(peer, "poll", url=address) as after:
             assert await after.value(question) is True
             await peer.until(lambda: not peer.waiting)
 
@@ -75,9 +75,9 @@ async def test_what_is_pressed_while_no_server_runs_is_not_lost(address: str) ->
 async def test_of_two_servers_one_asks_and_the_other_takes_over(
     address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_peer() as peer, open_server(peer, "poll", url=address) as second:
+    async with open_peer() as peer, open_server_for(peer, "poll", url=address) as second:
         await peer.until(lambda: any(method == "getUpdates" for method, _ in peer.calls))
-        async with open_server(peer, "poll", url=address) as first:
+        async with open_server_for(peer, "poll", url=address) as first:
             await peer.until(lambda: "conflict" in peer.polls)
             await peer.until(lambda: looks(peer) > 5)
             assert peer.polls.count("conflict") == 1, "whoever stands by ended the other's poll"
@@ -103,9 +103,9 @@ async def test_servers_that_get_the_same_updates_answer_everything_once(
     url = f"sqlite:///{tmp_path / 'questions.db'}"
     async with (
         open_peer() as peer,
-        open_server(peer, "poll", url=url) as one,
-        open_server(peer, "poll", url=url),
-        open_server(peer, "poll", url=url),
+        open_server_for(peer, "poll", url=url) as one,
+        open_server_for(peer, "poll", url=url),
+        open_server_for(peer, "poll", url=url),
     ):
         asked = [await one.ask(f"Go {turn}?", form=Confirm()) for turn in range(sized(gate=3, nightly=8))]
         await asyncio.gather(*(peer.press(ANN, message, "Yes") for _, message in asked))
@@ -183,7 +183,7 @@ async def test_trouble_at_telegram_is_waited_out(caplog: pytest.LogCaptureFixtur
             Fault(200),
         ]
         peer.fail("getUpdates", *faults)
-        async with open_server(peer, "poll") as team:
+        async with open_server_for(peer, "poll") as team:
             question, message = await team.ask("Go?", form=Confirm())
             await peer.press(ANN, message, "Yes")
             assert await team.value(question) is True
@@ -196,7 +196,7 @@ async def test_a_webhook_of_the_bot_is_pointed_out(
     monkeypatch.setattr(polling, "_LONGEST_PAUSE", 0.01)
     async with open_peer() as peer:
         peer.webhook = {"url": "https://elsewhere.example", "secret_token": SECRET}
-        async with open_server(peer, "poll") as team:
+        async with open_server_for(peer, "poll") as team:
             question, message = await team.ask("Go?", form=Confirm())
             with until_logged(caplog, "HANDRAISE_TELEGRAM_WEBHOOK_SECRET") as logged:
                 await asyncio.wait_for(logged.wait(), 10)

@@ -26,8 +26,8 @@ from handraise.model.forms import Confirm
 from handraise.model.identities import Role
 from handraise.model.questions import Question
 from handraise.server import ServerSettings
-from tests.channels.telegram_house import ANN, EVE, INBOUND, Team, open_server, open_team
 from tests.channels.telegram_peer import BOT_TOKEN, SECRET, Fault, Posted, open_peer
+from tests.channels.telegram_server import ANN, EVE, INBOUND, Team, open_server_for, open_team
 from tests.samples import turns
 from tests.tiers import drawn
 
@@ -243,7 +243,7 @@ async def test_a_server_that_asks_takes_no_requests() -> None:
 
 
 async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team) -> None:
-    elsewhere = team.desk.at("elsewhere")
+    elsewhere = team.desk.scoped("elsewhere")
     secret = await elsewhere.post("Secret?", form=Confirm())
     question, message = await team.ask("Go?", form=Confirm())
     places = Places(BOT_TOKEN)
@@ -259,19 +259,19 @@ async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team)
 
 
 async def test_who_has_left_cannot_answer(team: Team) -> None:
-    await team.house.directory.put_person("default", "cyd", name="cyd", email=None, role=Role.MEMBER)
+    await team.ctx.directory.put_person("default", "cyd", name="cyd", email=None, role=Role.MEMBER)
     address = Address(workspace="default", recipient="cyd", channel="telegram", id="1003", to={"chat": 1_003})
-    await team.house.outbox.put_address(address)
+    await team.ctx.outbox.put_address(address)
     team.peer.people.add(1_003)
     question, message = await team.ask("Go?", form=Confirm(), recipients=["cyd"])
-    await team.house.outbox.remove_address("default", "cyd", "telegram", "1003")
+    await team.ctx.outbox.remove_address("default", "cyd", "telegram", "1003")
     await team.peer.press(1_003, message, "Yes")
     assert "I cannot take an answer to this from you" in team.toast(1_003)
     await untouched(team, question)
 
 
 async def test_the_same_update_many_times_at_once_answers_once(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], need=2)
+    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
     update = team.peer.pressing(ANN, message, "Yes")
     statuses = await asyncio.gather(*(team.peer.send(update) for _ in range(30)))
     assert set(statuses) <= {200, 503}
@@ -309,7 +309,7 @@ async def test_telegram_is_told_where_we_are_until_it_listens(
         peer.fail(
             "setWebhook", Fault(429, "Too Many Requests: retry after 0", {"retry_after": 0}), Fault(502)
         )
-        async with open_server(peer):
+        async with open_server_for(peer):
             assert peer.webhook == {
                 "url": "https://desk.example/v1/channels/telegram/inbound",
                 "secret_token": SECRET,

@@ -17,13 +17,14 @@ import pytest
 import pytest_asyncio
 from standardwebhooks import Webhook as Reference
 
-from handraise import Answered, Approval, Choice, Confirm, Declined, EventKind, Timeline
+from handraise import Answered, Approval, Choice, Confirm, Declined, Timeline
 from handraise.channels.webhook import Webhook, secret_bytes, signed
 from handraise.desk.local_desk import LocalDesk
+from handraise.events import EventKind
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
 from tests.channels.receiver import Got, Receiver, Says, receiving
 from tests.samples import ON_DISK
@@ -41,7 +42,7 @@ def secret(number: int = 1) -> str:
 
 
 @asynccontextmanager
-async def opened(store: str, clock: ManualClock | None = None) -> AsyncIterator[House]:
+async def opened(store: str, clock: ManualClock | None = None) -> AsyncIterator[ServerContext]:
     settings = ServerSettings(
         url=store,
         webhooks=True,
@@ -49,14 +50,14 @@ async def opened(store: str, clock: ManualClock | None = None) -> AsyncIterator[
         sign_in_limit="1000000/second",
         poll_interval=0.1,
     )
-    async with open_house(settings, clock=clock) as house:
-        yield house
+    async with open_server(settings, clock=clock) as ctx:
+        yield ctx
 
 
 @asynccontextmanager
-async def calling(house: House) -> AsyncIterator[httpx2.AsyncClient]:
-    transport = httpx2.ASGITransport(create_app(house))
-    async with httpx2.AsyncClient(transport=transport, base_url=house.settings.base_url) as client:
+async def calling(ctx: ServerContext) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(create_app(ctx))
+    async with httpx2.AsyncClient(transport=transport, base_url=ctx.settings.base_url) as client:
         yield client
 
 
@@ -67,32 +68,32 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house() -> AsyncIterator[House]:
-    async with opened("memory:") as house:
-        yield house
+async def ctx() -> AsyncIterator[ServerContext]:
+    async with opened("memory:") as ctx:
+        yield ctx
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def client(house: House) -> AsyncIterator[httpx2.AsyncClient]:
-    async with calling(house) as client:
+async def client(ctx: ServerContext) -> AsyncIterator[httpx2.AsyncClient]:
+    async with calling(ctx) as client:
         yield client
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def desk(house: House, receiver: Receiver, workspace: str) -> LocalDesk:
-    return await furnished(house, receiver, workspace)
+async def desk(ctx: ServerContext, receiver: Receiver, workspace: str) -> LocalDesk:
+    return await furnished(ctx, receiver, workspace)
 
 
-async def furnished(house: House, receiver: Receiver, workspace: str) -> LocalDesk:
+async def furnished(ctx: ServerContext, receiver: Receiver, workspace: str) -> LocalDesk:
     """A workspace in which three people have a system each."""
     for number, person in enumerate(("ann", "bob", "cid"), 1):
-        await house.directory.put_person(workspace, person, name=person, email=None, role=Role.MEMBER)
-        await put(house, workspace, person, {"url": receiver.url, "secret": secret(number)})
-    return house.desk.at(workspace, asker="bot")
+        await ctx.directory.put_person(workspace, person, name=person, email=None, role=Role.MEMBER)
+        await put(ctx, workspace, person, {"url": receiver.url, "secret": secret(number)})
+    return ctx.desk.scoped(workspace, asker="bot")
 
 
-async def put(house: House, workspace: str, recipient: str, to: Json) -> None:
-    await house.outbox.put_address(
+async def put(ctx: ServerContext, workspace: str, recipient: str, to: Json) -> None:
+    await ctx.outbox.put_address(
         Address(workspace=workspace, recipient=recipient, channel="webhook", id="main", to=to)
     )
 
@@ -123,12 +124,12 @@ async def told(desk: LocalDesk, question_id: str) -> list[EventKind]:
 async def test_from_the_question_to_the_resumed_asker_and_back(
     address: str, receiver: Receiver, workspace: str
 ) -> None:
-    async with opened(address) as house, calling(house) as client:
-        desk = await furnished(house, receiver, workspace)
+    async with opened(address) as ctx, calling(ctx) as client:
+        desk = await furnished(ctx, receiver, workspace)
         question = await desk.post("Which?", form=Choice.of("Canary", "Rolling"), recipients=["ann"])
         waiting = asyncio.create_task(desk.wait(question.id, timeout=WITHIN))
         asked = read(await got(receiver, question.id, "asked"))
-        assert asked["data"]["link"] == f"{house.settings.base_url}/questions/{question.id}"
+        assert asked["data"]["link"] == f"{ctx.settings.base_url}/questions/{question.id}"
         body = content(asked["data"]["question"]["workspace"], asked["subject"], value="Rolling")
         taken = await post(client, body, headers(body))
         assert (taken.status_code, taken.json()["kind"]) == (200, "taken")
@@ -140,7 +141,7 @@ async def test_from_the_question_to_the_resumed_asker_and_back(
         assert ended["id"] == f"{asked['id']}-settled"
         assert ended["data"]["question"]["outcome"]["value"] == "Rolling"
         async with asyncio.timeout(WITHIN):
-            while [each.status.value for each in await house.outbox.deliveries(question.ref)] != ["updated"]:
+            while [each.status.value for each in await ctx.outbox.deliveries(question.ref)] != ["updated"]:
                 await asyncio.sleep(0.01)
 
 
@@ -148,14 +149,14 @@ async def test_from_the_question_to_the_resumed_asker_and_back(
 async def test_a_system_that_was_reminded_is_told_once_that_the_question_has_ended(
     address: str, receiver: Receiver, workspace: str
 ) -> None:
-    async with opened(address) as house:
-        desk = await furnished(house, receiver, workspace)
+    async with opened(address) as ctx:
+        desk = await furnished(ctx, receiver, workspace)
         timeline = Timeline(remind=(timedelta(seconds=0.1),))
         question = await desk.post("Which?", recipients=["ann"], timeline=timeline)
         await got(receiver, question.id, "reminded")
         await desk.answer(question.id, "Rolling", by="ann")
         async with asyncio.timeout(WITHIN):
-            while [each.status.value for each in await house.outbox.deliveries(question.ref)] != [
+            while [each.status.value for each in await ctx.outbox.deliveries(question.ref)] != [
                 "updated"
             ] * 2:
                 await asyncio.sleep(0.01)
@@ -187,11 +188,11 @@ async def test_what_waits_while_a_secret_is_changed_is_sent_with_the_new_one(wor
         del request
         return Says(503 if refusing else 204, {"retry-after": "1"})
 
-    async with opened("memory:", clock) as house, receiving(busy) as receiver:
-        desk = await furnished(house, receiver, workspace)
+    async with opened("memory:", clock) as ctx, receiving(busy) as receiver:
+        desk = await furnished(ctx, receiver, workspace)
         question = await desk.post("Which?", recipients=["ann"])
         first = await got(receiver, question.id, "asked")
-        await put(house, workspace, "ann", {"url": receiver.url, "secret": secret(9)})
+        await put(ctx, workspace, "ann", {"url": receiver.url, "secret": secret(9)})
         refusing = False
         async with asyncio.timeout(WITHIN):
             while len(receiver.got) < 2:
@@ -236,22 +237,27 @@ class TestGenuine:
     async def test_what_reached_everybody_is_answered_once_by_each_with_their_own_secret(
         self, client: httpx2.AsyncClient, desk: LocalDesk, workspace: str
     ) -> None:
-        question = await desk.post("Go?", form=Confirm(), need=2)
+        question = await desk.post("Go?", form=Confirm(), quorum=2)
         for number, person in enumerate(("ann", "bob"), 1):
             body = content(workspace, question.id, person, value=True)
             assert (await post(client, body, headers(body, key=secret(number)))).status_code == 200
         assert isinstance((await desk.get(question.id)).outcome, Answered)
 
     async def test_while_a_secret_is_changed_both_are_good_and_then_one(
-        self, client: httpx2.AsyncClient, house: House, desk: LocalDesk, receiver: Receiver, workspace: str
+        self,
+        client: httpx2.AsyncClient,
+        ctx: ServerContext,
+        desk: LocalDesk,
+        receiver: Receiver,
+        workspace: str,
     ) -> None:
         both: dict[str, Json] = {"url": receiver.url, "secret": secret(9), "previous_secret": secret(1)}
-        await put(house, workspace, "ann", both)
+        await put(ctx, workspace, "ann", both)
         for key in (secret(1), secret(9)):
             question = await desk.post("Go?")
             body = content(workspace, question.id, value="yes")
             assert (await post(client, body, headers(body, key, key=key))).status_code == 200
-        await put(house, workspace, "ann", {"url": receiver.url, "secret": secret(9)})
+        await put(ctx, workspace, "ann", {"url": receiver.url, "secret": secret(9)})
         question = await desk.post("Go?")
         body = content(workspace, question.id, value="yes")
         assert (await post(client, body, headers(body, "m-2", key=secret(1)))).status_code == 401
@@ -270,7 +276,7 @@ class TestGenuine:
     async def test_one_that_cannot_be_taken_says_no_more(
         self,
         client: httpx2.AsyncClient,
-        house: House,
+        ctx: ServerContext,
         desk: LocalDesk,
         receiver: Receiver,
         workspace: str,
@@ -280,10 +286,10 @@ class TestGenuine:
         question = await desk.post("Go?", form=form, recipients=["bob"] if case == "not asked" else [])
         recipient = {"a group": "group:ops", "anyone": "*"}.get(case, "ann")
         if recipient != "ann":
-            await house.directory.put_group(workspace, "ops", ["ann"])
-            await put(house, workspace, recipient, {"url": receiver.url, "secret": secret()})
+            await ctx.directory.put_group(workspace, "ops", ["ann"])
+            await put(ctx, workspace, recipient, {"url": receiver.url, "secret": secret()})
         if case == "removed":
-            await house.directory.remove_person(workspace, "ann")
+            await ctx.directory.remove_person(workspace, "ann")
         question_id = "nowhere" if case == "nowhere" else question.id
         value = {"decision": "approve"} if case == "high risk" else True
         body = content(workspace, question_id, recipient, value=value)
@@ -297,7 +303,7 @@ class TestGenuine:
     ) -> None:
         answered = await desk.post("Which?", form=Choice.of("a", "b"))
         tried = await desk.post("Which?", form=Choice.of("a", "b"), max_attempts=3)
-        voted = await desk.post("Go?", form=Confirm(), need=3)
+        voted = await desk.post("Go?", form=Confirm(), quorum=3)
         bodies = [
             content(workspace, answered.id, value="a"),
             content(workspace, tried.id, value="c"),
@@ -325,12 +331,17 @@ class TestGenuine:
 
 class TestForged:
     async def test_of_a_thousand_that_are_not_genuine_none_changes_anything(
-        self, client: httpx2.AsyncClient, desk: LocalDesk, house: House, receiver: Receiver, workspace: str
+        self,
+        client: httpx2.AsyncClient,
+        desk: LocalDesk,
+        ctx: ServerContext,
+        receiver: Receiver,
+        workspace: str,
     ) -> None:
         question = await desk.post("Pay?", form=Approval.of("pay", {"amount": 1}))
         other = f"{workspace}-2"
-        await house.directory.put_person(other, "ann", name="ann", email=None, role=Role.MEMBER)
-        await put(house, other, "ann", {"url": receiver.url, "secret": secret(7)})
+        await ctx.directory.put_person(other, "ann", name="ann", email=None, role=Role.MEMBER)
+        await put(ctx, other, "ann", {"url": receiver.url, "secret": secret(7)})
         body = content(workspace, question.id, value={"decision": "approve"})
         said = []
         for forged, given in forgeries(body, other):
@@ -400,10 +411,10 @@ class TestForged:
         assert (await desk.get(question.id)).outcome is None
 
     async def test_a_clock_of_ours_that_is_wrong_is_not_the_senders_fault(
-        self, house: House, desk: LocalDesk, workspace: str
+        self, ctx: ServerContext, desk: LocalDesk, workspace: str
     ) -> None:
         """Five minutes either way; what is left to either side is for a machine that is slow."""
-        channel = house.channels["webhook"]
+        channel = ctx.channels["webhook"]
         assert isinstance(channel, Webhook)
         for age, status in ((280, 200), (-299, 200), (301, 401), (-320, 401)):
             question = await desk.post("What?")

@@ -12,7 +12,8 @@ import os
 import sys
 import time
 
-from handraise import AlreadyConsumed, open_desk
+from handraise import open_desk
+from handraise.errors import AlreadyConsumed
 
 APART = 0.004
 
@@ -28,7 +29,7 @@ async def main(address: str, done: str) -> None:
             for n, question_id in enumerate(work["ids"]):
                 await asyncio.sleep(work["start"] + n * APART - time.time())
                 try:
-                    action = await desk.consume(question_id)
+                    action = await desk.consume_approval(question_id)
                 except AlreadyConsumed:
                     refused += 1
                 else:

@@ -62,7 +62,7 @@ async def sweep_until_done(desk: Desk, name: str, work: dict[str, Any]) -> dict[
     del name
     last = max(expires_at for _, expires_at in work["ends"])
     while time.time() < last + 0.2:
-        await desk.sweep()
+        await desk.run_due()
         await asyncio.sleep(0.005)
     return {}
 

@@ -105,7 +105,7 @@ GOOD: dict[str, tuple[Story, Stored]] = {
         .call("bob", "vote", {"by": "bob", "value": "yes"}, {**YES, "by": "bob"}),
         settled(
             {**YES, "by": "bob"},
-            need=2,
+            quorum=2,
             voters=["ana", "bob"],
             events=[("asked", "bot"), ("voted", "ana"), ("answered", "bob")],
         ),
@@ -222,7 +222,7 @@ LIES: dict[str, Lie] = {
     ),
     "an outcome that nobody gave": Lie("invented", Story().asked(), [settled()]),
     "an answer that was refused counts all the same": Lie(
-        "invented", Story().asked().answered(came={}, end="fail", error="NotEntitled"), [settled()]
+        "invented", Story().asked().answered(came={}, end="fail", error="PermissionDenied"), [settled()]
     ),
     "told that somebody was faster who was it themselves": Lie(
         "invented", Story().asked().answered(end="fail", error="AlreadySettled"), [settled()]
@@ -259,17 +259,17 @@ LIES: dict[str, Lie] = {
     "a vote without its event": Lie(
         "events",
         Story().asked().call("ana", "vote", {"by": "ana", "value": "yes"}),
-        [pending(need=2, voters=["ana"])],
+        [pending(quorum=2, voters=["ana"])],
     ),
     "a vote with two events": Lie(
         "events",
         Story().asked().call("ana", "vote", {"by": "ana", "value": "yes"}),
-        [pending(need=2, voters=["ana"], events=[("asked", "bot"), ("voted", "ana"), ("voted", "ana")])],
+        [pending(quorum=2, voters=["ana"], events=[("asked", "bot"), ("voted", "ana"), ("voted", "ana")])],
     ),
     "an acknowledged vote is gone": Lie(
         "lost vote",
         Story().asked().call("ana", "vote", {"by": "ana", "value": "yes"}),
-        [pending(need=2, events=[("asked", "bot"), ("voted", "ana")])],
+        [pending(quorum=2, events=[("asked", "bot"), ("voted", "ana")])],
     ),
     "a misfit that was told and not kept": Lie(
         "events",

@@ -89,6 +89,6 @@ async def test_one_changed_byte_in_the_stored_arguments_is_refused(postgres: str
             )
             assert new in changed
             with pytest.raises(NotApproved, match="not the one approved"):
-                await desk.consume(question.id)
+                await desk.consume_approval(question.id)
             assert (await desk.get(question.id)).consumed_at is None
     await connection.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.checking import SHOWS_NOTHING
 from chaos.faults.listed import FAULTS, Size, run_fault
 from handraise.testing import promise
 from tests.tiers import NIGHTLY
@@ -24,7 +25,13 @@ pytestmark = [
 
 async def holds(name: str) -> None:
     everyday: Size = "everyday" if NIGHTLY else "gate"
-    survived = await run_fault(name, "full" if os.environ.get("HANDRAISE_CHAOS") == "full" else everyday)
+    size: Size = "full" if os.environ.get("HANDRAISE_CHAOS") == "full" else everyday
+    survived = await run_fault(name, size)
+    for _ in range(2):
+        # On a busy machine too little may succeed. Such a run proves nothing, in either direction: it is made again.
+        if survived.problems and all(each.endswith(SHOWS_NOTHING) for each in survived.problems):
+            print(f"\n  {name}, once more: {survived}")
+            survived = await run_fault(name, size)
     print(f"\n  {name}: {survived}")
     assert survived.problems == []
 

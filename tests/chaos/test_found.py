@@ -19,8 +19,10 @@ from chaos.faults.cutting import Fate, Proxy, proxy_to
 from chaos.faults.pooling import pooler_to
 from chaos.faults.running import desks_on
 from chaos.servers import own_servers
-from handraise import AlreadyConsumed, Approval, StoreUnavailable, open_desk, open_desk_on
+from handraise import Approval, StoreUnavailable, open_desk
 from handraise.backends.postgres import bus, connections, open_postgres
+from handraise.desks import desk_from_store
+from handraise.errors import AlreadyConsumed
 from handraise.ports.desk import Desk
 from handraise.testing import promise
 from tests.conftest import own_database
@@ -88,7 +90,7 @@ async def test_who_is_cut_off_in_a_transaction_keeps_nobody_from_answering(
         proxy = await stack.enter_async_context(proxy_to(place))
         listen = None if between == "nothing" else database
         backend = await stack.enter_async_context(open_postgres(proxy.address, listen=listen, confined=True))
-        gone = await stack.enter_async_context(open_desk_on(backend.store, backend.bus, workspace="chaos"))
+        gone = await stack.enter_async_context(desk_from_store(backend.store, backend.bus, workspace="chaos"))
         fates(proxy, [Fate.HELD])
         lost = asyncio.create_task(gone.answer(question.id, "yes", by="ann"))
         while not proxy.fates[Fate.HELD]:
@@ -119,7 +121,7 @@ async def test_a_connection_that_went_silent_is_not_used_again(
     async with (
         proxy_to(database) as proxy,
         open_postgres(proxy.address, connections=2, confined=confined == "confined" or None) as backend,
-        open_desk_on(backend.store, backend.bus) as desk,
+        desk_from_store(backend.store, backend.bus) as desk,
     ):
         await desk.post("Ship it?")
         await asyncio.sleep(0.3)  # the hint that goes with it is gone, too
@@ -158,10 +160,10 @@ async def test_an_action_is_given_out_where_a_server_was_cut_off_after_it_had_co
     async with desks_behind_server(database, tmp_path, 1) as (proxy, (desk,)):
         question_id = await approved(desk)
         lose_the_reply_to_consume(proxy)
-        assert await desk.consume(question_id) == PAY.action
+        assert await desk.consume_approval(question_id) == PAY.action
         assert proxy.fates[Fate.REPLY_LOST] == 1
         with pytest.raises(AlreadyConsumed):
-            await desk.consume(question_id)
+            await desk.consume_approval(question_id)
         kinds = [event.kind for event in await desk.history(question_id)]
         assert kinds == ["asked", "answered", "consumed"]
 
@@ -174,17 +176,17 @@ async def test_an_action_is_given_out_to_whoever_was_cut_off_and_sends_the_same_
     async with (
         proxy_to(database) as proxy,
         open_postgres(proxy.address, connections=2, confined=confined == "confined" or None) as backend,
-        open_desk_on(backend.store, backend.bus) as desk,
+        desk_from_store(backend.store, backend.bus) as desk,
     ):
         question_id = await approved(desk)
         if table == "archive":
             await backend.store.tidy(rest=timedelta(0), keep=None, limit=10_000)
         lose_the_reply_to_consume(proxy, table)
         with pytest.raises(StoreUnavailable):
-            await desk.consume(question_id, request="one")
+            await desk.consume_approval(question_id, request="one")
         with pytest.raises(AlreadyConsumed):
-            await desk.consume(question_id, request="another")
-        assert await desk.consume(question_id, request="one") == PAY.action
+            await desk.consume_approval(question_id, request="another")
+        assert await desk.consume_approval(question_id, request="one") == PAY.action
         assert proxy.fates[Fate.REPLY_LOST] == 1
 
 

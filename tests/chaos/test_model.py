@@ -18,8 +18,9 @@ from chaos.model import LARGE, LIVE, QUICK
 from chaos.model.mistakes import MISTAKES
 from chaos.model.stories import Story, place_of, replay, stories_of
 from chaos.model.tlc import check
-from handraise import Approval, Desk, HandraiseError, Question, QuestionOptions, Timeline
+from handraise import Approval, Desk, HandraiseError, Question, Timeline
 from handraise.model.timelines import Escalation
+from handraise.questions import QuestionOptions
 from handraise.testing import ManualClock
 from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
 from tests.tiers import NIGHTLY, drawn, sized
@@ -44,8 +45,8 @@ STAGES = Timeline(remind=(HOUR,), escalate=(Escalation(after=2 * HOUR, to=("cleo
 QUESTIONS: tuple[QuestionOptions, ...] = (
     {"choices": ["a", "b"], "max_attempts": 1},
     {"choices": ["a", "b"], "timeline": Timeline(expire=2 * HOUR, default="a")},
-    {"choices": ["a", "b"], "need": 2, "recipients": ["ana", "ben", "dan"], "timeline": STAGES},
-    {"form": Approval.of("pay"), "need": 2, "veto": True},
+    {"choices": ["a", "b"], "quorum": 2, "recipients": ["ana", "ben", "dan"], "timeline": STAGES},
+    {"form": Approval.of("pay"), "quorum": 2, "veto": True},
     {"form": Approval.of("pay", {"to": "zoe"}, scopes=("once", "always")), "expires_in": 2 * HOUR},
 )
 
@@ -107,7 +108,7 @@ async def lived(address: str, workspace: str, *, questions: int) -> list[Story]:
                 *(one_deed(chance.choice(desks), chance.choice(asked), chance) for _ in range(questions))
             )
             clock.advance(HOUR / 2)
-            await asyncio.gather(*(desk.sweep() for desk in desks))
+            await asyncio.gather(*(desk.run_due() for desk in desks))
         async with asyncio.timeout(30):
             while len(stories := await stories_of(desks[0])) < questions:
                 await asyncio.sleep(0.1)
@@ -122,7 +123,7 @@ async def one_deed(desk: Desk, question: Question, chance: random.Random) -> Non
         match chance.choice(["answer"] * 3 + ["misfit", "decline", "withdraw", "consume", "revoke"]):
             case "answer":
                 value: Any = chance.choice(["approve", "deny"] if approval else ["a", "b"])
-                if approval and question.need == 1 and value == "approve":
+                if approval and question.quorum == 1 and value == "approve":
                     value = {"decision": "approve", "scope": "always"}
                 await desk.answer(question.id, value, by=person)
             case "misfit":
@@ -132,10 +133,10 @@ async def one_deed(desk: Desk, question: Question, chance: random.Random) -> Non
             case "withdraw" if chance.random() < 0.3:
                 await desk.withdraw(question.id)
             case "consume":
-                await desk.consume(question.id)
+                await desk.consume_approval(question.id)
             case "revoke":
-                for grant in (await desk.grants(limit=3))[:1]:
-                    await desk.revoke(grant.id, by=person)
+                for grant in (await desk.list_grants(limit=3)).items[:1]:
+                    await desk.revoke_grant(grant.id, by=person)
 
 
 def changes(stories: list[Story]) -> list[tuple[str, Story]]:

@@ -62,7 +62,7 @@ async def test_answers_race_with_the_clock_and_with_withdrawals_to_one_outcome_e
         ends = [(each.id, expiry_of(each)) for each in questions]
         rush = {"role": "rush", "share": SHARE, "ends": ends}
         told = await race(racers, [rush] * (PROCESSES - SWEEPERS) + [{**rush, "role": "sweep"}] * SWEEPERS)
-        await desk.sweep()
+        await desk.run_due()
         settled = await outcomes(desk, questions)
         for question in questions:
             kinds = [event.kind for event in await desk.history(question.id)]

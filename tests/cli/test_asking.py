@@ -51,7 +51,7 @@ def only(url: str) -> Question:
     """The one pending question."""
 
     async def look(desk: Desk) -> Question:
-        (question,) = (await desk.pending()).questions
+        (question,) = (await desk.list_pending()).items
         return question
 
     found: Question = at_desk(url, look)
@@ -133,9 +133,9 @@ def test_it_reminds_escalates_takes_a_default_and_needs_several(file: str, run: 
         "--default",
         "Canary",
     ]
-    run("ask", "Which?", "--choice", "Canary", "--choice", "Rolling", "--need", "2", *timeline)
+    run("ask", "Which?", "--choice", "Canary", "--choice", "Rolling", "--quorum", "2", *timeline)
     question = only(file)
-    assert question.need == 2
+    assert question.quorum == 2
     assert question.timeline == Timeline(
         remind=["10m"],
         escalate=[Escalation(after="2h", to=["group:leads", "zoe"])],
@@ -328,7 +328,7 @@ def test_show_has_what_everybody_voted_and_whether_they_can_still_agree(run: Run
     refund = Approval.of("refund", {"order": "A-7", "amount": 500}, editable=["amount"])
 
     async def vote(desk: Desk) -> str:
-        question = await desk.post("Refund?", form=refund, need=2, recipients=["ann", "bob", "cid"])
+        question = await desk.post("Refund?", form=refund, quorum=2, recipients=["ann", "bob", "cid"])
         for name, amount in (("ann", 400), ("bob", 420)):
             await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": amount}}, by=name)
         await desk.decline(question.id, by="cid")

@@ -17,6 +17,7 @@ from handraise.backends.sqlite import connections
 from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
+from handraise.model.provenance import Provenance
 from handraise.model.seals import Rule
 from tests.cli.command import Done, handraise
 
@@ -257,7 +258,7 @@ async def fill(url: str, workspace: str) -> None:
         note = " ".join([CANARY] * 400)
         pending = await desk.post(f"Dear {CANARY}", recipients=[CANARY], context=note, state=note, key=CANARY)
         settled = await desk.post(f"{CANARY}?", conversation=CANARY)
-        await desk.answer(settled.id, note, by=CANARY, channel="web", details=note)
+        await desk.answer(settled.id, note, by=CANARY, provenance=Provenance(channel="web", details=note))
     async with open_backend(url) as ports:
         await ports.directory.add_question_link(
             workspace, "ql", digest="d-q", question_id=pending.id, channel="mail", created_by=CANARY, **span
@@ -305,6 +306,6 @@ def test_what_is_over_is_removed_by_the_workspaces_rule(url: str, workspace: str
             assert await ports.ledger.rules(workspace) == Rule(timedelta(0))
             for _ in range(3):
                 await ports.store.tidy(rest=timedelta(days=7), keep=None, limit=1_000)
-            return not (await desk.settled()).questions and await desk.find_by_key(question) is None
+            return not (await desk.list_settled()).items and await desk.find_by_key(question) is None
 
     assert asyncio.run(tidied())

@@ -16,7 +16,7 @@ import pyte
 import pytest
 
 from handraise import Approval, Choice, Desk, Field, Form, Open, Option, Question, open_desk
-from handraise.cli.question_view import Line, form_lines, question_lines
+from handraise.cli.question_view import OutboxEntry, form_lines, question_lines
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.visible import visible, visible_line
 from handraise.testing import ManualClock
@@ -94,7 +94,7 @@ async def drawn(desk: Desk, text: str, width: int, place: int) -> list[str]:
     return [said(each) for each in lines]
 
 
-def said(line: Line) -> str:
+def said(line: OutboxEntry) -> str:
     return "".join(text for _, text in line)
 
 
@@ -192,7 +192,7 @@ def ask_as_each(spell: Spell) -> Callable[[Desk], Awaitable[None]]:
     async def ask(desk: Desk) -> None:
         assert isinstance(desk, LocalDesk)
         names = [spell(name_of(text)) for text in TEXTS]
-        asking = [desk.at("default", asker=each).post("as a name", conversation=each) for each in names]
+        asking = [desk.scoped("default", asker=each).post("as a name", conversation=each) for each in names]
         await asyncio.gather(*asking)
 
     return ask

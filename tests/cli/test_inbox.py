@@ -13,8 +13,8 @@ from handraise import Confirm, Responder, open_desk
 from handraise.cli.inbox_command import _cut, row_parts
 from handraise.cli.inbox_rows import entries_of, rows_for
 from handraise.cli.question_commands import summary_lines
-from handraise.cli.question_view import Line
-from handraise.cli.session import Seat
+from handraise.cli.question_view import OutboxEntry
+from handraise.cli.session import CliSession
 from handraise.desk.local_desk import LocalDesk
 
 
@@ -47,11 +47,11 @@ def test_a_long_prompt_is_read_no_further_than_it_is_shown() -> None:
     assert _cut("x" * 1_000_000, 80) == "x" * 79 + "…"
 
 
-def seat_of(desk: LocalDesk) -> Seat:
-    return Seat(desk, Responder("ada"), may_answer=True)
+def seat_of(desk: LocalDesk) -> CliSession:
+    return CliSession(desk, Responder("ada"), may_answer=True)
 
 
-def said(line: Line) -> str:
+def said(line: OutboxEntry) -> str:
     return "".join(text for _, text in line)
 
 
@@ -59,7 +59,7 @@ async def test_more_than_twenty_equal_questions_of_one_agent_are_one_row_that_op
     async with open_desk("memory:", asker="bot") as desk:
         assert isinstance(desk, LocalDesk)
         posted = [await desk.post("Restart?", form=Confirm()) for _ in range(25)]
-        alike = await desk.at(asker="other-bot").post("Restart?", form=Confirm())
+        alike = await desk.scoped(asker="other-bot").post("Restart?", form=Confirm())
         last = await desk.post("And now?")
         found = await rows_for(seat_of(desk))
         assert [row.question.id for row in found.rows] == [posted[0].id, alike.id, last.id]
@@ -87,7 +87,7 @@ async def test_what_stands_behind_many_equal_questions_is_in_the_list() -> None:
 async def test_the_list_says_that_you_have_voted_and_that_others_have_not() -> None:
     async with open_desk("memory:", asker="bot") as desk:
         assert isinstance(desk, LocalDesk)
-        question = await desk.post("Ship it?", form=Confirm(), need=2)
+        question = await desk.post("Ship it?", form=Confirm(), quorum=2)
         [row] = (await rows_for(seat_of(desk))).rows
         assert "voted" in said(row_parts(row, 80, me="ada", marked=False))
         assert "you voted" not in said(row_parts(row, 80, me="ada", marked=False))
@@ -104,7 +104,7 @@ async def test_no_row_is_wider_than_the_screen(size: int) -> None:
     async with open_desk("memory:", asker="a-rather-long-name-of-an-agent") as desk:
         assert isinstance(desk, LocalDesk)
         for _ in range(30):
-            await desk.post("**Restart** " + "the worker " * 30, form=Confirm(), need=2, expires_in=600)
+            await desk.post("**Restart** " + "the worker " * 30, form=Confirm(), quorum=2, expires_in=600)
         [row] = (await rows_for(seat_of(desk))).rows
         first, *_ = said(row_parts(row, size, me="ada", marked=True)).split("\n")
         assert get_cwidth(first) <= size

@@ -26,9 +26,9 @@ from handraise import (
     Open,
     Option,
     Question,
-    QuestionOptions,
     open_desk,
 )
+from handraise.questions import QuestionOptions
 from tests.cli.command import handraise, serving
 from tests.cli.terminal import CTRL_C, CTRL_J, CTRL_U, CTRL_X, DOWN, ENTER, ESCAPE, SPACE, at_terminal
 
@@ -238,7 +238,7 @@ def test_what_was_on_the_screen_is_part_of_the_record(store: str, key: str, sett
         screen.send(ENTER)
         assert screen.end() == 0
     (*_, last) = at_desk(store, lambda desk: desk.history(question.id))
-    assert (last.kind, last.data["shown"]) == (settled, seen)
+    assert (last.kind, last.data["shown_digest"]) == (settled, seen)
 
 
 @pytest.mark.slow("turns pages at a terminal; the gate has an action of one page")
@@ -520,7 +520,7 @@ def test_the_demo_asks_goes_on_when_answered_and_leaves_nothing_behind(tmp_path:
             screen.until(["Which strategy", "Before I begin", "May I start?"][number])
 
             async def answer(desk: Desk, value: Any = value) -> None:
-                (question,) = (await desk.pending()).questions
+                (question,) = (await desk.list_pending()).items
                 await desk.answer(question.id, value, by="you")
 
             at_desk(found[1], answer)

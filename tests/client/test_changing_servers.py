@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from handraise.client.http_transport import Line
+from handraise.client.http_transport import HttpTransport
 
 CALLS = 20
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
@@ -34,7 +34,7 @@ async def server(says: bytes, *, together: int = 1) -> AsyncIterator[tuple[str, 
 
 async def test_of_many_who_find_a_server_gone_none_goes_back_there() -> None:
     async with server(b"", together=CALLS) as (gone, tried), server(OK) as (other, came):
-        line = Line([gone, other])
+        line = HttpTransport([gone, other])
         try:
             async with asyncio.timeout(30):
                 said = await asyncio.gather(

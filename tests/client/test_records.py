@@ -19,10 +19,10 @@ from handraise import (
     Question,
     Status,
     Timeline,
-    Vote,
     Withdrawn,
 )
 from handraise.model.timelines import steps_of
+from handraise.questions import Vote
 from handraise.wire.records import LEFT_OUT, OutcomeRecord, QuestionRecord
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -52,7 +52,7 @@ FULL = Question(
     conversation="c",
     tool_call="call_1",
     recipients=("ana", "bob"),
-    need=2,
+    quorum=2,
     veto=True,
     max_attempts=3,
     steps=steps_of(ENDS),

@@ -20,17 +20,17 @@ from handraise import (
     Answered,
     Desk,
     InvalidQuestion,
-    NotEntitled,
-    NotSignedIn,
+    PermissionDenied,
     StillPending,
     StoreUnavailable,
-    TooManyRequests,
     open_desk,
     waiters,
 )
 from handraise.client import RemoteDesk, event_listener, http_transport
+from handraise.errors import TooManyRequests, Unauthenticated
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import promise
 from tests.certificates import certificate
 from tests.serving import Issuer
@@ -59,26 +59,26 @@ async def served(app: ASGIApp, *, port: int = 0, **options: Any) -> AsyncIterato
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    async with open_house(ServerSettings(url="memory:", heartbeat=0.2)) as house:
-        yield house
+async def ctx() -> AsyncIterator[ServerContext]:
+    async with open_server(ServerSettings(url="memory:", heartbeat=0.2)) as ctx:
+        yield ctx
 
 
 @pytest.fixture
-def issuer(house: House) -> Issuer:
-    return Issuer(house.directory)
+def issuer(ctx: ServerContext) -> Issuer:
+    return Issuer(ctx.directory)
 
 
 @asynccontextmanager
-async def remote(house: House, issuer: Issuer, between: Between | None = None) -> AsyncIterator[Desk]:
+async def remote(ctx: ServerContext, issuer: Issuer, between: Between | None = None) -> AsyncIterator[Desk]:
     """A desk at a server with something in between; only hints can wake its waits in time."""
-    app = create_app(house)
+    app = create_app(ctx)
     async with (
         served(app if between is None else between(app)) as address,
         open_desk(address, credentials=issuer, poll_interval=10 * SOON) as desk,
     ):
         yield desk
-    house.stopping.clear()
+    ctx.stopping.clear()
 
 
 def refusing(path: str, status: int) -> Between:
@@ -139,32 +139,32 @@ async def test_a_dead_server_is_told_soon_and_not_in_silence(
     assert address in told[0].getMessage()
 
 
-async def test_a_question_from_a_server_has_its_page(house: House, issuer: Issuer) -> None:
-    async with remote(house, issuer) as desk:
+async def test_a_question_from_a_server_has_its_page(ctx: ServerContext, issuer: Issuer) -> None:
+    async with remote(ctx, issuer) as desk:
         question = await desk.post("Which?")
-        assert question.url == f"{house.settings.base_url}/questions/{question.id}"
+        assert question.url == f"{ctx.settings.base_url}/questions/{question.id}"
         assert (await desk.get(question.id)).url == question.url
 
 
 @promise("P4")
 @pytest.mark.parametrize("between", [None, refusing("/v1/events", 404), refusing("/v1/events", 503), keeping])
 async def test_a_wait_is_woken_with_a_stream_or_without(
-    house: House, issuer: Issuer, between: Between | None, monkeypatch: pytest.MonkeyPatch
+    ctx: ServerContext, issuer: Issuer, between: Between | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_listener, "_FIRST_WITHIN", 0.3)
     monkeypatch.setattr(event_listener.ServerHints.__init__, "__kwdefaults__", {"first_within": 0.3})
-    async with remote(house, issuer, between) as desk:
+    async with remote(ctx, issuer, between) as desk:
         for _ in range(sized(gate=1, nightly=3)):
             question = await desk.post("Which?")
             woken = asyncio.create_task(desk.wait(question.id, timeout=SOON))
             with pytest.raises(StillPending):
                 await desk.wait(question.id, timeout=0.7)
-            await house.desk.at("default").answer(question.id, "a", by="ana")
+            await ctx.desk.scoped("default").answer(question.id, "a", by="ana")
             assert isinstance(await woken, Answered)
 
 
 @promise("P1", "P9")
-async def test_a_post_whose_reply_is_lost_is_one_question(house: House, issuer: Issuer) -> None:
+async def test_a_post_whose_reply_is_lost_is_one_question(ctx: ServerContext, issuer: Issuer) -> None:
     lost = 0
 
     def losing(app: ASGIApp) -> ASGIApp:
@@ -184,10 +184,10 @@ async def test_a_post_whose_reply_is_lost_is_one_question(house: House, issuer: 
 
         return lose
 
-    async with remote(house, issuer, losing) as desk:
+    async with remote(ctx, issuer, losing) as desk:
         question = await desk.post("Which?")
         assert lost == 3
-        assert (await desk.pending()).questions == [question]
+        assert (await desk.list_pending()).items == [question]
         assert len(await desk.history(question.id)) == 1
         lost = 0
         answered = await desk.answer(question.id, "a", by="ana")
@@ -195,12 +195,12 @@ async def test_a_post_whose_reply_is_lost_is_one_question(house: House, issuer: 
         assert len(await desk.history(question.id)) == 2
 
 
-async def test_where_one_server_is_down_the_next_is_asked(house: House, issuer: Issuer) -> None:
+async def test_where_one_server_is_down_the_next_is_asked(ctx: ServerContext, issuer: Issuer) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
         async with (
-            served(create_app(house)) as address,
+            served(create_app(ctx)) as address,
             open_desk(f"{nobody},{address}", credentials=issuer) as desk,
         ):
             question = await desk.post("Which?")
@@ -208,8 +208,8 @@ async def test_where_one_server_is_down_the_next_is_asked(house: House, issuer: 
             assert isinstance(await desk.wait(question.id, timeout=SOON), Answered)
 
 
-async def test_a_server_that_comes_back_is_found_again(house: House, issuer: Issuer) -> None:
-    app = create_app(house)
+async def test_a_server_that_comes_back_is_found_again(ctx: ServerContext, issuer: Issuer) -> None:
+    app = create_app(ctx)
     async with served(app) as address:
         port = int(address.rsplit(":", 1)[1])
     async with open_desk(address, credentials=issuer) as desk:
@@ -235,12 +235,12 @@ def forget_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_server_whose_certificate_is_not_trusted_or_is_anothers_hears_nothing(
-    house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ctx: ServerContext, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(http_transport, "_PATIENCE", 0.2)
     forget_certificates(monkeypatch)
     known, key = certificate(tmp_path, "localhost")
-    async with served(create_app(house), ssl_certfile=known, ssl_keyfile=key) as address:
+    async with served(create_app(ctx), ssl_certfile=known, ssl_keyfile=key) as address:
         port = address.rpartition(":")[2]
         async with open_desk(f"https://localhost:{port}", credentials=issuer) as desk:
             with pytest.raises(StoreUnavailable):
@@ -251,7 +251,7 @@ async def test_a_server_whose_certificate_is_not_trusted_or_is_anothers_hears_no
             async with open_desk(f"https://{host}:{port}", credentials=issuer) as desk:
                 with nullcontext() if host == "localhost" else pytest.raises(StoreUnavailable):
                     await desk.post("Which?")
-    assert len((await house.desk.at("default").pending()).questions) == 1
+    assert len((await ctx.desk.scoped("default").list_pending()).items) == 1
 
 
 async def test_the_systems_certificates_are_read_once_for_all_desks(
@@ -271,7 +271,7 @@ async def test_the_systems_certificates_are_read_once_for_all_desks(
 
 
 async def test_too_many_requests_come_back_when_they_are_told_to(
-    house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+    ctx: ServerContext, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusals = [0.01, 0.02, 100.0]
 
@@ -295,7 +295,7 @@ async def test_too_many_requests_come_back_when_they_are_told_to(
         return limit
 
     monkeypatch.setattr(http_transport, "_PATIENCE", 1.0)
-    async with remote(house, issuer, limiting) as desk:
+    async with remote(ctx, issuer, limiting) as desk:
         with pytest.raises(TooManyRequests) as refused:
             await desk.post("Which?")
         assert refused.value.retry_after == 100.0
@@ -303,23 +303,25 @@ async def test_too_many_requests_come_back_when_they_are_told_to(
 
 
 @pytest.mark.parametrize("key", ["hra_mq_" + "A" * 43, "no key"])
-async def test_a_key_that_nobody_knows_opens_nothing(house: House, key: str) -> None:
-    async with served(create_app(house)) as address:
-        with pytest.raises(NotSignedIn):
+async def test_a_key_that_nobody_knows_opens_nothing(ctx: ServerContext, key: str) -> None:
+    async with served(create_app(ctx)) as address:
+        with pytest.raises(Unauthenticated):
             async with open_desk(address, credentials=key):
                 pass
 
 
 async def test_no_key_at_all_says_where_to_put_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HANDRAISE_KEY", raising=False)
-    with pytest.raises(NotSignedIn, match="HANDRAISE_KEY"):
+    with pytest.raises(Unauthenticated, match="HANDRAISE_KEY"):
         async with open_desk("http://127.0.0.1:1"):
             pass
 
 
-async def test_the_desk_of_a_key_is_its_agents_and_answers_nothing(house: House, issuer: Issuer) -> None:
+async def test_the_desk_of_a_key_is_its_agents_and_answers_nothing(
+    ctx: ServerContext, issuer: Issuer
+) -> None:
     key = await issuer.agent("lab", "robot")
-    async with served(create_app(house)) as address, open_desk(address, credentials=key) as desk:
+    async with served(create_app(ctx)) as address, open_desk(address, credentials=key) as desk:
         assert isinstance(desk, RemoteDesk)
         assert (desk.workspace, desk.asker) == ("lab", "robot")
         question = await desk.post("Which?", state={"step": 1})
@@ -328,67 +330,69 @@ async def test_the_desk_of_a_key_is_its_agents_and_answers_nothing(house: House,
             desk.answer(question.id, "a", by="robot"),
             desk.answer(question.id, "a", by="ana"),
             desk.decline(question.id, by="ana"),
-            desk.grants(),
-            desk.pending(recipient="ana"),
+            desk.list_grants(),
+            desk.list_pending(recipient="ana"),
         ]
         for forbidden in tries:
-            with pytest.raises(NotEntitled):
+            with pytest.raises(PermissionDenied):
                 await forbidden
         assert (await desk.get(question.id)).status == "pending"
 
 
-async def test_the_desk_of_a_person_answers_in_their_own_name_only(house: House, issuer: Issuer) -> None:
-    question = await house.desk.at("lab", asker="robot").post("Which?", state={"secret": 1})
+async def test_the_desk_of_a_person_answers_in_their_own_name_only(
+    ctx: ServerContext, issuer: Issuer
+) -> None:
+    question = await ctx.desk.scoped("lab", asker="robot").post("Which?", state={"secret": 1})
     session = await issuer.person("lab", "ana", role=Role.MEMBER)
-    async with served(create_app(house)) as address, open_desk(address, credentials=session) as desk:
+    async with served(create_app(ctx)) as address, open_desk(address, credentials=session) as desk:
         assert (await desk.get(question.id)).state is None
-        with pytest.raises(NotEntitled, match="no other"):
+        with pytest.raises(PermissionDenied, match="no other"):
             await desk.answer(question.id, "a", by="bob")
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await desk.post("May I ask?")
-        answered = await desk.answer(question.id, "a", by="ana", channel="terminal")
+        answered = await desk.answer(question.id, "a", by="ana", provenance=Provenance(channel="terminal"))
         assert isinstance(answered.outcome, Answered)
         assert (answered.outcome.by, answered.outcome.evidence) == ("ana", "session")
 
 
-async def test_a_stream_that_is_cut_goes_on_where_it_was(house: House, issuer: Issuer) -> None:
+async def test_a_stream_that_is_cut_goes_on_where_it_was(ctx: ServerContext, issuer: Issuer) -> None:
     async with (
-        served(create_app(house)) as address,
+        served(create_app(ctx)) as address,
         open_desk(address, credentials=issuer) as desk,
         aclosing(desk.follow(after="")) as events,
     ):
         first = await desk.post("One?")
         assert (await anext(events)).question_id == first.id
-        house.stopping.set()  # every stream ends here
+        ctx.stopping.set()  # every stream ends here
         await asyncio.sleep(0.05)
-        house.stopping.clear()
+        ctx.stopping.clear()
         second = await desk.post("Two?")
         async with asyncio.timeout(SOON):
             assert (await anext(events)).question_id == second.id
 
 
-async def test_a_key_is_good_for_its_own_name_only(house: House, issuer: Issuer) -> None:
+async def test_a_key_is_good_for_its_own_name_only(ctx: ServerContext, issuer: Issuer) -> None:
     key = await issuer.agent("lab", "robot")
-    async with served(create_app(house)) as address:
+    async with served(create_app(ctx)) as address:
         for wrong in ({"workspace": "elsewhere"}, {"asker": "somebody"}):
-            with pytest.raises(NotEntitled, match="'robot' in workspace 'lab'"):
+            with pytest.raises(PermissionDenied, match="'robot' in workspace 'lab'"):
                 async with open_desk(address, credentials=key, **wrong):  # type: ignore[arg-type]  # one at a time
                     pass
         async with open_desk(address, credentials=key, workspace="lab", asker="robot") as desk:
-            with pytest.raises(NotEntitled):
-                await desk.at("elsewhere").post("Which?")
-            with pytest.raises(NotEntitled, match="session of a person"):
+            with pytest.raises(PermissionDenied):
+                await desk.scoped("elsewhere").post("Which?")
+            with pytest.raises(PermissionDenied, match="session of a person"):
                 await desk.answer("x", "a", by="ana")
 
 
 @promise("P10", "P13")
 async def test_a_wait_keeps_its_timeout_while_the_server_is_down_and_does_not_say_what_it_does_not_know(
-    house: House, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+    ctx: ServerContext, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiters, "_LAST_LOOK", 0.2)
-    async with served(create_app(house)) as address, open_desk(address, credentials=issuer) as desk:
+    async with served(create_app(ctx)) as address, open_desk(address, credentials=issuer) as desk:
         question = await desk.post("Go?")
-    await house.desk.answer(question.id, "yes", by="ana")
+    await ctx.desk.answer(question.id, "yes", by="ana")
     async with open_desk(address, credentials=issuer) as desk:
         for wait in (desk.wait(question.id, timeout=0.1), desk.wait_any([question.id], timeout=0.1)):
             with pytest.raises(StoreUnavailable, match="whether there is an answer"):
@@ -411,9 +415,9 @@ async def test_an_address_of_something_else_is_said_to_be_that(issuer: Issuer) -
                 await desk.get("a-question")
 
 
-async def test_an_id_that_no_server_takes_is_told_at_once(house: House, issuer: Issuer) -> None:
+async def test_an_id_that_no_server_takes_is_told_at_once(ctx: ServerContext, issuer: Issuer) -> None:
     async with (
-        served(create_app(house)) as address,
+        served(create_app(ctx)) as address,
         open_desk(address, credentials=issuer, new_id=lambda: "a/b c") as desk,
     ):
         with pytest.raises(InvalidQuestion, match="takes no such id"):

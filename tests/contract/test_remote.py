@@ -120,8 +120,8 @@ class ThreadedDesk:
     def workspace(self) -> str:
         return self._desk.workspace
 
-    def at(self, workspace: str | None = None, *, asker: str | None = None) -> ThreadedDesk:
-        return ThreadedDesk(self._desk.at(workspace, asker=asker), self._threads)
+    def scoped(self, workspace: str | None = None, *, asker: str | None = None) -> ThreadedDesk:
+        return ThreadedDesk(self._desk.scoped(workspace, asker=asker), self._threads)
 
     async def follow(self, *, after: str | None = None) -> AsyncIterator[Event]:
         events = self._desk.follow(after=after)

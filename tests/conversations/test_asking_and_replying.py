@@ -25,13 +25,11 @@ from handraise import (
     InvalidAnswer,
     InvalidQuestion,
     MultiChoice,
-    NotAnAnswer,
-    NotEntitled,
     Open,
     Option,
+    PermissionDenied,
     Problem,
     Responder,
-    Understood,
     open_desk,
 )
 from handraise.conversations import (
@@ -48,6 +46,8 @@ from handraise.conversations import (
     Undelivered,
     current_turn,
 )
+from handraise.forms import NotAnAnswer, Understood
+from handraise.model.provenance import Provenance
 from handraise.testing import ManualClock, promise
 
 PROMPT = "What is your order number?"
@@ -147,7 +147,7 @@ def waited_for(reply: AgentReply) -> str:
 
 async def use_up(desk: Desk, question_id: str) -> None:
     for _ in range(3):
-        await desk.attempt(question_id, "x", [Problem("", "not that")], by="ana")
+        await desk.reject_answer(question_id, "x", [Problem("", "not that")], by="ana")
 
 
 def ask(question: str, **options: Any) -> Doing:
@@ -234,7 +234,7 @@ async def test_an_insufficient_reply_is_kept_and_the_same_question_is_asked_agai
         assert chat.said[1:] == [
             f"I cannot take that as an answer: order numbers start with an A.\n{PROMPT}",
         ]
-        assert len((await chat.desk.pending(conversation="c1")).questions) == 1
+        assert len((await chat.desk.list_pending(conversation="c1")).items) == 1
         attempt = (await chat.desk.history(question_id))[-1]
         assert (attempt.kind, attempt.by, attempt.channel) == ("attempted", "ana", "chat")
         assert attempt.data["value"] == "17"
@@ -479,7 +479,7 @@ async def test_what_the_conversation_has_not_got_yet_cannot_be_resolved() -> Non
         await chat.write("go")
         second = waited_for(await chat.write("and on"))
         for _ in range(2):
-            with pytest.raises(NotEntitled, match="has not been sent"):
+            with pytest.raises(PermissionDenied, match="has not been sent"):
                 await chat.write("yes")
         assert await chat.kinds(second) == ["asked"]
         await chat.desk.answer(second, "in the inbox", by="ana")
@@ -497,7 +497,7 @@ async def test_what_is_not_delivered_is_withdrawn_and_the_error_says_undelivered
         assert failure.value.question_id is not None
         question = await chat.desk.get(failure.value.question_id)
         assert question.status == "withdrawn"
-        assert not (await chat.desk.pending()).questions
+        assert not (await chat.desk.list_pending()).items
 
 
 async def test_a_cancelled_delivery_withdraws_the_question_too() -> None:
@@ -518,7 +518,7 @@ async def test_a_cancelled_delivery_withdraws_the_question_too() -> None:
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writing
-        assert not (await chat.desk.pending()).questions
+        assert not (await chat.desk.list_pending()).items
 
 
 async def test_a_clarification_that_is_not_delivered_leaves_the_question_pending() -> None:
@@ -563,7 +563,7 @@ async def test_a_question_that_expires_while_it_is_judged_is_not_answered() -> N
     [
         (lambda desk, each: desk.answer(each, "A-1", by="ana"), "has already been answered"),
         (lambda desk, each: desk.decline(each, by="ana"), "has already been declined"),
-        (lambda desk, each: desk.at(asker="support").withdraw(each), "was withdrawn"),
+        (lambda desk, each: desk.scoped(asker="support").withdraw(each), "was withdrawn"),
         (use_up, "is closed"),
     ],
     ids=["answered", "declined", "withdrawn", "exhausted"],
@@ -634,7 +634,7 @@ async def test_a_question_kept_from_another_turn_cannot_be_answered_by_a_strange
         question_id = waited_for(await chat.write("go"))
         await chat.write("hm")
         for conversation, by in [("c1", "eve"), ("c1", "eve"), ("c2", "ana"), ("c2", "ana")]:
-            with pytest.raises(NotEntitled):
+            with pytest.raises(PermissionDenied):
                 await chat.write("A-1", by=by, conversation=conversation)
         assert await chat.kinds(question_id) == ["asked", "sent"]
 
@@ -664,7 +664,7 @@ async def test_a_second_question_is_asked_when_the_first_is_settled_and_only_onc
         assert (await chat.write("two")).text == "Got 'two'."
         assert (await chat.write("three")).text == "There is nothing to reply to."
         assert chat.said.count("Second?") == 1
-        assert not (await chat.desk.pending()).questions
+        assert not (await chat.desk.list_pending()).items
 
 
 async def test_a_second_question_waits_while_the_first_is_asked_again() -> None:
@@ -689,7 +689,7 @@ async def test_a_question_whose_turn_came_elsewhere_is_asked_before_a_message_ca
 
     async with chat_with(Scripted(ask_both, take, take)) as chat:
         first = waited_for(await chat.write("go"))
-        await chat.desk.answer(first, "one", by="ana", channel="inbox")
+        await chat.desk.answer(first, "one", by="ana", provenance=Provenance(channel="inbox"))
         assert (await chat.write("hello?")).text == "There is nothing to reply to."
         assert chat.said == ["First?", "There is nothing to reply to.", "Second?"]
         assert (await chat.write("two")).text == "Got 'two'."
@@ -721,7 +721,7 @@ async def test_one_reply_never_settles_two_questions() -> None:
         assert turn is not None
         while pending := await agent.get_pending_ask():
             reply = await agent.handle_pending_ask(pending, message.text, lambda *_: AgentReply("Got it."))
-        (left,) = (await turn.desk.pending(conversation="c1")).questions
+        (left,) = (await turn.desk.list_pending(conversation="c1")).items
         with pytest.raises(MessageSpent) as refusal:
             await agent.handle_pending_ask(
                 PendingAsk(left, "chat", None), message.text, lambda *_: AgentReply("never")
@@ -733,7 +733,7 @@ async def test_one_reply_never_settles_two_questions() -> None:
         await chat.write("go")
         assert sorted(chat.said) == ["First?", "Second?"]
         await chat.write("one")
-        (left,) = (await chat.desk.pending()).questions
+        (left,) = (await chat.desk.list_pending()).items
         assert (left.prompt, left.attempts) == ("Second?", 0)
     assert spent[0].code == "message_spent"
 
@@ -767,13 +767,15 @@ async def test_of_two_replies_at_once_one_answers_and_the_other_is_told() -> Non
             "Second?",
             "That question has already been answered, so your reply was not used.",
         ]
-        (left,) = (await chat.desk.pending()).questions
+        (left,) = (await chat.desk.list_pending()).items
         assert (left.prompt, left.attempts) == ("Second?", 0)
 
 
 async def test_questions_of_other_programs_in_the_conversation_are_left_alone() -> None:
     async with chat_with(Scripted(take)) as chat:
-        question = await chat.desk.at(asker="support").post("From a tool?", conversation="c1", state={"n": 1})
+        question = await chat.desk.scoped(asker="support").post(
+            "From a tool?", conversation="c1", state={"n": 1}
+        )
         assert (await chat.write("yes")).text == "There is nothing to reply to."
         assert await chat.kinds(question.id) == ["asked"]
 
@@ -781,7 +783,7 @@ async def test_questions_of_other_programs_in_the_conversation_are_left_alone() 
 async def test_an_ask_is_found_behind_many_questions_of_other_programs() -> None:
     async with chat_with(Scripted(ask("Which?"), take)) as chat:
         for number in range(60):
-            await chat.desk.at(asker="support").post(f"From tool {number}?", conversation="c1")
+            await chat.desk.scoped(asker="support").post(f"From tool {number}?", conversation="c1")
         await chat.write("go")
         assert (await chat.write("A-17")).text == "Got 'A-17'."
 
@@ -817,7 +819,7 @@ async def test_what_cannot_be_asked_is_refused_and_nothing_is_sent(
         with pytest.raises(refusal):
             await chat.write("go")
         assert chat.said == []
-        assert not (await chat.desk.pending()).questions
+        assert not (await chat.desk.list_pending()).items
 
 
 async def test_a_trigger_channel_refuses_to_ask_and_can_still_be_told_something() -> None:
@@ -831,7 +833,7 @@ async def test_a_trigger_channel_refuses_to_ask_and_can_still_be_told_something(
     async with chat_with(Scripted(report), channel=channel) as chat:
         await chat.write("tick", by="scheduler")
         assert chat.said == ["Nothing to do."]
-        assert not (await chat.desk.pending()).questions
+        assert not (await chat.desk.list_pending()).items
 
 
 async def test_an_agent_that_is_not_registered_cannot_ask() -> None:

@@ -97,7 +97,7 @@ async def test_many_conversations_and_two_agents_in_lockstep_never_mix() -> None
                 for agent in AGENTS
                 for text in (f"{agent} asks in {conversation}?", f"{agent} got {conversation}/{agent}")
             )
-        assert not (await desk.pending()).questions
+        assert not (await desk.list_pending()).items
 
 
 async def test_a_task_that_an_agent_started_stays_in_its_own_conversation() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from handraise import HandraiseError, NotEntitled, open_desk
+from handraise import HandraiseError, PermissionDenied, open_desk
 from handraise.conversations import (
     Agent,
     AgentNotRegistered,
@@ -124,12 +124,12 @@ async def test_what_is_wrong_with_a_message_is_said_before_any_agent_sees_it() -
             (message("hello", conversation=" "), MissingConversation),
             (message("hello", channel="telegraph"), ChannelNotRegistered),
             (message("hello", agent="sales"), AgentNotRegistered),
-            (message("hello", by=""), NotEntitled),
+            (message("hello", by=""), PermissionDenied),
         ):
             with pytest.raises(refusal) as error:
                 await registry.receive(wrong)
             assert isinstance(error.value, HandraiseError)
-        assert not (await desk.pending()).questions
+        assert not (await desk.list_pending()).items
 
 
 async def test_a_registry_that_is_not_started_takes_no_messages() -> None:

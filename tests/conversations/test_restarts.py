@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handraise import Answered, Desk, EventKind, Exhausted, Expired
+from handraise import Answered, Desk, Exhausted, Expired
 from handraise.conversations import (
     Agent,
     AgentRegistry,
@@ -22,6 +22,7 @@ from handraise.conversations import (
     registry,
 )
 from handraise.conversations.asks import LEASE, state_of
+from handraise.events import EventKind
 from handraise.testing import ManualClock, promise
 from handraise.testing.contract import Backend
 
@@ -118,7 +119,7 @@ async def test_a_conversation_of_two_people_over_three_restarts_that_ends_answer
         assert (outcome.value, outcome.by, outcome.channel) == ("A-17", "ana", "chat")
         assert done.outcome == outcome
         assert await kinds(desk, asked.waiting_for) == ["asked", "sent", "attempted", "answered"]
-        assert not (await desk.pending()).questions
+        assert not await desk.list_pending()
 
 
 @promise("P12", "P13")
@@ -214,8 +215,8 @@ async def test_nothing_is_asked_but_what_the_agent_asked(lives: Lives) -> None:
     await lives.write("ana", "red", Twice())
     await lives.write("ana", "L", Twice())
     async with lives.desk() as desk:
-        asked = [each.prompt for each in (await desk.settled()).questions]
-        events = [event for each in (await desk.settled()).questions for event in await desk.history(each.id)]
+        asked = [each.prompt for each in await desk.list_settled()]
+        events = [event for each in await desk.list_settled() for event in await desk.history(each.id)]
     assert asked == ["Size?", "Colour?"]
     assert [event.kind for event in events] == ["asked", "sent", "answered"] * 2
 
@@ -223,7 +224,7 @@ async def test_nothing_is_asked_but_what_the_agent_asked(lives: Lives) -> None:
 async def left_unsent(lives: Lives) -> str:
     """The question of a process that died when it was about to send it."""
     async with lives.desk() as desk:
-        own: Desk = desk.at(asker="refunds")
+        own: Desk = desk.scoped(asker="refunds")
         question = await own.post(
             "Which order?",
             conversation="thread-9",

@@ -5,9 +5,10 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from handraise import DeskClosed, StoreUnavailable
+from handraise import StoreUnavailable
 from handraise.desk import batcher
-from handraise.desk.batcher import Coalesced, Gathered, Lanes
+from handraise.desk.batcher import Batched, Gathered, Lanes
+from handraise.errors import DeskClosed
 
 SOON = 10.0
 """No wait here may take longer than this; one that passes takes microseconds."""
@@ -32,7 +33,7 @@ class Doubling:
         return [2 * item for item in items]
 
 
-async def held_up(work: Doubling, calls: Coalesced[int, int]) -> asyncio.Task[int]:
+async def held_up(work: Doubling, calls: Batched[int, int]) -> asyncio.Task[int]:
     """A call that is under way, and stays so until `work.go` is set."""
     first = asyncio.create_task(calls(0))
     await asyncio.wait_for(work.busy.wait(), SOON)
@@ -41,21 +42,21 @@ async def held_up(work: Doubling, calls: Coalesced[int, int]) -> asyncio.Task[in
 
 async def test_each_caller_gets_its_own_result() -> None:
     work = Doubling()
-    calls = Coalesced(work, 500)
+    calls = Batched(work, 500)
     assert await asyncio.gather(*(calls(n) for n in range(100))) == [2 * n for n in range(100)]
     assert work.batches == [list(range(100))]
 
 
 async def test_an_idle_call_goes_out_at_once_and_alone() -> None:
     work = Doubling()
-    calls = Coalesced(work, 500)
+    calls = Batched(work, 500)
     assert [await calls(1), await calls(2)] == [2, 4]
     assert work.batches == [[1], [2]]
 
 
 async def test_calls_gather_while_a_batch_is_under_way() -> None:
     work = Doubling(held=True)
-    calls = Coalesced(work, 500)
+    calls = Batched(work, 500)
     first = await held_up(work, calls)
     others = [calls.soon(n) for n in (1, 2, 3)]
     assert work.batches == [[0]]
@@ -66,7 +67,7 @@ async def test_calls_gather_while_a_batch_is_under_way() -> None:
 
 async def test_no_batch_is_larger_than_allowed_and_the_order_is_kept() -> None:
     work = Doubling(held=True)
-    calls = Coalesced(work, 2)
+    calls = Batched(work, 2)
     first = await held_up(work, calls)
     others = [calls.soon(n) for n in (1, 2, 3, 4, 5)]
     work.go.set()
@@ -80,7 +81,7 @@ async def test_a_slow_store_gets_more_at_a_time(
 ) -> None:
     monkeypatch.setattr(batcher, "_SLOW", slow)
     work = Doubling(held=True)
-    calls = Coalesced(work, 2, when_slow=4)
+    calls = Batched(work, 2, when_slow=4)
     first = await held_up(work, calls)
     others = [calls.soon(n) for n in (1, 2, 3, 4, 5)]
     work.go.set()
@@ -90,7 +91,7 @@ async def test_a_slow_store_gets_more_at_a_time(
 
 async def test_an_error_reaches_everybody_in_its_batch_and_nobody_else() -> None:
     work = Doubling(held=True)
-    calls = Coalesced(work, 2)
+    calls = Batched(work, 2)
     first = await held_up(work, calls)
     others = [calls.soon(n) for n in (1, 666, 2, 3)]
     work.go.set()
@@ -107,7 +108,7 @@ async def test_an_error_reaches_everybody_in_its_batch_and_nobody_else() -> None
 
 async def test_a_caller_that_is_cancelled_while_gathered_is_not_sent() -> None:
     work = Doubling(held=True)
-    calls = Coalesced(work, 500)
+    calls = Batched(work, 500)
     first = await held_up(work, calls)
     cancelled = asyncio.create_task(calls(1))
     kept = asyncio.create_task(calls(2))
@@ -122,7 +123,7 @@ async def test_a_caller_that_is_cancelled_while_gathered_is_not_sent() -> None:
 
 async def test_where_everybody_gathered_is_cancelled_nothing_is_sent() -> None:
     work = Doubling(held=True)
-    calls = Coalesced(work, 500)
+    calls = Batched(work, 500)
     first = await held_up(work, calls)
     for call in [calls.soon(n) for n in (1, 2)]:
         call.cancel()
@@ -134,7 +135,7 @@ async def test_where_everybody_gathered_is_cancelled_nothing_is_sent() -> None:
 
 async def test_cancelling_a_caller_does_not_take_back_what_is_on_its_way() -> None:
     work = Doubling(held=True)
-    calls = Coalesced(work, 500)
+    calls = Batched(work, 500)
     first, second = calls.soon(0), calls.soon(1)
     await asyncio.wait_for(work.busy.wait(), SOON)
     first.cancel()
@@ -146,7 +147,7 @@ async def test_cancelling_a_caller_does_not_take_back_what_is_on_its_way() -> No
 
 async def test_a_closed_one_takes_no_more_calls() -> None:
     work = Doubling()
-    calls = Coalesced(work, 500)
+    calls = Batched(work, 500)
     await calls.close()
     with pytest.raises(DeskClosed):
         await calls(1)
@@ -157,7 +158,7 @@ async def test_a_closed_one_takes_no_more_calls() -> None:
 
 async def test_closing_finishes_what_is_under_way_and_what_has_gathered() -> None:
     work = Doubling(held=True)
-    calls = Coalesced(work, 2)
+    calls = Batched(work, 2)
     first = await held_up(work, calls)
     others = [calls.soon(n) for n in (1, 2, 3)]
     closing = asyncio.create_task(calls.close())
@@ -173,7 +174,7 @@ async def test_closing_finishes_what_is_under_way_and_what_has_gathered() -> Non
 
 
 async def test_closing_after_an_error_and_closing_twice_are_fine() -> None:
-    calls = Coalesced(Doubling(), 500)
+    calls = Batched(Doubling(), 500)
     with pytest.raises(ValueError, match="666"):
         await calls(666)
     await calls.close()
@@ -184,7 +185,7 @@ async def test_a_wrong_number_of_results_is_an_error_for_everybody_and_hangs_nob
     async def forgetful(items: Sequence[int]) -> Sequence[int]:
         return items[1:]
 
-    calls = Coalesced(forgetful, 500)
+    calls = Batched(forgetful, 500)
     async with asyncio.timeout(SOON):
         results = await asyncio.gather(calls(1), calls(2), return_exceptions=True)
     assert all(isinstance(result, Exception) for result in results)
@@ -199,7 +200,7 @@ async def test_work_that_is_cancelled_from_within_hangs_nobody() -> None:
             raise asyncio.CancelledError
         return items
 
-    calls = Coalesced(gives_up_once, 2)
+    calls = Batched(gives_up_once, 2)
     waiting = [calls.soon(n) for n in (1, 2, 3)]
     done, _ = await asyncio.wait(waiting, timeout=SOON)
     assert len(done) == 3
@@ -217,7 +218,7 @@ async def test_what_a_store_refuses_does_not_fail_its_neighbours() -> None:
             raise refusal
         return items
 
-    calls = Coalesced(choosy, 500)
+    calls = Batched(choosy, 500)
     results = await asyncio.gather(calls(1), calls(666), calls(2), return_exceptions=True)
     assert [str(result) for result in results] == ["1", "666 cannot be kept", "2"]
     assert tries == [[1, 666, 2], [1], [666], [2]]
@@ -231,7 +232,7 @@ async def test_work_that_is_cancelled_while_it_is_made_again_hangs_nobody() -> N
         refusal.refused = True
         raise refusal
 
-    calls = Coalesced(gives_up_alone, 500)
+    calls = Batched(gives_up_alone, 500)
     done, _ = await asyncio.wait([calls.soon(n) for n in (1, 2, 3)], timeout=SOON)
     assert len(done) == 3
     assert all(call.cancelled() for call in done)
@@ -244,7 +245,7 @@ async def test_what_may_have_been_kept_is_not_sent_twice() -> None:
         tries.append(list(items))
         raise StoreUnavailable("the connection was lost")
 
-    calls = Coalesced(lost, 500)
+    calls = Batched(lost, 500)
     results = await asyncio.gather(calls(1), calls(2), return_exceptions=True)
     assert [str(result) for result in results] == ["the connection was lost"] * 2
     assert tries == [[1, 2]]

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from handraise import Approval, Escalation, EventKind, Timeline
+from handraise import Approval, Escalation, Timeline
 from handraise.desk.dispatcher import PER_LANE, Dispatcher, dispatching
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk_factory import open_backend
+from handraise.events import EventKind
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.drafting import Limits
 from handraise.model.identities import Role
@@ -166,7 +167,7 @@ async def test_on_call_one_after_the_other_is_told(
     for _ in range(3):
         await dispatch(dispatcher)
         clock.advance(timedelta(minutes=1))
-        await desk.sweep()
+        await desk.run_due()
     assert [each.recipient for each in mail.sent] == ["bob", "ann", "bob"]
 
 
@@ -399,7 +400,7 @@ async def test_an_agent_that_floods_has_its_number_and_the_others_reach_people(
     for person in ("ann", "bob"):
         await address(ports, person)
     await ports.outbox.put_policy("w", {"agents": {"flooder": 5}})
-    flooder, others = desk.at(asker="flooder"), [desk.at(asker=f"calm {n}") for n in range(3)]
+    flooder, others = desk.scoped(asker="flooder"), [desk.scoped(asker=f"calm {n}") for n in range(3)]
     claimed: dict[str, dict[str, Any]] = {
         "nothing": {},
         "high risk": {"form": Approval.of("drop", risk="high")},
@@ -408,7 +409,7 @@ async def test_an_agent_that_floods_has_its_number_and_the_others_reach_people(
     for _ in range(100):
         await flooder.post("Now!", recipients=["ann"], **claimed[claims])
     clock.advance(2 * MINUTE)
-    await desk.sweep()
+    await desk.run_due()
     asked = [await each.post("When you like?", recipients=["ann"]) for each in others]
     while await dispatcher_worked(dispatcher, mail):
         pass
@@ -468,7 +469,7 @@ async def test_whoever_asks_is_not_told_and_takes_no_place_from_others_at_the_sa
 ) -> None:
     for person in ("ann", "bob"):
         await address(ports, person, to="ops@example.org")
-    question = await desk.at(asker="ann").post("Go?", recipients=["ann", "bob"])
+    question = await desk.scoped(asker="ann").post("Go?", recipients=["ann", "bob"])
     await dispatch(dispatcher)
     assert [each.recipient for each in mail.sent] == ["bob"]
     assert await statuses(ports, desk, question.id) == {"bob": "sent"}

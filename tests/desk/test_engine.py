@@ -12,20 +12,20 @@ from handraise import (
     Answered,
     Escalation,
     InvalidAnswer,
-    NotEntitled,
     Open,
     Outcome,
+    PermissionDenied,
     Question,
     QuestionNotFound,
-    Ref,
     StoreUnavailable,
     Timeline,
-    open_desk_on,
 )
 from handraise.backends.memory import MemoryBus, MemoryStore
 from handraise.desk import engine
 from handraise.desk.engine import Engine
+from handraise.desks import desk_from_store
 from handraise.ports import Heard
+from handraise.questions import Ref
 from handraise.testing import ManualClock
 
 HOUR = timedelta(hours=1)
@@ -43,7 +43,7 @@ class CountingStore(MemoryStore):
 
 async def test_an_answer_where_the_question_was_asked_reads_nothing() -> None:
     store = CountingStore()
-    async with open_desk_on(store, MemoryBus()) as desk:
+    async with desk_from_store(store, MemoryBus()) as desk:
         question = await desk.post("Which?", choices=["a"])
         with pytest.raises(InvalidAnswer):
             await desk.answer(question.id, "x", by="ana")
@@ -54,9 +54,9 @@ async def test_an_answer_where_the_question_was_asked_reads_nothing() -> None:
 
 async def test_an_answer_to_what_was_seen_on_a_page_reads_nothing_again() -> None:
     store = CountingStore()
-    async with open_desk_on(store, MemoryBus()) as there, open_desk_on(store, MemoryBus()) as here:
+    async with desk_from_store(store, MemoryBus()) as there, desk_from_store(store, MemoryBus()) as here:
         await there.post("Which?", choices=["a"])
-        (question,) = (await here.pending()).questions
+        (question,) = (await here.list_pending()).items
         answered = await here.answer(question.id, "a", by="ana")
         assert (answered.status, store.reads) == ("answered", 0)
         with pytest.raises(AlreadySettled):
@@ -66,7 +66,7 @@ async def test_an_answer_to_what_was_seen_on_a_page_reads_nothing_again() -> Non
 async def test_what_is_remembered_never_decides() -> None:
     """Another process settles the question that this one has at hand."""
     store = CountingStore()
-    async with open_desk_on(store, MemoryBus()) as here, open_desk_on(store, MemoryBus()) as there:
+    async with desk_from_store(store, MemoryBus()) as here, desk_from_store(store, MemoryBus()) as there:
         question = await here.post("Which?", choices=["a"], max_attempts=1)
         settled = await there.answer(question.id, "a", by="bob")
         for value in ("a", "x"):
@@ -81,12 +81,12 @@ async def test_an_escalation_done_elsewhere_is_noticed() -> None:
     clock = ManualClock()
     store = CountingStore(clock)
     after = Timeline(escalate=(Escalation(after=HOUR, to=("zoe",)),))
-    async with open_desk_on(store, MemoryBus()) as here, open_desk_on(store, MemoryBus()) as there:
+    async with desk_from_store(store, MemoryBus()) as here, desk_from_store(store, MemoryBus()) as there:
         question = await here.post("Which?", recipients=["ana"], timeline=after)
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await here.answer(question.id, "a", by="zoe")
         clock.advance(HOUR)
-        await there.sweep()
+        await there.run_due()
         assert (await here.answer(question.id, "a", by="zoe")).status == "answered"
 
 
@@ -123,7 +123,7 @@ class BrokenBus(MemoryBus):
 
 
 async def test_waits_survive_whatever_a_store_or_a_bus_raises() -> None:
-    async with open_desk_on(StumblingStore(), BrokenBus(), poll_interval=0.01) as desk:
+    async with desk_from_store(StumblingStore(), BrokenBus(), poll_interval=0.01) as desk:
         question = await desk.post("Which?")
         waiting = asyncio.create_task(desk.wait(question.id, timeout=10))
         with pytest.raises(QuestionNotFound):
@@ -152,7 +152,7 @@ async def test_whoever_tends_removes_what_is_not_kept_and_tries_again_where_that
     monkeypatch.setattr(engine, "_TIDY_EVERY", 0.0)
     clock = ManualClock()
     store = UntidyStore(clock)
-    async with asyncio.timeout(10), open_desk_on(store, MemoryBus(), keep_settled=HOUR) as desk:
+    async with asyncio.timeout(10), desk_from_store(store, MemoryBus(), keep_settled=HOUR) as desk:
         question = await desk.post("Which?")
         await desk.answer(question.id, "this", by="ana")
         clock.advance(HOUR / 2)

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from handraise import counted_ids, uuid7_ids
+from handraise.desks import counted_ids, uuid7_ids
 
 MILLISECONDS = 1_800_000_000_123
 

@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import Draft, Limits, QuotaExceeded, open_desk
-from handraise.backends.postgres.quota import Allowances
+from handraise import open_desk
+from handraise.backends.postgres.quota import QuotaCache
 from handraise.client import RemoteDesk
+from handraise.errors import QuotaExceeded
 from handraise.model.drafting import compose
-from handraise.server import ServerSettings, create_app, open_house
+from handraise.questions import Draft, Limits
+from handraise.server import ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
 from tests.client.test_remote_desk import served
 from tests.serving import Issuer
@@ -48,9 +50,9 @@ async def test_what_is_past_its_expiry_takes_up_no_room() -> None:
 
 
 async def test_a_desk_at_a_server_raises_the_same_error() -> None:
-    async with open_house(ServerSettings(url="memory:", pending_quota=1)) as house:
-        key = await Issuer(house.directory).agent("lab", "robot")
-        async with served(create_app(house)) as address, open_desk(address, credentials=key) as desk:
+    async with open_server(ServerSettings(url="memory:", pending_quota=1)) as ctx:
+        key = await Issuer(ctx.directory).agent("lab", "robot")
+        async with served(create_app(ctx)) as address, open_desk(address, credentials=key) as desk:
             assert isinstance(desk, RemoteDesk)
             await desk.post("Which?")
             with pytest.raises(QuotaExceeded) as refused:
@@ -60,7 +62,7 @@ async def test_a_desk_at_a_server_raises_the_same_error() -> None:
 
 def test_an_allowance_is_part_of_what_is_left_and_ends() -> None:
     now = 0.0
-    allowances = Allowances(lambda: now)
+    allowances = QuotaCache(lambda: now)
     one, many = [draft()], [draft(), draft(), draft()]
     assert not allowances.cover(one)
     allowances.counted({("lab", "agent"): 84}, 100)

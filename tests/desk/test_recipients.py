@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from handraise import Escalation, InvalidQuestion, KeyConflict, Timeline, open_desk_on
+from handraise import Escalation, InvalidQuestion, KeyConflict, Timeline
 from handraise.backends.memory import open_memory
 from handraise.desk import recipient_check
 from handraise.desk.local_desk import LocalDesk
+from handraise.desks import desk_from_store
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.ports import Backend, Directory
@@ -26,7 +27,7 @@ async def backend() -> AsyncIterator[Backend]:
 
 @pytest.fixture
 async def desk(backend: Backend) -> AsyncIterator[LocalDesk]:
-    async with open_desk_on(backend.store, backend.bus, directory=backend.directory) as desk:
+    async with desk_from_store(backend.store, backend.bus, directory=backend.directory) as desk:
         yield desk
 
 
@@ -65,7 +66,7 @@ async def test_a_name_that_nobody_has_is_refused_with_the_nearest(
     with pytest.raises(InvalidQuestion) as refused:
         await desk.post("Ship it?", recipients=["ana"], timeline=later)
     assert [(each.path, each.message) for each in refused.value.problems] == [("timeline.escalate", told)]
-    assert not (await desk.pending()).questions
+    assert not (await desk.list_pending()).items
 
 
 @pytest.mark.usefixtures("people")
@@ -103,7 +104,7 @@ async def test_the_same_key_gives_the_same_question_after_its_recipient_has_left
     first = await desk.post("Ship it?", recipients=["bob"], key="ship")
     await people.remove_person(HERE, "bob")
     assert (await desk.post("Ship it?", recipients=["bob"], key="ship")).id == first.id
-    again = desk.at(new_id=lambda: first.id)
+    again = desk.scoped(new_id=lambda: first.id)
     assert (await again.post("Ship it?", recipients=["bob"], key="ship")).id == first.id
     with pytest.raises(KeyConflict):
         await desk.post("Ship what?", recipients=["bob"], key="ship")

@@ -13,19 +13,11 @@ from typing import Any
 
 import pytest
 
-from handraise import (
-    Answered,
-    Expired,
-    LocalDesk,
-    Question,
-    Responder,
-    StillPending,
-    StoreUnavailable,
-    open_desk,
-)
+from handraise import Answered, Expired, Question, Responder, StillPending, StoreUnavailable, open_desk
 from handraise.backends.memory.store import MemoryStore
 from handraise.backends.sqlite import bus as sqlite_bus
 from handraise.desk_factory import open_backend
+from handraise.desks import LocalDesk
 from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import Move, answering, declining
 from handraise.model.outcomes import Status

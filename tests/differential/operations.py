@@ -18,6 +18,7 @@ from typing import Any
 
 from handraise import Desk, Question
 from handraise.model.errors import HandraiseError, Problem
+from handraise.model.provenance import Provenance
 from handraise.testing import ManualClock
 from tests.differential.results import comparable, first_difference
 from tests.differential.values import CONVERSATIONS, KEYS, UNKNOWN_IDS, Values
@@ -94,7 +95,7 @@ class _Stream:
         self._found = found
         self._values = Values(random.Random(f"{seed} {number}"))
         self._chance = self._values.chance
-        self._desks = {name: desk.at(f"stream-{number}") for name, desk in desks.items()}
+        self._desks = {name: desk.scoped(f"stream-{number}") for name, desk in desks.items()}
         self._first = next(iter(self._desks))
 
     async def run(self, number: int) -> None:
@@ -106,7 +107,7 @@ class _Stream:
     async def sweep(self) -> None:
         """Have every desk do what is due."""
         for desk in self._desks.values():
-            await desk.sweep()
+            await desk.run_due()
 
     async def post(self) -> None:
         prompt = self._chance.choice(["Which?", "Other?"])
@@ -117,7 +118,9 @@ class _Stream:
         _chosen_id.set(f"{self.number}-{self._posts:06}")
         self._posts += 1
         status, given = await self._do(
-            "post", (prompt[:20], options, asker), lambda desk: desk.at(asker=asker).post(prompt, **options)
+            "post",
+            (prompt[:20], options, asker),
+            lambda desk: desk.scoped(asker=asker).post(prompt, **options),
         )
         _chosen_id.set(None)
         if status == "given":
@@ -130,7 +133,9 @@ class _Stream:
         await self._do(
             "answer",
             (question_id, value, by, question and question.form.kind),
-            lambda desk: desk.answer(question_id, value, by=by, channel="t", evidence="session"),
+            lambda desk: desk.answer(
+                question_id, value, by=by, provenance=Provenance(channel="t", evidence="session")
+            ),
         )
 
     async def decline(self) -> None:
@@ -139,7 +144,9 @@ class _Stream:
         await self._do(
             "decline",
             (question_id, by, reason),
-            lambda desk: desk.decline(question_id, by=by, reason=reason, channel="t", evidence="session"),
+            lambda desk: desk.decline(
+                question_id, by=by, reason=reason, provenance=Provenance(channel="t", evidence="session")
+            ),
         )
 
     async def attempt(self) -> None:
@@ -149,18 +156,22 @@ class _Stream:
         await self._do(
             "attempt",
             (question_id, by, value, problems),
-            lambda desk: desk.attempt(question_id, value, problems, by=by, channel="t"),
+            lambda desk: desk.reject_answer(
+                question_id, value, problems, by=by, provenance=Provenance(channel="t")
+            ),
         )
 
     async def withdraw(self) -> None:
         question_id, asker = self._own_question()
         await self._do(
-            "withdraw", question_id, lambda desk: desk.at(asker=asker).withdraw(question_id, reason="r")
+            "withdraw", question_id, lambda desk: desk.scoped(asker=asker).withdraw(question_id, reason="r")
         )
 
     async def apply_grant(self) -> None:
         question_id, asker = self._own_question()
-        await self._do("apply_grant", question_id, lambda desk: desk.at(asker=asker).apply_grant(question_id))
+        await self._do(
+            "apply_grant", question_id, lambda desk: desk.scoped(asker=asker).apply_grant(question_id)
+        )
 
     async def consume(self) -> None:
         question_id, asker = self._own_question()
@@ -168,36 +179,40 @@ class _Stream:
         await self._do(
             "consume",
             (question_id, request and request[:9]),
-            lambda desk: desk.at(asker=asker).consume(question_id, request=request),
+            lambda desk: desk.scoped(asker=asker).consume_approval(question_id, request=request),
         )
 
     async def get(self) -> None:
         question_id, asker = self._own_question()
-        await self._do("get", question_id, lambda desk: desk.at(asker=asker).get(question_id))
+        await self._do("get", question_id, lambda desk: desk.scoped(asker=asker).get(question_id))
 
     async def find_by_key(self) -> None:
         key, asker = self._chance.choice([*KEYS, "nope", "", "NUL\x00"]), self._asker()
-        await self._do("find_by_key", (key[:9], asker), lambda desk: desk.at(asker=asker).find_by_key(key))
+        await self._do(
+            "find_by_key", (key[:9], asker), lambda desk: desk.scoped(asker=asker).find_by_key(key)
+        )
 
     async def pending(self) -> None:
-        asker, narrow = self._asker(), self._narrow()
-        narrow["limit"] = self._chance.choice([1, 2, 50, 200])
+        asker, where = self._asker(), self._narrow()
+        where["limit"] = self._chance.choice([1, 2, 50, 200])
         if self._chance.random() < 0.2:
-            narrow["after"] = self._chance.choice([*self.ids, "", "zzz"])
-        await self._do("pending", narrow, lambda desk: desk.at(asker=asker).pending(asker=asker, **narrow))
+            where["after"] = self._chance.choice([*self.ids, "", "zzz"])
+        await self._do(
+            "pending", where, lambda desk: desk.scoped(asker=asker).list_pending(asker=asker, **where)
+        )
 
     async def settled(self) -> None:
-        asker, narrow = self._asker(), self._narrow()
+        asker, where = self._asker(), self._narrow()
 
         async def settled(desk: Desk) -> Sequence[Question]:
-            page = await desk.at(asker=asker).settled(asker=asker, limit=500, **narrow)
-            return sorted(page.questions, key=lambda question: question.id)
+            page = await desk.scoped(asker=asker).list_settled(asker=asker, limit=500, **where)
+            return sorted(page.items, key=lambda question: question.id)
 
-        await self._do("settled", narrow, settled)
+        await self._do("settled", where, settled)
 
     async def history(self) -> None:
         question_id, asker = self._own_question()
-        await self._do("history", question_id, lambda desk: desk.at(asker=asker).history(question_id))
+        await self._do("history", question_id, lambda desk: desk.scoped(asker=asker).history(question_id))
 
     async def feed(self) -> None:
         expected = len(await self._desks[self._first].feed(limit=500))
@@ -215,18 +230,18 @@ class _Stream:
             await self._do("feed", (), feed)
 
     async def grants(self) -> None:
-        await self._do("grants", (), lambda desk: desk.grants(limit=200))
+        await self._do("grants", (), lambda desk: desk.list_grants(limit=200))
 
     async def revoke(self) -> None:
-        grants = await self._desks[self._first].grants(limit=200)
+        grants = await self._desks[self._first].list_grants(limit=200)
         if not grants:
             return
-        question_id = self._chance.choice(grants).question_id
+        question_id = self._chance.choice(grants.items).question_id
         by = self._chance.choice(["ana", "agent", "*", "group:x", ""])
 
         async def revoke(desk: Desk) -> Any:  # each store has ids of its own for grants
-            (grant,) = [each for each in await desk.grants(limit=200) if each.question_id == question_id]
-            return await desk.revoke(grant.id, by=by)
+            (grant,) = [each for each in await desk.list_grants(limit=200) if each.question_id == question_id]
+            return await desk.revoke_grant(grant.id, by=by)
 
         await self._do("revoke", (question_id, by), revoke)
 
@@ -237,20 +252,20 @@ class _Stream:
         await self._do(
             "wait",
             (question_id, timeout),
-            lambda desk: desk.at(asker=asker).wait(question_id, timeout=timeout),
+            lambda desk: desk.scoped(asker=asker).wait(question_id, timeout=timeout),
         )
 
     async def wait_any(self) -> None:
         some = self._chance.sample(self.ids, min(len(self.ids), 3))
         own = [each for each in some if self._known[each].asker == "agent"]
-        await self._do("wait_any", own, lambda desk: desk.at(asker="agent").wait_any(own, timeout=0))
+        await self._do("wait_any", own, lambda desk: desk.scoped(asker="agent").wait_any(own, timeout=0))
 
     async def recover(self) -> None:
         asker, age = (
             self._asker(),
             self._chance.choice([timedelta(hours=5), timedelta(days=400), timedelta(-1)]),
         )
-        await self._do("recover", (asker, age), lambda desk: desk.at(asker=asker).recover(age))
+        await self._do("recover", (asker, age), lambda desk: desk.scoped(asker=asker).recover(age))
 
     async def _do(self, operation: str, shown: object, call: Call) -> tuple[str, Any]:
         """The operation on every desk; what the first desk gave."""
@@ -285,12 +300,12 @@ class _Stream:
         return question_id, question.asker if question else self._asker()
 
     def _narrow(self) -> dict[str, Any]:
-        narrow: dict[str, Any] = {}
+        where: dict[str, Any] = {}
         if self._chance.random() < 0.5:
-            narrow["conversation"] = self._chance.choice([*CONVERSATIONS, "", "nope", "a\x00"])
+            where["conversation"] = self._chance.choice([*CONVERSATIONS, "", "nope", "a\x00"])
         if self._chance.random() < 0.5:
-            narrow["recipient"] = self._values.person()
-        return narrow
+            where["recipient"] = self._values.person()
+        return where
 
 
 _SHARES = {

@@ -18,12 +18,12 @@ from handraise import (
     Open,
     Option,
     Question,
-    QuestionOptions,
     Responder,
     Timeline,
 )
 from handraise.model.forms import AnyForm, Scope
 from handraise.model.json_values import Json
+from handraise.questions import QuestionOptions
 
 TEXTS = (
     *("Canary", "canary", " CANARY ", "x", "", " ", "\t", "ß", "SS", "ﬁ", "fi", "é", "e\u0301", "\u200b"),
@@ -109,7 +109,7 @@ class Values:
             "key": (0.4, KEYS),
             "conversation": (0.4, CONVERSATIONS),
             "recipients": (0.5, (["ana"], ["ana", "bob"], ["group:ops"], ["ana", "ana"], ["agent", "bob"], ["ana", "group:leads"])),
-            "need": (0.3, (1, 2, 3)),
+            "quorum": (0.3, (1, 2, 3)),
             "veto": (0.3, (True,)),
             "max_attempts": (0.3, (1, 2, 3)),
             "tool_call": (0.2, ("call_1", "", "é")),

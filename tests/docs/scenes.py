@@ -20,7 +20,7 @@ from chaos.database import POSTGRES
 from chaos.servers import free_port
 from handraise import Choice, Responder, open_desk
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings, open_house
+from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.auth.issuer import issue_key, issue_link, issue_session
 from tests.cli.terminal import ENTER
 from tests.conftest import own_database
@@ -43,27 +43,27 @@ def with_people(stranger: Stranger) -> Iterator[None]:
 
 
 async def _furnish(url: str, stranger: Stranger) -> None:
-    async with open_house(ServerSettings(url=url, port=int(stranger.environment["HANDRAISE_PORT"]))) as house:
+    async with open_server(ServerSettings(url=url, port=int(stranger.environment["HANDRAISE_PORT"]))) as ctx:
         for name, role in (
             ("ada", Role.MEMBER),
             ("ana", Role.MEMBER),
             ("boss", Role.ADMIN),
         ):
-            await house.directory.put_person("default", name, name=name, email=None, role=role)
-        await house.directory.put_group("default", "ops", {"ana"})
-        said = [(await issue_key(house, "default", agent="deployer", by="boss")).key]
-        link = await issue_link(house, "default", person="ada", purpose="sign-in", vouched_by=None)
-        session = await issue_session(house, "default", person="boss", how="test")
+            await ctx.directory.put_person("default", name, name=name, email=None, role=role)
+        await ctx.directory.put_group("default", "ops", {"ana"})
+        said = [(await issue_key(ctx, "default", agent="deployer", by="boss")).key]
+        link = await issue_link(ctx, "default", person="ada", purpose="sign-in", vouched_by=None)
+        session = await issue_session(ctx, "default", person="boss", how="test")
         assert link is not None
         assert session is not None
-        said += [link.url, session.token, await _ask(house)]
+        said += [link.url, session.token, await _ask(ctx)]
         stranger.environment["SESSION"] = session.token
     stranger.said = "\n".join(said)
 
 
-async def _ask(house: House) -> str:
+async def _ask(ctx: ServerContext) -> str:
     """Three questions, of which one is settled."""
-    desk = house.desk.at("default", asker="deployer")
+    desk = ctx.desk.scoped("default", asker="deployer")
     settled = await desk.post("Deploy?", choices=["yes", "no"])
     await desk.answer(settled.id, "yes", by=Responder("ana"))
     pending = [await desk.post("Which strategy?", choices=["Canary", "Rolling"]) for _ in range(2)]
@@ -91,9 +91,9 @@ def with_somebody(stranger: Stranger) -> Iterator[None]:
 
     async def answer() -> None:
         async with open_desk(url) as desk:
-            old = {each.id for each in (await desk.pending()).questions}
+            old = {each.id for each in (await desk.list_pending()).items}
             while not over.is_set():
-                for question in (await desk.pending(recipient="ada")).questions:
+                for question in (await desk.list_pending(recipient="ada")).items:
                     if question.id in old:
                         continue
                     match question.form:

@@ -32,7 +32,7 @@ ELSEWHERE = {"python", "output", "console", "sh", "js"}
 
 TEXT = {
     "CONTRIBUTING.md": "the layers; compared below",
-    "docs/explanation/architecture.md": "the house; compared below",
+    "docs/explanation/architecture.md": "the packages; compared below",
     "docs/reference/errors.md": "tests/docs/test_pages_and_code.py",
     "docs/reference/python-api.md": "tests/docs/test_pages_and_code.py",
     "docs/reference/cli.md": "tests/cli/test_pages.py",
@@ -155,15 +155,15 @@ def test_the_layers_on_the_page_are_those_that_are_checked() -> None:
     ]
 
 
-def test_the_house_on_the_page_is_the_one_that_stands() -> None:
+def test_the_packages_on_the_page_are_there() -> None:
     block = next(
         each for each in blocks_of(DOCS / "explanation" / "architecture.md") if each.language == "text"
     )
     named = re.findall(r"^  ([\w/]+(?:\.py)?)/? +\S", block.text, re.MULTILINE)
-    house = ROOT / "src" / "handraise"
-    assert [name for name in named if not (house / name).exists()] == []
-    rooms = {each.name for each in house.iterdir() if each.is_dir() and each.name != "__pycache__"}
-    assert rooms - {name.strip("/") for name in named} == set()
+    source = ROOT / "src" / "handraise"
+    assert [name for name in named if not (source / name).exists()] == []
+    packages = {each.name for each in source.iterdir() if each.is_dir() and each.name != "__pycache__"}
+    assert packages - {name.strip("/") for name in named} == set()
 
 
 def test_every_metric_in_a_query_exists() -> None:
@@ -243,17 +243,17 @@ def unknown_in(words: list[str]) -> str | None:
 
 
 def test_errors_that_the_page_cannot_raise_read_as_it_shows() -> None:
-    with pytest.raises(handraise.UnsafeStore) as unsafe:
+    with pytest.raises(handraise.errors.UnsafeStore) as unsafe:
         durability_of({"fsync": "off"})
     leeds = unknown_recipient("group:leeds", ["group:leads"])
     nobody = OSError("All connection attempts failed")
     printed = [
         unreachable("http://127.0.0.1:8765", nobody),
         refusal(httpx2.Response(404), "http://127.0.0.1:8000"),
-        handraise.MissingExtra("asyncpg", "postgres"),
+        handraise.errors.MissingExtra("asyncpg", "postgres"),
         unsafe.value,
         handraise.InvalidQuestion([handraise.Problem("recipients[0]", leeds)]),
-        handraise.ForkedDesk(71, 84),
+        handraise.errors.ForkedDesk(71, 84),
     ]
     page = DOCS / "how-to" / "troubleshooting.md"
     shown = [

@@ -14,19 +14,12 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 import handraise
-from handraise import (
-    Desk,
-    EventKind,
-    HandraiseError,
-    Limits,
-    LocalDesk,
-    Question,
-    QuestionOptions,
-    Status,
-    open_desk,
-)
+from handraise import Desk, HandraiseError, Question, Status, open_desk
 from handraise.blocking import BlockingDesk
 from handraise.conversations import Agent
+from handraise.desks import LocalDesk
+from handraise.events import EventKind
+from handraise.questions import Limits, QuestionOptions
 from handraise.server import app
 from handraise.server.api import health_routes
 from handraise.server.auth import authenticator
@@ -40,19 +33,29 @@ DOORS = [
     "handraise.channels",
     "handraise.client",
     "handraise.conversations",
+    "handraise.desks",
+    "handraise.errors",
+    "handraise.events",
+    "handraise.forms",
+    "handraise.outcomes",
+    "handraise.questions",
     "handraise.ports",
     "handraise.server",
     "handraise.testing",
     "handraise.testing.contract",
     "handraise.tools",
 ]
+AGAIN = {f"handraise.{name}" for name in ("desks", "errors", "events", "forms", "outcomes", "questions")}
+"""These repeat names of `handraise` itself, which the page has without a module."""
 
 
 def test_the_api_page_lists_every_public_name_and_no_other() -> None:
     listed = [cells[0].strip("`") for cells in rows_of(API) if cells[0].startswith("`")]
     names = [name for name in listed if re.fullmatch(r"\w+", name)]
     assert sorted(name for name in names if name in handraise.__all__) == sorted(handraise.__all__)
-    options = {*inspect.signature(open_desk).parameters, *handraise.DeskOptions.__annotations__} - {"options"}
+    options = {*inspect.signature(open_desk).parameters, *handraise.desks.DeskOptions.__annotations__} - {
+        "options"
+    }
     options |= {*QuestionOptions.__annotations__, *Limits.__dataclass_fields__}
     attributes = {name for name in (*dir(Question), *Question.__dataclass_fields__) if name[0] != "_"}
     assert set(names) - set(handraise.__all__) == options | attributes
@@ -65,8 +68,8 @@ def test_the_api_page_lists_every_public_name_and_no_other() -> None:
 @pytest.mark.parametrize("module", DOORS)
 def test_the_api_page_lists_every_name_of_the_smaller_doors(module: str) -> None:
     text = API.read_text(encoding="utf-8")
-    names = importlib.import_module(module).__all__
-    assert [name for name in names if f"`{module}.{name}`" not in text] == []
+    names = set(importlib.import_module(module).__all__) - set(handraise.__all__ if module in AGAIN else ())
+    assert [name for name in sorted(names) if f"`{module}.{name}`" not in text] == []
 
 
 def test_the_api_page_has_every_verb_of_a_desk_with_its_signature() -> None:
@@ -81,7 +84,7 @@ def test_the_api_page_has_every_verb_of_a_desk_with_its_signature() -> None:
 def test_the_api_page_has_what_only_a_local_desk_has() -> None:
     text = " ".join(API.read_text(encoding="utf-8").split())
     verbs = {name for name, _ in inspect.getmembers(LocalDesk, inspect.isfunction) if name[0] != "_"}
-    own = [name for name in sorted(verbs) if name in {"at", *verbs - set(dir(Desk))}]
+    own = [name for name in sorted(verbs) if name in {"scoped", *verbs - set(dir(Desk))}]
     missing = [line for name in own if (line := signature(LocalDesk, name)) not in text]
     assert not missing, "\n".join(missing)
 

@@ -13,7 +13,8 @@ from typing import get_args
 
 import pytest
 
-from handraise import AnyForm, Desk, Risk, Scope, Status
+from handraise import Desk, Status
+from handraise.forms import AnyForm, Risk, Scope
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.people import _STRONG, _WHY_WEAK, VOUCHED

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 WARM = (
-    *(f"handraise.cli.{module}" for module in ("inbox", "people", "serving")),
+    *(f"handraise.cli.{module}" for module in ("inbox_command", "people_commands", "serve_command")),
     "handraise.client",
     "handraise.backends.postgres",
     "uvloop",
@@ -77,7 +77,7 @@ def main(place: str) -> None:
     for each in WARM:
         importlib.import_module(each)
     # A server counts what is pending every 15 seconds: a page that shows the number would wait for that.
-    vars(importlib.import_module("handraise.server.context"))["_PULSE_EVERY"] = 0.5
+    vars(importlib.import_module("handraise.server.context"))["_QUEUE_STATS_EVERY"] = 0.5
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(place)
     listener.listen(64)

@@ -13,9 +13,10 @@ from typing import Unpack
 
 from dbos import DBOS, SetWorkflowID
 
-from handraise import Question, QuestionOptions
+from handraise import Question
 from handraise.blocking import BlockingDesk, open_desk
 from handraise.integrations.dbos import ask
+from handraise.questions import QuestionOptions
 
 _, DATABASE, LOG, *REST = sys.argv
 

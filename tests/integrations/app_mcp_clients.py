@@ -119,14 +119,14 @@ class Table:
     async def asked(self, number: int = 1) -> list[Question]:
         """So many pending questions, as soon as they are there."""
         async with asyncio.timeout(SOON):
-            while len(found := (await self.desk.pending()).questions) < number:
+            while len(found := (await self.desk.list_pending()).items) < number:
                 await asyncio.sleep(0.01)
         assert len(found) == number
         return list(found)
 
     async def all(self) -> list[Question]:
         """Every question that was ever asked."""
-        return [*(await self.desk.pending()).questions, *(await self.desk.settled()).questions]
+        return [*(await self.desk.list_pending()).items, *(await self.desk.list_settled()).items]
 
 
 def parts_of(result: types.CallToolResult | types.InputRequiredResult) -> dict[str, Any]:

@@ -18,8 +18,10 @@ import restate
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from handraise import Answered, Approval, Desk, LocalDesk, Outcome, Question, QuestionOptions, open_desk
+from handraise import Answered, Approval, Desk, Outcome, Question, open_desk
+from handraise.desks import LocalDesk
 from handraise.integrations.restate import approve, ask, post, wait
+from handraise.questions import QuestionOptions
 
 
 def services(desk: Desk, log: Path) -> restate.Service:
@@ -34,8 +36,8 @@ def services(desk: Desk, log: Path) -> restate.Service:
         return await ask(ctx, desk, "Now?", expires_in=timedelta(seconds=0.3))
 
     @service.handler()
-    async def asks_badly(ctx: restate.Context, need: Any) -> Any:
-        return await ask(ctx, desk, "How?", need=need)
+    async def asks_badly(ctx: restate.Context, quorum: Any) -> Any:
+        return await ask(ctx, desk, "How?", quorum=quorum)
 
     @service.handler()
     async def asks_two(ctx: restate.Context) -> list[Any]:

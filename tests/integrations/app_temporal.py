@@ -18,8 +18,10 @@ from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from handraise import Answered, Approval, LocalDesk, Outcome, Question, QuestionOptions, open_desk
+from handraise import Answered, Approval, Outcome, Question, open_desk
+from handraise.desks import LocalDesk
 from handraise.integrations.temporal import HandraisePlugin, approve, ask, post, wait
+from handraise.questions import QuestionOptions
 
 QUEUE = "app"
 
@@ -42,8 +44,8 @@ class AsksForAWhile:
 class AsksBadly:
     @workflow.run
     async def run(self, where: str) -> Any:
-        need: Any = "many" if where == "workflow" else 0
-        return await ask("How?", need=need)
+        quorum: Any = "many" if where == "workflow" else 0
+        return await ask("How?", quorum=quorum)
 
 
 @workflow.defn

@@ -96,7 +96,7 @@ async def asked(desk: Desk, conversation: str | None = None, *, number: int = 1)
     found: list[Question] = []
 
     async def there() -> bool:
-        found[:] = (await desk.pending(conversation=conversation)).questions
+        found[:] = (await desk.list_pending(conversation=conversation)).items
         return len(found) >= number
 
     await until(there)

@@ -28,5 +28,5 @@ async def killed_while_three_things_wait(app: str, address: str, folder: Path) -
         assert refunded == "refunded 25 for A-17"
         assert denied == "Not approved, and not executed: denied by ana: paid in cash"
         assert '"text":"No."' in more
-        assert len((await desk.settled(conversation=key)).questions) == 4
+        assert len((await desk.list_settled(conversation=key)).items) == 4
     assert log.read_text().splitlines() == ["looked up Ana", "looked up Ben", "refunded 25 for A-17"]

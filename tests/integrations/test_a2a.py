@@ -116,7 +116,7 @@ async def test_a_task_goes_on_after_a_kill_when_people_answer_in_the_inbox(
         assert await second.kill() == ["refunding 25 for A-17"]
     assert "It was broken." in get_message_text(task.status.message)
     assert "sent" in get_message_text(task.status.message)
-    assert len((await desk.settled()).questions) == 2
+    assert len((await desk.list_settled()).items) == 2
 
 
 @shows("a2a", "other endings")
@@ -150,7 +150,7 @@ async def test_a_client_answers_by_message_as_whom_the_host_signed_in(
             assert (by.by, by.channel, by.evidence) == ("ana", "a2a", "client-asserted")
 
             task = await send(client, GO)
-            for each in (await desk.pending()).questions:
+            for each in (await desk.list_pending()).items:
                 if isinstance(each.form, Approval):
                     await desk.answer(each.id, "deny", by="cleo")
             task = await send(client, reply(task, new_text_part("It was blue.")))
@@ -162,7 +162,7 @@ async def test_a_client_answers_by_message_as_whom_the_host_signed_in(
             task = await send(nobody, reply(task, answering(answers)))
             assert task.status.state == NEEDS_INPUT
             assert "Sign in" in get_message_text(task.status.message)
-            assert len((await desk.pending()).questions) == 2
+            assert len((await desk.list_pending()).items) == 2
         assert "refunding" not in " ".join(await agent.kill())
 
 
@@ -187,7 +187,7 @@ async def test_our_inbox_answers_a_remote_agent_after_the_client_was_killed(
             await desk.answer(why.id, "It was broken.", by="dora")
             async with started(ROOT / RUN, base, workspace, HANDRAISE_URL=postgres) as second:
                 printed = await second.rest()
-            assert len((await desk.settled(conversation=workspace)).questions) == 2
+            assert len((await desk.list_settled(conversation=workspace)).items) == 2
         assert await agent.kill() == ["thinking", "refunding 30 for A-17"]
     assert "It was broken." in printed[0]
     assert printed[-1] == "sent"
@@ -297,7 +297,7 @@ async def test_a_schema_that_no_person_could_be_shown_is_refused_and_nobody_is_a
     async with serving(Plain([new_text_part("What?"), new_data_part(nested)])) as client:
         with pytest.raises(handraise.InvalidQuestion):
             await RemoteAgent(client, desk).run(GO, key="trip")
-    assert not (await desk.pending()).questions
+    assert not (await desk.list_pending()).items
 
 
 async def test_a_task_that_is_at_work_already_is_not_run_a_second_time_for_the_same_answer(

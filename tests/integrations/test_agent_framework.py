@@ -81,7 +81,7 @@ async def test_an_agent_goes_on_in_another_process_after_a_kill(postgres: str, w
             printed = await second.rest()
         assert printed[0] == "refunding 25.0 for A-17"
         assert re.search(r"It was broken\..*, 'sent'\]", printed[-1])
-        assert len((await desk.settled(conversation=workspace)).questions) == 2
+        assert len((await desk.list_settled(conversation=workspace)).items) == 2
 
 
 @shows("agent-framework", "ask", "survives kill", "resumes elsewhere", "several at once", "asks once")
@@ -100,7 +100,7 @@ async def test_a_workflow_goes_on_from_its_checkpoint_after_a_kill(tmp_path: Pat
     async with started(ROOT / WORKFLOW, "release", **where) as second:
         await desk.answer(pending["Which region?"].id, "eu", by="cleo")
         assert await second.rest() == ["['Who watches v2? Ben', 'release to eu']"]
-    assert len((await desk.settled()).questions) == 2
+    assert len((await desk.list_settled()).items) == 2
 
 
 @shows("agent-framework", "other endings", "approve")
@@ -130,7 +130,7 @@ async def test_what_is_not_an_answer_reaches_the_model_as_such(tmp_path: Path) -
             if isinstance(each.form, Approval) and each.form.action.arguments == {"table": "temp"}:
                 await desk.answer(each.id, "approve", by="ana")
         clock.advance(timedelta(hours=2))
-        await desk.sweep()
+        await desk.run_due()
         await going
     told = model.told[-1]
     assert '"declined"' in told["call-1"]
@@ -155,7 +155,7 @@ async def test_an_approval_that_a_dead_process_took_along_is_not_used_again(desk
         await run(model, desk, drop, timeout=0)
     (question,) = await asked(desk)
     await desk.answer(question.id, "approve", by="ana")
-    await desk.consume(question.id)
+    await desk.consume_approval(question.id)
     await run(model, desk, drop)
     assert ran == []
     assert any("Not executed." in each for each in model.read)
@@ -165,7 +165,7 @@ async def test_a_call_that_cannot_be_asked_goes_back_to_the_model(desk: Desk) ->
     model = Scripted(("call-1", "ask_human", {"question": "x" * 20_000}))
     await run(model, desk, agent_framework.ask_human)
     assert '"invalid"' in model.told[-1]["call-1"]
-    assert not (await desk.pending()).questions
+    assert not (await desk.list_pending()).items
 
 
 @shows("agent-framework", "other endings")

@@ -148,7 +148,7 @@ async def test_a_denial_and_an_abandoned_question_reach_the_model_as_such(url: s
             before = page.interrupts
             again = await page.run()
             assert again[-1]["outcome"]["interrupts"] == before
-            assert len((await desk.pending()).questions) == 2
+            assert len((await desk.list_pending()).items) == 2
             denied = {"approved": False, "reason": "too much"}
             answers = [cancelled(page.interrupt("open")), resolved(page.interrupt("approval"), denied)]
             await page.run(resume=answers)
@@ -318,7 +318,7 @@ async def test_our_inbox_answers_an_agent_that_is_run_again_after_a_kill(
                 assert refund.form.action.arguments == {"order": "A-17", "amount": 40}
                 edited = {"decision": "approve", "arguments": {"amount": 25}}
                 await desk.answer(refund.id, edited, by="cleo")
-                assert len((await desk.pending(conversation=workspace)).questions) == 1
+                assert len((await desk.list_pending(conversation=workspace)).items) == 1
                 await desk.answer(why.id, "It was broken.", by="dora")
                 printed = await second.rest()
         assert await server.kill() == ["thinking", "refunding 25.0 for A-17"]
@@ -415,7 +415,7 @@ async def test_messages_state_and_edited_arguments_go_back_with_the_answers(desk
         await desk.answer(many.id, 3, by="ana")
         await desk.answer(yes.id, "no", by="ana")
         await desk.answer(city.id, {"city": "Rome"}, by="ana")
-        with pytest.raises(handraise.NotEntitled):
+        with pytest.raises(handraise.PermissionDenied):
             await desk.answer(mail.id, "approve", by="ben")
         await desk.answer(mail.id, {"decision": "approve", "arguments": {"to": "d@e.f"}}, by="ana")
         end = await running
@@ -445,7 +445,7 @@ async def test_whatever_is_not_an_answer_abandons_the_interrupt_and_says_why(des
         running = asyncio.create_task(agent.run(the_run()))
         waiting: dict[str, str] = {}
         while not {"int-1", "int-3"} <= waiting.keys():
-            pending = (await desk.pending(conversation="t-1")).questions
+            pending = (await desk.list_pending(conversation="t-1")).items
             waiting = {each.state["agui"]["interrupt"]: each.id for each in pending}
         await desk.decline(waiting["int-3"], by="ana", reason="ask Ben")
         await desk.answer(waiting["int-1"], {"decision": "deny", "reason": "no"}, by="ana")
@@ -466,7 +466,7 @@ async def test_an_answer_that_is_too_late_for_the_agent_is_not_sent(desk: Desk) 
     async with agent_of(desk, script, now=lambda: now) as agent:
         with pytest.raises(handraise.StillPending):
             await agent.run(the_run(), timeout=0)
-        (question,) = (await desk.pending()).questions
+        (question,) = (await desk.list_pending()).items
         assert question.expires_at is not None
         await desk.answer(question.id, "approve", by="ana")
         now += timedelta(hours=2)
@@ -490,7 +490,7 @@ async def test_a_run_that_does_not_end_well_is_an_error(
     async with agent_of(desk, Scripted(events)) as agent:
         with pytest.raises(RunFailed, match=says):
             await agent.run(the_run())
-    assert not (await desk.pending()).questions
+    assert not (await desk.list_pending()).items
 
 
 async def test_a_key_that_somebody_else_has_taken_is_not_gone_on_from(desk: Desk) -> None:
@@ -498,7 +498,7 @@ async def test_a_key_that_somebody_else_has_taken_is_not_gone_on_from(desk: Desk
     async with agent_of(desk, script) as agent:
         forged = {"agui": {"url": agent.url, "thread": "t-1", "run": "r-1"}, "left": "{}"}
         key = agent._key("t-1", "r-1", 0)  # noqa: SLF001 -- whoever guesses it
-        await desk.at(asker="mallory").post("Send it?", key=key, state=forged)
+        await desk.scoped(asker="mallory").post("Send it?", key=key, state=forged)
         running = asyncio.create_task(agent.run(the_run()))
         theirs, ours = await asked(desk, number=2)
         assert (theirs.asker, ours.asker, ours.key) == ("mallory", desk.asker, key)

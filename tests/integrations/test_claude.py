@@ -47,7 +47,7 @@ PARTS = {**COLOUR, "question": "Which parts?", "multiSelect": True}
 
 
 @dataclass
-class House:
+class Setup:
     """A model, a desk for the people, and a folder to work in."""
 
     api: Anthropic
@@ -137,106 +137,106 @@ class House:
 
 
 @asynccontextmanager
-async def house_with(tmp_path: Path, url: str, *script: dict[str, Any]) -> AsyncIterator[House]:
+async def server_with(tmp_path: Path, url: str, *script: dict[str, Any]) -> AsyncIterator[Setup]:
     (tmp_path / "home").mkdir()
     async with anthropic(*script) as api, people(url) as desk:
-        yield House(api, desk, tmp_path, url)
+        yield Setup(api, desk, tmp_path, url)
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with house_with(tmp_path, f"sqlite:///{tmp_path / 'questions.db'}") as house:
-        yield house
+async def setup(tmp_path: Path) -> AsyncIterator[Setup]:
+    async with server_with(tmp_path, f"sqlite:///{tmp_path / 'questions.db'}") as setup:
+        yield setup
 
 
 def write(call_id: str, folder: Path, content: str = "asked") -> dict[str, Any]:
     return tool_use(call_id, "Write", file_path=str(folder / f"{call_id}.txt"), content=content)
 
 
-def written(house: House, call_id: str) -> str | None:
-    file = house.folder / f"{call_id}.txt"
+def written(setup: Setup, call_id: str) -> str | None:
+    file = setup.folder / f"{call_id}.txt"
     return file.read_text() if file.exists() else None
 
 
 @shows("claude-agent-sdk", "ask", "several at once")
 @more_processes
-async def test_two_questions_of_claude_are_answered_in_reverse_order(house: House) -> None:
-    house.api.script = [tool_use("toolu_1", "AskUserQuestion", questions=[COLOUR, PARTS])]
-    run = asyncio.create_task(house.run(can_use_tool=asking(house.desk)))
-    colour, parts = await asked(house.desk, number=2)
+async def test_two_questions_of_claude_are_answered_in_reverse_order(setup: Setup) -> None:
+    setup.api.script = [tool_use("toolu_1", "AskUserQuestion", questions=[COLOUR, PARTS])]
+    run = asyncio.create_task(setup.run(can_use_tool=asking(setup.desk)))
+    colour, parts = await asked(setup.desk, number=2)
     assert [each.label for each in colour.form.options] == ["Blue", "Green"]  # type: ignore[union-attr]
-    await house.desk.answer(parts.id, ["Blue", "Green"], by="ana")
-    await house.desk.answer(colour.id, {"other": "Red, please"}, by="bob")
+    await setup.desk.answer(parts.id, ["Blue", "Green"], by="ana")
+    await setup.desk.answer(colour.id, {"other": "Red, please"}, by="bob")
     assert (await run).stop_reason == "end_turn"
-    text = house.api.text_of("toolu_1")
+    text = setup.api.text_of("toolu_1")
     assert '"Which colour?"="Red, please"' in text
     assert '"Which parts?"="Blue, Green"' in text
 
 
 @shows("claude-agent-sdk", "approve", "edit")
 @more_processes
-async def test_a_call_runs_as_the_person_changed_it(house: House) -> None:
-    house.api.script = [write("toolu_1", house.folder)]
-    permission = asking(house.desk, editable={"Write": ["content"]})
-    run = asyncio.create_task(house.run(can_use_tool=permission))
-    [question] = await asked(house.desk)
-    await house.desk.answer(
+async def test_a_call_runs_as_the_person_changed_it(setup: Setup) -> None:
+    setup.api.script = [write("toolu_1", setup.folder)]
+    permission = asking(setup.desk, editable={"Write": ["content"]})
+    run = asyncio.create_task(setup.run(can_use_tool=permission))
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(
         question.id, {"decision": "approve", "arguments": {"content": "changed"}}, by="ana"
     )
     assert (await run).stop_reason == "end_turn"
-    assert written(house, "toolu_1") == "changed"
-    assert (await house.desk.get(question.id)).consumed_at is not None
+    assert written(setup, "toolu_1") == "changed"
+    assert (await setup.desk.get(question.id)).consumed_at is not None
 
 
 @shows("claude-agent-sdk", "approve")
 @more_processes
-async def test_a_denied_call_does_not_run_and_claude_reads_why(house: House) -> None:
-    house.api.script = [write("toolu_1", house.folder)]
-    run = asyncio.create_task(house.run(can_use_tool=asking(house.desk)))
-    [question] = await asked(house.desk)
-    await house.desk.answer(question.id, {"decision": "deny", "reason": "not on a Sunday"}, by="ana")
+async def test_a_denied_call_does_not_run_and_claude_reads_why(setup: Setup) -> None:
+    setup.api.script = [write("toolu_1", setup.folder)]
+    run = asyncio.create_task(setup.run(can_use_tool=asking(setup.desk)))
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(question.id, {"decision": "deny", "reason": "not on a Sunday"}, by="ana")
     await run
-    assert written(house, "toolu_1") is None
-    assert "Not approved" in house.api.text_of("toolu_1")
-    assert "not on a Sunday" in house.api.text_of("toolu_1")
+    assert written(setup, "toolu_1") is None
+    assert "Not approved" in setup.api.text_of("toolu_1")
+    assert "not on a Sunday" in setup.api.text_of("toolu_1")
 
 
 @shows("claude-agent-sdk", "other endings")
 @pytest.mark.parametrize("tool", ["Write", "AskUserQuestion"])
 @more_processes
-async def test_declined_and_expired_are_no_answers(house: House, tool: str) -> None:
+async def test_declined_and_expired_are_no_answers(setup: Setup, tool: str) -> None:
     calls: dict[str, list[dict[str, Any] | list[dict[str, Any]]]] = {
-        "Write": [write("toolu_1", house.folder), write("toolu_2", house.folder)],
+        "Write": [write("toolu_1", setup.folder), write("toolu_2", setup.folder)],
         "AskUserQuestion": [tool_use(f"toolu_{each}", tool, questions=[COLOUR]) for each in (1, 2)],
     }
-    house.api.script = calls[tool]
-    run = asyncio.create_task(house.run(can_use_tool=asking(house.desk, expires_in=1.0)))
-    [question] = await asked(house.desk)
-    await house.desk.decline(question.id, by="ana", reason="not my business")
+    setup.api.script = calls[tool]
+    run = asyncio.create_task(setup.run(can_use_tool=asking(setup.desk, expires_in=1.0)))
+    [question] = await asked(setup.desk)
+    await setup.desk.decline(question.id, by="ana", reason="not my business")
     await run
-    assert '"status":"declined"' in house.api.text_of("toolu_1")
-    assert '"status":"expired"' in house.api.text_of("toolu_2")
-    assert written(house, "toolu_1") is written(house, "toolu_2") is None
+    assert '"status":"declined"' in setup.api.text_of("toolu_1")
+    assert '"status":"expired"' in setup.api.text_of("toolu_2")
+    assert written(setup, "toolu_1") is written(setup, "toolu_2") is None
 
 
 @more_processes
 async def test_a_desk_that_cannot_be_reached_approves_nothing(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: Any, **__: Any) -> Any:
         raise StoreUnavailable("the store is away")
 
-    monkeypatch.setattr(type(house.desk), "post", away)
-    house.api.script = [write("toolu_1", house.folder)]
-    await house.run(can_use_tool=asking(house.desk))
-    hook = deferring(house.desk)
-    house.api.script = [write("toolu_2", house.folder)]
-    await house.run(hook=hook)
-    assert written(house, "toolu_1") is written(house, "toolu_2") is None
+    monkeypatch.setattr(type(setup.desk), "post", away)
+    setup.api.script = [write("toolu_1", setup.folder)]
+    await setup.run(can_use_tool=asking(setup.desk))
+    hook = deferring(setup.desk)
+    setup.api.script = [write("toolu_2", setup.folder)]
+    await setup.run(hook=hook)
+    assert written(setup, "toolu_1") is written(setup, "toolu_2") is None
 
 
-async def test_what_cannot_be_asked_is_told_to_claude_and_nobody_is_asked(house: House) -> None:
-    calls = ToolCalls(house.desk)
+async def test_what_cannot_be_asked_is_told_to_claude_and_nobody_is_asked(setup: Setup) -> None:
+    calls = ToolCalls(setup.desk)
     bad: list[dict[str, Any]] = [
         {"questions": []},
         {"questions": [COLOUR, COLOUR]},
@@ -253,14 +253,14 @@ async def test_what_cannot_be_asked_is_told_to_claude_and_nobody_is_asked(house:
         said = (await answer_hook(calls, hook, "defer"))["hookSpecificOutput"]
         assert said["permissionDecision"] == "deny"
         assert "Nobody was asked" in said["permissionDecisionReason"]
-    assert not (await house.desk.pending()).questions
+    assert not (await setup.desk.list_pending()).items
 
 
-async def test_an_id_that_comes_with_another_call_is_refused(house: House) -> None:
-    calls = ToolCalls(house.desk)
+async def test_an_id_that_comes_with_another_call_is_refused(setup: Setup) -> None:
+    calls = ToolCalls(setup.desk)
 
     def hook(content: str) -> dict[str, Any]:
-        call = write("toolu_1", house.folder, content)
+        call = write("toolu_1", setup.folder, content)
         return {
             "hook_event_name": "PreToolUse",
             "tool_name": "Write",
@@ -271,8 +271,8 @@ async def test_an_id_that_comes_with_another_call_is_refused(house: House) -> No
     assert (await answer_hook(calls, hook("a"), "defer"))["hookSpecificOutput"][
         "permissionDecision"
     ] == "defer"
-    [question] = await asked(house.desk)
-    await house.desk.answer(question.id, "approve", by="ana")
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(question.id, "approve", by="ana")
     for content, wanted in (("b", "deny"), ("a", "allow"), ("a", "deny")):
         said = (await answer_hook(calls, hook(content), "defer"))["hookSpecificOutput"]
         assert (content, said["permissionDecision"]) == (content, wanted)
@@ -280,38 +280,38 @@ async def test_an_id_that_comes_with_another_call_is_refused(house: House) -> No
 
 @shows("claude-agent-sdk", "resumes elsewhere", "asks once", "edit")
 @more_processes
-async def test_a_deferred_call_is_resumed_with_what_people_decided(house: House) -> None:
-    house.api.script = [write("toolu_1", house.folder)]
-    hook = deferring(house.desk, "Write", editable={"Write": ["content"]})
-    first = await house.run(hook=hook)
+async def test_a_deferred_call_is_resumed_with_what_people_decided(setup: Setup) -> None:
+    setup.api.script = [write("toolu_1", setup.folder)]
+    hook = deferring(setup.desk, "Write", editable={"Write": ["content"]})
+    first = await setup.run(hook=hook)
     assert (first.stop_reason, first.deferred_tool_use and first.deferred_tool_use.id) == (
         "tool_deferred",
         "toolu_1",
     )
-    again = await house.run(hook=hook, resume=first.session_id)
+    again = await setup.run(hook=hook, resume=first.session_id)
     assert again.stop_reason == "tool_deferred"
-    [question] = await asked(house.desk)
+    [question] = await asked(setup.desk)
     assert question.state["claude"]["session_id"] == first.session_id
-    assert written(house, "toolu_1") is None
-    await house.desk.answer(
+    assert written(setup, "toolu_1") is None
+    await setup.desk.answer(
         question.id, {"decision": "approve", "arguments": {"content": "changed"}}, by="ana"
     )
-    assert len(await settled(house.desk, "toolu_1")) == 1
-    last = await house.run(hook=hook, resume=first.session_id)
-    assert (last.stop_reason, written(house, "toolu_1")) == ("end_turn", "changed")
+    assert len(await settled(setup.desk, "toolu_1")) == 1
+    last = await setup.run(hook=hook, resume=first.session_id)
+    assert (last.stop_reason, written(setup, "toolu_1")) == ("end_turn", "changed")
 
 
 @more_processes
-async def test_of_two_deferred_calls_claude_code_resumes_the_last(house: House) -> None:
-    house.api.script = [[write("toolu_1", house.folder), write("toolu_2", house.folder)]]
-    hook = deferring(house.desk, "Write")
-    first = await house.run(hook=hook)
+async def test_of_two_deferred_calls_claude_code_resumes_the_last(setup: Setup) -> None:
+    setup.api.script = [[write("toolu_1", setup.folder), write("toolu_2", setup.folder)]]
+    hook = deferring(setup.desk, "Write")
+    first = await setup.run(hook=hook)
     assert first.deferred_tool_use is not None
     assert first.deferred_tool_use.id == "toolu_2"
-    for question in await asked(house.desk, number=2):
-        await house.desk.answer(question.id, "approve", by="ana")
-    await house.run(hook=hook, resume=first.session_id)
-    assert house.api.seen[1] == {"toolu_2"}
+    for question in await asked(setup.desk, number=2):
+        await setup.desk.answer(question.id, "approve", by="ana")
+    await setup.run(hook=hook, resume=first.session_id)
+    assert setup.api.seen[1] == {"toolu_2"}
 
 
 @shows("claude-agent-sdk", "survives kill", "resumes elsewhere")
@@ -323,107 +323,107 @@ async def test_the_page_shows_a_program_that_survives_a_kill(empty_address: str,
     log = tmp_path / "log"
     prepare = tool_use("toolu_1", "Bash", command=f"echo prepared >> {log}", description="prepare")
     ask = tool_use("toolu_2", "AskUserQuestion", questions=[COLOUR])
-    async with house_with(tmp_path, empty_address, prepare, ask) as house:
-        async with started(EXAMPLE, "Go.", folder=tmp_path, **house.environment) as first:
-            [preparing] = await asked(house.desk)
-            await house.desk.answer(preparing.id, "approve", by="ana")
+    async with server_with(tmp_path, empty_address, prepare, ask) as setup:
+        async with started(EXAMPLE, "Go.", folder=tmp_path, **setup.environment) as first:
+            [preparing] = await asked(setup.desk)
+            await setup.desk.answer(preparing.id, "approve", by="ana")
             session = (await first.says("resume")).split()[1]
             await first.kill()
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, "Green", by="ana")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, "Green", by="ana")
         assert question.state["claude"]["session_id"] == session
-        async with started(EXAMPLE, "Go.", session, folder=tmp_path, **house.environment) as second:
+        async with started(EXAMPLE, "Go.", session, folder=tmp_path, **setup.environment) as second:
             await second.says("All done.")
             assert await second.ends() == 0
-        assert '"Which colour?"="Green"' in house.api.text_of("toolu_2")
-        settled_questions = (await house.desk.settled()).questions
+        assert '"Which colour?"="Green"' in setup.api.text_of("toolu_2")
+        settled_questions = (await setup.desk.list_settled()).items
         assert [each.id for each in settled_questions] == [question.id, preparing.id]
     assert log.read_text() == "prepared\n"
 
 
 @shows("claude-code", "ask", "several at once")
 @more_processes
-async def test_a_hook_answers_what_claude_code_asks(house: House) -> None:
+async def test_a_hook_answers_what_claude_code_asks(setup: Setup) -> None:
     """Through the SDK, for `claude -p` has no `AskUserQuestion`; the hook is the one of `settings.json`."""
-    house.api.script = [tool_use("toolu_1", "AskUserQuestion", questions=[COLOUR, PARTS])]
-    house.set_hook(f"{HOOK} wait")
+    setup.api.script = [tool_use("toolu_1", "AskUserQuestion", questions=[COLOUR, PARTS])]
+    setup.set_hook(f"{HOOK} wait")
 
     async def nobody(*_: Any) -> PermissionResultDeny:
         return PermissionResultDeny(message="the hook was passed by")
 
-    run = asyncio.create_task(house.run(can_use_tool=nobody, settings=house.folder / "settings.json"))
-    colour, parts = await asked(house.desk, number=2)
-    await house.desk.answer(parts.id, ["Green"], by="ana")
-    await house.desk.answer(colour.id, "Blue", by="ana")
+    run = asyncio.create_task(setup.run(can_use_tool=nobody, settings=setup.folder / "settings.json"))
+    colour, parts = await asked(setup.desk, number=2)
+    await setup.desk.answer(parts.id, ["Green"], by="ana")
+    await setup.desk.answer(colour.id, "Blue", by="ana")
     assert (await run).result == "All done."
-    assert '"Which colour?"="Blue"' in house.api.text_of("toolu_1")
-    assert '"Which parts?"="Green"' in house.api.text_of("toolu_1")
+    assert '"Which colour?"="Blue"' in setup.api.text_of("toolu_1")
+    assert '"Which parts?"="Green"' in setup.api.text_of("toolu_1")
 
 
 @shows("claude-code", "approve", "edit")
 @more_processes
-async def test_claude_code_runs_a_call_as_the_person_changed_it(house: House) -> None:
-    house.api.script = [write("toolu_1", house.folder)]
-    house.set_hook(f"{HOOK} wait --editable Write.content")
-    run = asyncio.create_task(house.claude("Go."))
-    [question] = await asked(house.desk)
-    await house.desk.answer(
+async def test_claude_code_runs_a_call_as_the_person_changed_it(setup: Setup) -> None:
+    setup.api.script = [write("toolu_1", setup.folder)]
+    setup.set_hook(f"{HOOK} wait --editable Write.content")
+    run = asyncio.create_task(setup.claude("Go."))
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(
         question.id, {"decision": "approve", "arguments": {"content": "changed"}}, by="ana"
     )
     assert (await run)["result"] == "All done."
-    assert written(house, "toolu_1") == "changed"
+    assert written(setup, "toolu_1") == "changed"
 
 
 @shows("claude-code", "approve", "other endings")
 @pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
 @more_processes
-async def test_what_is_denied_or_declined_does_not_run_in_claude_code(house: House, event: str) -> None:
-    house.api.script = [write(f"toolu_{each}", house.folder) for each in (1, 2, 3)]
-    house.set_hook(f"{HOOK} wait", event)
-    run = asyncio.create_task(house.claude("Go."))
-    [first] = await asked(house.desk)
-    await house.desk.answer(first.id, {"decision": "deny", "reason": "not on a Sunday"}, by="ana")
-    [second] = await asked(house.desk)
-    await house.desk.decline(second.id, by="ana", reason="not my business")
-    [third] = await asked(house.desk)
-    await house.desk.answer(third.id, "approve", by="ana")
+async def test_what_is_denied_or_declined_does_not_run_in_claude_code(setup: Setup, event: str) -> None:
+    setup.api.script = [write(f"toolu_{each}", setup.folder) for each in (1, 2, 3)]
+    setup.set_hook(f"{HOOK} wait", event)
+    run = asyncio.create_task(setup.claude("Go."))
+    [first] = await asked(setup.desk)
+    await setup.desk.answer(first.id, {"decision": "deny", "reason": "not on a Sunday"}, by="ana")
+    [second] = await asked(setup.desk)
+    await setup.desk.decline(second.id, by="ana", reason="not my business")
+    [third] = await asked(setup.desk)
+    await setup.desk.answer(third.id, "approve", by="ana")
     assert (await run)["result"] == "All done."
-    assert "not on a Sunday" in house.api.text_of("toolu_1")
-    assert '"status":"declined"' in house.api.text_of("toolu_2")
-    assert [written(house, f"toolu_{each}") for each in (1, 2, 3)] == [None, None, "asked"]
+    assert "not on a Sunday" in setup.api.text_of("toolu_1")
+    assert '"status":"declined"' in setup.api.text_of("toolu_2")
+    assert [written(setup, f"toolu_{each}") for each in (1, 2, 3)] == [None, None, "asked"]
 
 
 @shows("claude-code", "other endings")
 @more_processes
-async def test_a_hook_that_cannot_reach_its_desk_blocks_the_call(house: House) -> None:
-    house.api.script = [write("toolu_1", house.folder)]
-    house.url = "postgresql://127.0.0.1:1/nowhere"
-    house.set_hook(f"{HOOK} wait")
-    assert (await house.claude("Go.", "--permission-mode", "acceptEdits"))["result"] == "All done."
-    assert written(house, "toolu_1") is None
-    assert "nobody could be asked" in house.api.text_of("toolu_1")
+async def test_a_hook_that_cannot_reach_its_desk_blocks_the_call(setup: Setup) -> None:
+    setup.api.script = [write("toolu_1", setup.folder)]
+    setup.url = "postgresql://127.0.0.1:1/nowhere"
+    setup.set_hook(f"{HOOK} wait")
+    assert (await setup.claude("Go.", "--permission-mode", "acceptEdits"))["result"] == "All done."
+    assert written(setup, "toolu_1") is None
+    assert "nobody could be asked" in setup.api.text_of("toolu_1")
 
 
 @shows("claude-code", "survives kill", "resumes elsewhere", "asks once")
 @killed_in_the_gate
-async def test_claude_code_is_killed_at_the_question_and_resumed_with_the_answer(house: House) -> None:
+async def test_claude_code_is_killed_at_the_question_and_resumed_with_the_answer(setup: Setup) -> None:
     """A deferred session ends by itself: a last hook holds it there, so that there is something to kill."""
-    log, ending = house.folder / "log", house.folder / "ending"
+    log, ending = setup.folder / "log", setup.folder / "ending"
     prepare = tool_use("toolu_1", "Bash", command=f"echo prepared >> {log}", description="prepare")
-    house.api.script = [prepare, write("toolu_2", house.folder)]
-    house.set_hook(f"{HOOK} defer", at_the_end=f"touch {ending}; sleep 60")
-    first = await house.start("Go.", "--allowedTools", "Bash")
-    [question] = await asked(house.desk)
+    setup.api.script = [prepare, write("toolu_2", setup.folder)]
+    setup.set_hook(f"{HOOK} defer", at_the_end=f"touch {ending}; sleep 60")
+    first = await setup.start("Go.", "--allowedTools", "Bash")
+    [question] = await asked(setup.desk)
     await until(ending.exists)
     assert first.returncode is None
-    await house.kill(first)
+    await setup.kill(first)
     session = question.state["claude"]["session_id"]
-    house.set_hook(f"{HOOK} defer")
-    again = await house.claude("--resume", session, "--allowedTools", "Bash")
+    setup.set_hook(f"{HOOK} defer")
+    again = await setup.claude("--resume", session, "--allowedTools", "Bash")
     assert again["stop_reason"] == "tool_deferred"
-    assert [each.id for each in await asked(house.desk)] == [question.id]
-    await house.desk.answer(question.id, "approve", by="ana")
-    last = await house.claude("--resume", session, "--allowedTools", "Bash")
-    assert (last["result"], written(house, "toolu_2")) == ("All done.", "asked")
+    assert [each.id for each in await asked(setup.desk)] == [question.id]
+    await setup.desk.answer(question.id, "approve", by="ana")
+    last = await setup.claude("--resume", session, "--allowedTools", "Bash")
+    assert (last["result"], written(setup, "toolu_2")) == ("All done.", "asked")
     assert log.read_text() == "prepared\n"
-    assert [each.id for each in (await house.desk.settled()).questions] == [question.id]
+    assert [each.id for each in (await setup.desk.list_settled()).items] == [question.id]

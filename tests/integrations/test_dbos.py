@@ -91,7 +91,7 @@ def value_of(outcome: Outcome) -> Any:
 
 
 @dataclass
-class House:
+class Setup:
     """A running DBOS in this process, and a desk for the people."""
 
     desk: Desk
@@ -143,63 +143,63 @@ def dbos(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-async def house(tmp_path: Path, dbos: str) -> AsyncIterator[House]:
+async def setup(tmp_path: Path, dbos: str) -> AsyncIterator[Setup]:
     url = f"sqlite:///{tmp_path / 'questions.db'}"
     client = DBOSClient(system_database_url=dbos)
     with open_blocking(url) as desk:
         desks[:] = [desk]
         async with people(url) as others:
-            yield House(others, client, tmp_path / "cursor")
+            yield Setup(others, client, tmp_path / "cursor")
         desks.clear()
     client.destroy()
 
 
 @shows("dbos", "ask")
 @pytest.mark.parametrize("workflow", [asks_blocking, asks_async])
-async def test_a_workflow_goes_on_with_the_answer(house: House, workflow: Any) -> None:
-    async with house.waker():
+async def test_a_workflow_goes_on_with_the_answer(setup: Setup, workflow: Any) -> None:
+    async with setup.waker():
         handle = await started_as("w-1", workflow)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, "Canary", by="ana")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, "Canary", by="ana")
         assert await result_of(handle) == "Canary"
 
 
-async def test_an_answer_from_before_the_waker_started_is_delivered(house: House) -> None:
+async def test_an_answer_from_before_the_waker_started_is_delivered(setup: Setup) -> None:
     handle = await started_as("w-1", asks_blocking)
-    [question] = await asked(house.desk)
-    await house.desk.answer(question.id, "Canary", by="ana")
-    async with house.waker():
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(question.id, "Canary", by="ana")
+    async with setup.waker():
         assert await result_of(handle) == "Canary"
 
 
 @shows("dbos", "approve", "edit")
 @pytest.mark.parametrize("workflow", [refunds_blocking, refunds_async])
-async def test_an_action_is_executed_as_the_person_changed_it(house: House, workflow: Any) -> None:
-    async with house.waker():
+async def test_an_action_is_executed_as_the_person_changed_it(setup: Setup, workflow: Any) -> None:
+    async with setup.waker():
         handle = await started_as("w-1", workflow)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
         assert await result_of(handle) == {"order": "A-17", "amount": 25}
-    assert (await house.desk.get(question.id)).consumed_at is not None
+    assert (await setup.desk.get(question.id)).consumed_at is not None
 
 
 @shows("dbos", "approve")
-async def test_a_denied_action_is_not_given_out(house: House) -> None:
-    async with house.waker():
+async def test_a_denied_action_is_not_given_out(setup: Setup) -> None:
+    async with setup.waker():
         handle = await started_as("w-1", refunds_blocking)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "deny", "reason": "paid nothing yet"}, by="ana")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "deny", "reason": "paid nothing yet"}, by="ana")
         with pytest.raises(NotApproved, match="paid nothing yet"):
             await result_of(handle)
-    assert (await house.desk.get(question.id)).consumed_at is None
+    assert (await setup.desk.get(question.id)).consumed_at is None
 
 
 @shows("dbos", "approve")
-async def test_an_approval_is_used_once(house: House) -> None:
-    async with house.waker():
+async def test_an_approval_is_used_once(setup: Setup) -> None:
+    async with setup.waker():
         handle = await started_as("w-1", refunds_blocking)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, "approve", by="ana")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, "approve", by="ana")
         await result_of(handle)
         steps = await DBOS.list_workflow_steps_async("w-1")
         (used,) = [each["function_id"] for each in steps if each["function_name"] == "handraise.consume"]
@@ -210,9 +210,9 @@ async def test_an_approval_is_used_once(house: House) -> None:
 
 @shows("dbos", "approve")
 async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consume, calls = BlockingDesk.consume, []
+    consume, calls = BlockingDesk.consume_approval, []
 
     def consume_and_lose(self: BlockingDesk, question_id: str, **options: Any) -> Any:
         action = consume(self, question_id, **options)
@@ -222,27 +222,27 @@ async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_a
         return action
 
     monkeypatch.setattr(BlockingDesk, "consume", consume_and_lose)
-    async with house.waker():
+    async with setup.waker():
         started = await started_as("w-1", refunds_blocking)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
         assert await result_of(started) == {"order": "A-17", "amount": 25}
     assert calls == [question.id, question.id]
 
 
 @shows("dbos", "several at once")
 @pytest.mark.parametrize("workflow", [asks_two, asks_two_async])
-async def test_two_questions_are_answered_in_reverse_order(house: House, workflow: Any) -> None:
-    async with house.waker():
+async def test_two_questions_are_answered_in_reverse_order(setup: Setup, workflow: Any) -> None:
+    async with setup.waker():
         handle = await started_as("w-1", workflow)
-        by_prompt = {each.prompt: each.id for each in await asked(house.desk, number=2)}
-        await house.desk.answer(by_prompt["Second?"], "b", by="ana")
-        await house.desk.answer(by_prompt["First?"], "a", by="bob")
+        by_prompt = {each.prompt: each.id for each in await asked(setup.desk, number=2)}
+        await setup.desk.answer(by_prompt["Second?"], "b", by="ana")
+        await setup.desk.answer(by_prompt["First?"], "a", by="bob")
         assert await result_of(handle) == ["a", "b"]
 
 
 @shows("dbos", "asks once")
-async def test_a_step_that_is_tried_again_asks_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_that_is_tried_again_asks_once(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     post, calls = BlockingDesk.post, []
 
     def post_and_lose(self: BlockingDesk, prompt: str, **options: Any) -> Any:
@@ -253,40 +253,40 @@ async def test_a_step_that_is_tried_again_asks_once(house: House, monkeypatch: p
         return posted
 
     monkeypatch.setattr(BlockingDesk, "post", post_and_lose)
-    async with house.waker():
+    async with setup.waker():
         handle = await started_as("w-1", asks_blocking)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, "Canary", by="ana")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, "Canary", by="ana")
         assert await result_of(handle) == "Canary"
     assert calls == [question.id, question.id]
 
 
 @shows("dbos", "other endings")
-async def test_declined_is_not_an_answer_and_can_be_read_from_outside(house: House) -> None:
-    async with house.waker():
+async def test_declined_is_not_an_answer_and_can_be_read_from_outside(setup: Setup) -> None:
+    async with setup.waker():
         await started_as("w-1", asks_blocking)
-        [question] = await asked(house.desk)
-        await house.desk.decline(question.id, by="ana", reason="not my business")
+        [question] = await asked(setup.desk)
+        await setup.desk.decline(question.id, by="ana", reason="not my business")
         with pytest.raises(NotAnswered) as caught:
-            await result_of(await house.client.retrieve_workflow_async("w-1"))
+            await result_of(await setup.client.retrieve_workflow_async("w-1"))
     assert isinstance(caught.value.outcome, Declined)
     assert caught.value.outcome.reason == "not my business"
 
 
 @shows("dbos", "other endings")
-async def test_the_waker_keeps_timelines_and_an_expired_question_is_not_an_answer(house: House) -> None:
-    async with house.waker():
+async def test_the_waker_keeps_timelines_and_an_expired_question_is_not_an_answer(setup: Setup) -> None:
+    async with setup.waker():
         handle = await started_as("w-1", asks_for_a_while)
         with pytest.raises(NotAnswered) as caught:
             await result_of(handle)
     assert isinstance(caught.value.outcome, Expired)
 
 
-async def test_a_forged_message_decides_nothing(house: House) -> None:
+async def test_a_forged_message_decides_nothing(setup: Setup) -> None:
     handle = await started_as("w-1", asks_blocking)
-    [question] = await asked(house.desk)
+    [question] = await asked(setup.desk)
     for forged in ("Rolling", {"value": "Rolling"}, question.id):
-        house.client.send("w-1", forged, f"handraise:{question.id}")
+        setup.client.send("w-1", forged, f"handraise:{question.id}")
 
     async def looked_again() -> bool:
         steps = await DBOS.list_workflow_steps_async("w-1")
@@ -294,31 +294,31 @@ async def test_a_forged_message_decides_nothing(house: House) -> None:
 
     await until(looked_again)
     assert (await handle.get_status()).status == "PENDING"
-    async with house.waker():
-        await house.desk.answer(question.id, "Canary", by="ana")
+    async with setup.waker():
+        await setup.desk.answer(question.id, "Canary", by="ana")
         assert await result_of(handle) == "Canary"
 
 
-async def test_a_workflow_looks_again_where_nobody_wakes_it(house: House) -> None:
+async def test_a_workflow_looks_again_where_nobody_wakes_it(setup: Setup) -> None:
     handle = await started_as("w-1", looks_again)
-    [question] = await asked(house.desk)
-    await house.desk.answer(question.id, "Canary", by="ana")
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(question.id, "Canary", by="ana")
     assert await result_of(handle) == "Canary"
 
 
-async def test_a_second_delivery_changes_nothing_and_a_lost_workflow_holds_up_nobody(house: House) -> None:
-    await house.desk.post("Whose?", key="lost", state={"wake": {"engine": "dbos", "workflow": "gone"}})
-    [lost] = await asked(house.desk)
-    await house.desk.answer(lost.id, "nobody's", by="ana")
+async def test_a_second_delivery_changes_nothing_and_a_lost_workflow_holds_up_nobody(setup: Setup) -> None:
+    await setup.desk.post("Whose?", key="lost", state={"wake": {"engine": "dbos", "workflow": "gone"}})
+    [lost] = await asked(setup.desk)
+    await setup.desk.answer(lost.id, "nobody's", by="ana")
     first, second = await started_as("w-1", asks_blocking), await started_as("w-2", asks_async)
-    by_workflow = {each.state["wake"]["workflow"]: each for each in await asked(house.desk, number=2)}
+    by_workflow = {each.state["wake"]["workflow"]: each for each in await asked(setup.desk, number=2)}
     one, other = by_workflow["w-1"], by_workflow["w-2"]
-    await house.desk.answer(one.id, "Canary", by="ana")
-    async with house.waker():
+    await setup.desk.answer(one.id, "Canary", by="ana")
+    async with setup.waker():
         assert await result_of(first) == "Canary"
-    house.cursor.unlink()
-    async with house.waker():
-        await house.desk.answer(other.id, "Rolling", by="ana")
+    setup.cursor.unlink()
+    async with setup.waker():
+        await setup.desk.answer(other.id, "Rolling", by="ana")
         assert await result_of(second) == "Rolling"
     assert await result_of(first) == "Canary"
 
@@ -347,8 +347,8 @@ async def test_a_killed_workflow_goes_on_elsewhere_and_its_steps_ran_once(
         async with started(*app, HANDRAISE_URL=url) as second, waking(database, tmp_path / "cursor", url):
             assert await second.says("result:") == "result: Canary"
             assert await second.ends() == 0
-        assert not (await desk.pending()).questions
-        assert [each.id for each in (await desk.settled()).questions] == [question.id]
+        assert not (await desk.list_pending()).items
+        assert [each.id for each in (await desk.list_settled()).items] == [question.id]
     assert (tmp_path / "log").read_text().splitlines() == ["prepared", "goes on with Canary"]
 
 

@@ -86,7 +86,7 @@ async def test_a_run_goes_on_in_another_process_after_a_kill(
             printed = await second.rest()
         assert printed[0] == "refunding 25 for A-17"
         assert re.search(r"'send_refund': \{'result': 'sent'\}.*'ask_human'.*It was broken\.", printed[-1])
-        assert len((await desk.settled(conversation=workspace)).questions) == 2
+        assert len((await desk.list_settled(conversation=workspace)).items) == 2
 
 
 @shows("google-adk", "other endings")
@@ -113,7 +113,7 @@ async def test_what_is_not_an_answer_reaches_the_model_as_such(tmp_path: Path) -
             if isinstance(each.form, Approval) and each.form.action.arguments == {"table": "users"}:
                 await desk.answer(each.id, {"decision": "deny", "reason": "no"}, by="ana")
         clock.advance(timedelta(hours=2))
-        await desk.sweep()
+        await desk.run_due()
         await going
     told = model.heard[-1]
     assert '"declined"' in told["call-1"]["result"]
@@ -150,14 +150,14 @@ async def test_a_call_that_cannot_be_asked_goes_back_to_the_model(desk: Desk) ->
     runner, model = runner_of(google_adk.ask_human, calls=[ask("x" * 20_000)])
     await run(runner, desk)
     assert '"invalid"' in model.heard[-1]["call-1"]["result"]
-    assert not (await desk.pending()).questions
+    assert not (await desk.list_pending()).items
 
 
 async def test_the_same_message_is_sent_once(desk: Desk) -> None:
     runner, model = runner_of(google_adk.ask_human, calls=[ask("Why?")])
     with pytest.raises(handraise.StillPending):
         await run(runner, desk, timeout=0)
-    (question,) = (await desk.pending()).questions
+    (question,) = (await desk.list_pending()).items
     await desk.answer(question.id, "So.", by="ana")
     await run(runner, desk)
     await run(runner, desk)
@@ -204,7 +204,7 @@ async def test_an_approval_that_a_dead_process_took_along_is_not_used_again(desk
         await run(runner, desk, timeout=0)
     (question,) = await asked(desk)
     await desk.answer(question.id, "approve", by="ana")
-    await desk.consume(question.id)
+    await desk.consume_approval(question.id)
     await run(runner, desk)
     assert model.heard[-1]["call-1"]["error"].startswith("Not executed.")
     assert ran == []

@@ -89,7 +89,7 @@ async def test_an_agent_that_is_killed_while_three_things_wait_goes_on_in_anothe
         assert said[1].startswith("Note: a human reviewer replaced this tool call")
         assert "refunded 25 for A-17" in said
         assert "was paid in cash" in said[-1]
-        assert len((await desk.settled(conversation="shop")).questions) == 3
+        assert len((await desk.list_settled(conversation="shop")).items) == 3
     assert log.read_text().splitlines() == ["looked up Ana", "refunded 25 for A-17"]
 
 
@@ -213,7 +213,7 @@ async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) ->
         await shop.run(desk, timeout=0)
     [question] = await asked(desk)
     await desk.answer(question.id, "approve", by="ana")
-    await desk.consume(question.id)  # as a process does that is killed before it resumes
+    await desk.consume_approval(question.id)  # as a process does that is killed before it resumes
     [result] = await shop.run(desk)
     assert "was used already" in str(result.content)
     assert shop.refunds == []

@@ -59,7 +59,7 @@ async def test_a_graph_that_is_killed_while_two_people_are_asked_goes_on_in_anot
         async with started(ROOT / APP, *arguments) as second:
             await desk.answer(before["Which strategy?"].id, "Rolling", by="ben")
             assert await second.rest() == ["Rolling in eu-1"]
-        assert (await desk.pending(conversation=arguments[2])).questions == []
+        assert (await desk.list_pending(conversation=arguments[2])).items == []
     assert log.read_text().splitlines() == ["prepared", "deployed Rolling in eu-1"]
 
 
@@ -71,7 +71,9 @@ async def test_an_approval_is_refused_in_one_sentence_and_a_corrected_node_goes_
 
     graph = graph_of(node)
     for _ in range(2):
-        with pytest.raises(handraise.InvalidQuestion, match=r"desk\.approve\(Approval\.of") as refused:
+        with pytest.raises(
+            handraise.InvalidQuestion, match=r"desk\.request_approval\(Approval\.of"
+        ) as refused:
             await run(graph, {}, desk=desk, key="t")
         assert len(str(refused.value).splitlines()) == 1
     asked_for.append(handraise.Confirm())
@@ -229,7 +231,7 @@ async def test_a_schema_that_people_cannot_be_shown_is_the_programs_mistake(desk
 
     with pytest.raises(handraise.InvalidQuestion):
         await run(graph_of(node), {}, desk=desk, key="t")
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 async def test_what_cannot_be_asked_is_the_programs_mistake(desk: Desk) -> None:
@@ -252,7 +254,7 @@ async def test_a_run_that_is_not_awaited_long_enough_stays_and_asks_nothing_twic
         await run(graph, {}, desk=desk, key="t", timeout=0)
     with pytest.raises(StillPending):
         await run(graph, {}, desk=desk, key="t", timeout=0)
-    [question] = (await desk.pending()).questions
+    [question] = (await desk.list_pending()).items
     assert waiting.value.question_ids == (question.id,)
     await desk.answer(question.id, {"name": "eu-1"}, by="ana")
     assert await run(graph, {}, desk=desk, key="t", timeout=0) == {"value": {"name": "eu-1"}}
@@ -295,7 +297,7 @@ async def test_who_drives_the_graph_alone_gets_the_command(desk: Desk) -> None:
         resume_command(stopped["__interrupt__"], desk=desk, key="t", recipients=["ana"])
     )
     [question] = await asked(desk)
-    with pytest.raises(handraise.NotEntitled):
+    with pytest.raises(handraise.PermissionDenied):
         await desk.answer(question.id, "us-1", by="ben")
     await desk.answer(question.id, "eu-1", by="ana")
     streamed = [part async for part in graph.astream(await going, config)]
@@ -310,7 +312,7 @@ async def test_an_interrupt_is_a_value_and_no_action(desk: Desk) -> None:
 
     with pytest.raises(StillPending):
         await run(graph_of(node), {}, desk=desk, key="t", timeout=0)
-    [question] = (await desk.pending()).questions
+    [question] = (await desk.list_pending()).items
     assert question.form.kind == "open"
 
 

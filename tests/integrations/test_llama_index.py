@@ -39,7 +39,7 @@ async def test_a_workflow_goes_on_in_another_process_after_a_kill(address: str, 
             printed = await second.rest()
         assert printed[0] == "refunding 25 for A-17"
         assert re.search(r"\['sent', .*It was broken\.", printed[-1])
-        assert len((await desk.settled(conversation=workspace)).questions) == 2
+        assert len((await desk.list_settled(conversation=workspace)).items) == 2
 
 
 class Trip(Workflow):
@@ -80,7 +80,7 @@ async def test_what_is_not_an_answer_reaches_the_step_as_such(tmp_path: Path) ->
         (book,) = await asked(desk)
         assert isinstance(book.form, Approval)
         clock.advance(timedelta(hours=2))
-        await desk.sweep()
+        await desk.run_due()
         who, where, answered, words, booked = await going
     assert (who, where, answered) == ("ana", "Rome", False)
     assert '"declined"' in words
@@ -96,13 +96,13 @@ async def test_a_run_that_is_made_again_at_every_question_asks_each_once(desk: D
             await run(desk, timeout=0)
         with pytest.raises(handraise.StillPending):
             await run(desk, timeout=0)
-        (question,) = (await desk.pending()).questions
+        (question,) = (await desk.list_pending()).items
         assert question.prompt == prompt
         await desk.answer(question.id, answer, by="ana")
     who, where, answered, words, booked = await run(desk)
     assert (who, where, answered, booked) == ("ana", "Bern", True, {"city": "Bern"})
     assert '"value":{"n":3}' in words
-    assert len((await desk.settled()).questions) == 3
+    assert len((await desk.list_settled()).items) == 3
 
 
 async def test_a_step_runs_again_from_its_start_for_every_answer(desk: Desk) -> None:
@@ -131,7 +131,7 @@ async def test_an_approval_is_given_out_once_though_its_step_runs_again(desk: De
     await desk.answer(approval.id, "approve", by="ana")
     (following,) = await asked(desk)
     await desk.answer(following.id, "nothing", by="ana")
-    with pytest.raises(handraise.AlreadyConsumed):
+    with pytest.raises(handraise.errors.AlreadyConsumed):
         await going
     assert ran == ["users"]
 
@@ -145,7 +145,7 @@ async def test_what_no_person_could_be_shown_is_an_error_of_the_workflow(desk: D
 
     with pytest.raises(handraise.InvalidQuestion):
         await run(desk, Bad(timeout=None))
-    assert not (await desk.pending()).questions
+    assert not (await desk.list_pending()).items
 
 
 def test_the_page_shows_the_program_that_these_tests_run() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from handraise import Answered, Declined, EventKind, NotEntitled, Responder, open_desk
+from handraise import Answered, Declined, PermissionDenied, Responder, open_desk
+from handraise.events import EventKind
 from handraise.integrations.mcp import ClientPerson, mcp_server
+from handraise.model.provenance import Provenance
 from handraise.testing import ManualClock
 from tests.integrations.app_mcp_clients import (
     CANCEL,
@@ -76,7 +78,7 @@ async def test_a_client_that_cannot_show_forms_waits_for_an_answer_elsewhere(era
     async with table(era) as t:
         calling = asyncio.create_task(t.call("ask_human", **STRATEGY))
         [question] = await t.asked()
-        await t.desk.answer(question.id, "Canary", by="bo", channel="inbox")
+        await t.desk.answer(question.id, "Canary", by="bo", provenance=Provenance(channel="inbox"))
         result = await calling
     assert (result["status"], result["value"], result["by"]) == ("answered", "Canary", "bo")
     assert "evidence" not in result
@@ -343,7 +345,7 @@ async def test_what_cannot_be_asked_is_told_with_its_place_and_nobody_is_asked(
 @both_eras
 async def test_only_questions_of_these_tools_can_be_collected(era: str) -> None:
     async with table(era, url="memory:") as t:
-        stranger = await t.desk.at(asker="other").post("Secret?")
+        stranger = await t.desk.scoped(asker="other").post("Secret?")
         own = await t.desk.post("Asked by the same agent, but not by these tools?", conversation="mcp")
         for question_id in (stranger.id, own.id, "nothing"):
             result = await t.client.call_tool("collect_answer", {"question_id": question_id})
@@ -364,5 +366,5 @@ async def test_an_error_is_told_and_is_not_an_approval(era: str) -> None:
 
 async def test_whoever_asks_cannot_sit_at_the_client() -> None:
     async with open_desk("memory:", asker="ana") as desk:
-        with pytest.raises(NotEntitled, match="whoever asks cannot answer"):
+        with pytest.raises(PermissionDenied, match="whoever asks cannot answer"):
             mcp_server(desk, person=ClientPerson(desk, Responder("ana")))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from handraise import Approval
+from handraise.model.provenance import Provenance
 from tests.integrations.app_mcp_clients import LEGACY, MODERN, AtClient, accept, table
 from tests.integrations.cells import shows
 
@@ -83,7 +84,9 @@ async def test_an_action_of_high_risk_is_not_shown_at_the_client_and_says_where_
         result = await t.call("request_approval", **REFUND, risk=said)
         assert (result["status"], result["approved"], user.shown) == ("still_pending", False, [])
         assert "in the inbox or in the terminal" in result["note"]
-        await t.desk.answer(result["question_id"], "approve", by="bo", channel="terminal")
+        await t.desk.answer(
+            result["question_id"], "approve", by="bo", provenance=Provenance(channel="terminal")
+        )
         decided = await t.call("collect_answer", question_id=result["question_id"])
     assert decided["approved"] is True
 

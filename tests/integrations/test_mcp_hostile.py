@@ -14,19 +14,8 @@ from mcp.client import ClientRequestContext
 from mcp.server.request_state import AESGCMRequestStateCodec
 from mcp.shared.exceptions import MCPError
 
-from handraise import (
-    Approval,
-    Choice,
-    EventKind,
-    Field,
-    Form,
-    MultiChoice,
-    Open,
-    Option,
-    Problem,
-    Question,
-    open_desk,
-)
+from handraise import Approval, Choice, Field, Form, MultiChoice, Open, Option, Problem, Question, open_desk
+from handraise.events import EventKind
 from handraise.integrations.mcp.elicitation import Unshowable, elicitation_of
 from tests.integrations.app_mcp_clients import (
     LEGACY,
@@ -209,7 +198,7 @@ def _digest(arguments: dict[str, Any]) -> str:
 
 async def test_with_a_stolen_key_nothing_is_believed_but_the_id_of_this_very_question() -> None:
     async with table(MODERN, user=AtClient(), state_keys=[KEY]) as t:
-        others = await t.desk.at(asker="other").post("Which strategy?", choices=["Blue-green", "Canary"])
+        others = await t.desk.scoped(asker="other").post("Which strategy?", choices=["Blue-green", "Canary"])
         twin = (await t.call("ask_human", question="Another one?", wait_seconds=0))["question_id"]
         states = [json.dumps([others.id, 0]), json.dumps([twin, 0]), '{"question": 1}', "[]", "null", "no"]
         for state in (*states, "[" * 100_000):

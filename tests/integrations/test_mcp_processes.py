@@ -72,8 +72,8 @@ async def test_an_agent_is_killed_while_it_waits_and_the_next_one_goes_on_with_t
         async with started(APP, "agent", journal, LEGACY, HANDRAISE_URL=url, PID_FILE=pid_file) as agent:
             assert await agent.ends() == 0, agent.said
         assert question.asker == "deployer"
-        assert (await desk.pending()).questions == []
-        assert [each.id for each in (await desk.settled()).questions] == [question.id]
+        assert (await desk.list_pending()).items == []
+        assert [each.id for each in (await desk.list_settled()).items] == [question.id]
     assert journal.read_text().splitlines() == ["built", "deployed as Canary"]
 
 

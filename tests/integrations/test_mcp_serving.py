@@ -148,7 +148,7 @@ async def test_no_other_credential_opens_the_door_and_nothing_is_asked() -> None
                     }
                     response = await client.request(method, place, json=call, headers=headers)
                     assert response.status_code == 401, (method, given, place)
-        assert list((await desk.pending()).questions) == []
+        assert list((await desk.list_pending()).items) == []
 
 
 async def test_a_form_from_before_a_restart_is_refused_where_the_servers_share_no_key() -> None:
@@ -199,8 +199,8 @@ async def test_a_request_of_a_session_that_is_sent_again_after_its_line_was_cut_
             sending.cancel()
             await desk.answer(question.id, "Canary", by="bo")
             again = await http.post(address, json=request)
-        assert [each.id for each in (await desk.settled()).questions] == [question.id]
-        assert (await desk.pending()).questions == []
+        assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+        assert (await desk.list_pending()).items == []
     [line] = [line for line in again.text.splitlines() if line.startswith("data: {")]
     assert json.loads(line.removeprefix("data: "))["result"]["structuredContent"]["value"] == "Canary"
 

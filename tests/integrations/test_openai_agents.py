@@ -102,7 +102,7 @@ async def test_a_run_that_pauses_twice_goes_on_from_its_latest_pause(desk: Desk)
         await shop.run(desk, done=1, timeout=0)
     with pytest.raises(StillPending) as waiting:
         await shop.run(desk, done=2, timeout=0)
-    second, approval = (await desk.pending()).questions
+    second, approval = (await desk.list_pending()).items
     assert waiting.value.question_ids == (second.id, approval.id)
     await desk.answer(approval.id, "approve", by="ana")
     await desk.answer(second.id, "two", by="ana")
@@ -181,7 +181,7 @@ async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) ->
         await shop.run(desk, timeout=0)
     [question] = await asked(desk)
     await desk.answer(question.id, "approve", by="ana")
-    await desk.consume(question.id)  # as a process does that is killed before it resumes
+    await desk.consume_approval(question.id)  # as a process does that is killed before it resumes
     results = await shop.run(desk, done=1)
     assert "was used already" in results["c1"]
     assert shop.context.refunds == []
@@ -225,7 +225,7 @@ async def test_odd_arguments_are_shown_as_they_are_or_refused(desk: Desk) -> Non
 
 async def test_a_run_that_needs_nobody_asks_nobody(desk: Desk) -> None:
     assert await Shop().run(desk) == {}
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 async def test_a_pause_at_which_nobody_can_be_asked_does_not_lose_the_ones_before(desk: Desk) -> None:
@@ -267,8 +267,8 @@ async def test_a_state_that_somebody_else_left_under_the_runs_name_is_not_loaded
         await shop.run(desk, timeout=0)
     [question] = await asked(desk)
     assert question.key is not None
-    elsewhere = desk.at("elsewhere")
-    await desk.at("elsewhere", asker="mallory").post("?", key=question.key, state=question.state)
+    elsewhere = desk.scoped("elsewhere")
+    await desk.scoped("elsewhere", asker="mallory").post("?", key=question.key, state=question.state)
     with pytest.raises(StillPending):
         await shop.run(elsewhere, timeout=0)
     assert len(shop.model.calls) == 1  # the run began anew, with a model of its own
@@ -294,7 +294,7 @@ async def test_a_state_that_is_too_large_is_told_before_anybody_is_asked_or_kept
     shop = Shop(*turns, tools=[read, refund, ask_human])
     with pytest.raises(InvalidQuestion, match="state"):
         await shop.run(desk)
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
     with pytest.raises(StillPending):
         await shop.run(desk, timeout=0, keeping=Folder(tmp_path / "runs"))
     [question] = await asked(desk)

@@ -153,7 +153,7 @@ async def test_a_run_that_pauses_twice_goes_on_from_its_latest_pause(desk: Desk)
         await shop.run(desk, timeout=0)
     with pytest.raises(StillPending) as waiting:
         await shop.run(desk, timeout=0)
-    second, approval = (await desk.pending()).questions
+    second, approval = (await desk.list_pending()).items
     assert waiting.value.question_ids == (second.id, approval.id)
     await desk.answer(approval.id, "approve", by="ana")
     await desk.answer(second.id, "two", by="ana")
@@ -190,7 +190,7 @@ async def test_an_approval_is_not_taken_for_another_call_of_the_same_id(desk: De
 
 async def test_a_run_that_needs_nobody_asks_nobody(desk: Desk) -> None:
     assert await Shop().run(desk) == {}
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 async def test_inline_takes_the_runs_own_id_for_a_key(desk: Desk) -> None:
@@ -198,7 +198,7 @@ async def test_inline_takes_the_runs_own_id_for_a_key(desk: Desk) -> None:
     for run_id in ("r-1", "r-1", "r-2"):
         with pytest.raises(StillPending):
             await shop.agent.run("Go.", deps=[], run_id=run_id, capabilities=[inline(desk, timeout=0)])
-    questions = (await desk.pending()).questions
+    questions = (await desk.list_pending()).items
     assert [each.conversation for each in questions] == ["r-1", "r-2"]
 
 
@@ -208,7 +208,7 @@ async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) ->
         await shop.run(desk, timeout=0)
     [question] = await asked(desk)
     await desk.answer(question.id, "approve", by="ana")
-    await desk.consume(question.id)  # as a process does that is killed before it resumes
+    await desk.consume_approval(question.id)  # as a process does that is killed before it resumes
     assert "was used already" in (await shop.run(desk))["c1"]
     assert shop.refunds == []
 
@@ -300,7 +300,7 @@ async def test_what_a_model_gets_wrong_is_told_to_it_and_nobody_is_asked(
     )
     results = await way(shop, desk, **({"keeping": Folder(tmp_path)} if way is Shop.run else {}))
     assert [json.loads(results[each])["status"] for each in ("c1", "c2", "c3")] == ["invalid"] * 3
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
     assert shop.refunds == []
 
 

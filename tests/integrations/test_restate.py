@@ -19,7 +19,8 @@ import restate
 from hypercorn.asyncio import serve
 
 from chaos.servers import free_port
-from handraise import Desk, LocalDesk, StoreUnavailable
+from handraise import Desk, StoreUnavailable
+from handraise.desks import LocalDesk
 from handraise.integrations.restate import RestateEngine
 from handraise.integrations.waker import NobodyWaits, keep_waking
 from tests.integrations import app_restate as app
@@ -119,7 +120,7 @@ async def ports_in(log: Path, process: subprocess.Popen[bytes]) -> tuple[str, st
 
 
 @dataclass
-class House:
+class Setup:
     """A service in this process, and a desk for the people."""
 
     desk: Desk
@@ -153,7 +154,7 @@ class House:
 
 
 @pytest.fixture
-async def house(server: Server, tmp_path: Path) -> AsyncIterator[House]:
+async def setup(server: Server, tmp_path: Path) -> AsyncIterator[Setup]:
     port, over = free_port(), asyncio.Event()
     async with people(f"sqlite:///{tmp_path / 'questions.db'}") as desk:
 
@@ -164,68 +165,68 @@ async def house(server: Server, tmp_path: Path) -> AsyncIterator[House]:
         serving = asyncio.create_task(serve(service, app.served_at(port), shutdown_trigger=until_over))
         await listening(port)
         await server.register(port)
-        yield House(desk, server, tmp_path / "cursor")
+        yield Setup(desk, server, tmp_path / "cursor")
         over.set()
         await serving
 
 
 @shows("restate", "ask")
-async def test_a_handler_goes_on_with_the_answer(house: House) -> None:
-    async with house.waker():
-        invocation = await house.server.send("app/asks")
-        [question] = await asked(house.desk)
-        await house.sleeps(invocation)
-        await house.desk.answer(question.id, "Canary", by="ana")
-        assert await house.result(invocation) == "Canary"
+async def test_a_handler_goes_on_with_the_answer(setup: Setup) -> None:
+    async with setup.waker():
+        invocation = await setup.server.send("app/asks")
+        [question] = await asked(setup.desk)
+        await setup.sleeps(invocation)
+        await setup.desk.answer(question.id, "Canary", by="ana")
+        assert await setup.result(invocation) == "Canary"
 
 
-async def test_an_answer_from_before_the_waker_started_is_delivered(house: House) -> None:
-    invocation = await house.server.send("app/asks")
-    [question] = await asked(house.desk)
-    await house.sleeps(invocation)
-    await house.desk.answer(question.id, "Canary", by="ana")
-    async with house.waker():
-        assert await house.result(invocation) == "Canary"
+async def test_an_answer_from_before_the_waker_started_is_delivered(setup: Setup) -> None:
+    invocation = await setup.server.send("app/asks")
+    [question] = await asked(setup.desk)
+    await setup.sleeps(invocation)
+    await setup.desk.answer(question.id, "Canary", by="ana")
+    async with setup.waker():
+        assert await setup.result(invocation) == "Canary"
 
 
 @shows("restate", "approve", "edit")
-async def test_an_action_is_executed_as_the_person_changed_it(house: House) -> None:
-    async with house.waker():
-        invocation = await house.server.send("app/refunds")
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
-        assert await house.result(invocation) == {"order": "A-17", "amount": 25}
-    assert (await house.desk.get(question.id)).consumed_at is not None
+async def test_an_action_is_executed_as_the_person_changed_it(setup: Setup) -> None:
+    async with setup.waker():
+        invocation = await setup.server.send("app/refunds")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        assert await setup.result(invocation) == {"order": "A-17", "amount": 25}
+    assert (await setup.desk.get(question.id)).consumed_at is not None
 
 
 @shows("restate", "approve")
-async def test_a_denied_action_is_not_given_out(house: House) -> None:
-    async with house.waker():
-        invocation = await house.server.send("app/refunds")
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "deny", "reason": "paid nothing yet"}, by="ana")
-        response = await house.server.result(invocation)
+async def test_a_denied_action_is_not_given_out(setup: Setup) -> None:
+    async with setup.waker():
+        invocation = await setup.server.send("app/refunds")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "deny", "reason": "paid nothing yet"}, by="ana")
+        response = await setup.server.result(invocation)
     assert response.status_code == 422
     assert "not approved: paid nothing yet" in response.text
-    assert (await house.desk.get(question.id)).consumed_at is None
+    assert (await setup.desk.get(question.id)).consumed_at is None
 
 
 @shows("restate", "approve")
-async def test_an_approval_that_was_used_is_not_given_out_again(house: House) -> None:
-    invocation = await house.server.send("app/refunds")
-    [question] = await asked(house.desk)
-    await house.desk.answer(question.id, "approve", by="ana")
-    await house.desk.consume(question.id)
-    async with house.waker():
-        response = await house.server.result(invocation)
+async def test_an_approval_that_was_used_is_not_given_out_again(setup: Setup) -> None:
+    invocation = await setup.server.send("app/refunds")
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(question.id, "approve", by="ana")
+    await setup.desk.consume_approval(question.id)
+    async with setup.waker():
+        response = await setup.server.result(invocation)
     assert (response.status_code, "used already" in response.text) == (422, True)
 
 
 @shows("restate", "approve")
 async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consume, calls = LocalDesk.consume, []
+    consume, calls = LocalDesk.consume_approval, []
 
     async def consume_and_lose(self: LocalDesk, question_id: str, **options: Any) -> Any:
         action = await consume(self, question_id, **options)
@@ -235,26 +236,26 @@ async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_a
         return action
 
     monkeypatch.setattr(LocalDesk, "consume", consume_and_lose)
-    async with house.waker():
-        started = await house.server.send("app/refunds")
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
-        assert await house.result(started) == {"order": "A-17", "amount": 25}
+    async with setup.waker():
+        started = await setup.server.send("app/refunds")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+        assert await setup.result(started) == {"order": "A-17", "amount": 25}
     assert calls == [question.id, question.id]
 
 
 @shows("restate", "several at once")
-async def test_two_questions_are_answered_in_reverse_order(house: House) -> None:
-    async with house.waker():
-        invocation = await house.server.send("app/asks_two")
-        by_prompt = {each.prompt: each.id for each in await asked(house.desk, number=2)}
-        await house.desk.answer(by_prompt["Second?"], "b", by="ana")
-        await house.desk.answer(by_prompt["First?"], "a", by="bob")
-        assert await house.result(invocation) == ["a", "b"]
+async def test_two_questions_are_answered_in_reverse_order(setup: Setup) -> None:
+    async with setup.waker():
+        invocation = await setup.server.send("app/asks_two")
+        by_prompt = {each.prompt: each.id for each in await asked(setup.desk, number=2)}
+        await setup.desk.answer(by_prompt["Second?"], "b", by="ana")
+        await setup.desk.answer(by_prompt["First?"], "a", by="bob")
+        assert await setup.result(invocation) == ["a", "b"]
 
 
 @shows("restate", "asks once")
-async def test_a_step_that_is_tried_again_asks_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_that_is_tried_again_asks_once(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     post, calls = LocalDesk.post, []
 
     async def post_and_lose(self: LocalDesk, prompt: str, **options: Any) -> Any:
@@ -265,87 +266,87 @@ async def test_a_step_that_is_tried_again_asks_once(house: House, monkeypatch: p
         return posted
 
     monkeypatch.setattr(LocalDesk, "post", post_and_lose)
-    async with house.waker():
-        invocation = await house.server.send("app/asks")
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, "Canary", by="ana")
-        assert await house.result(invocation) == "Canary"
+    async with setup.waker():
+        invocation = await setup.server.send("app/asks")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, "Canary", by="ana")
+        assert await setup.result(invocation) == "Canary"
     assert calls == [question.id, question.id]
 
 
 @shows("restate", "other endings")
-async def test_declined_is_not_an_answer(house: House) -> None:
-    async with house.waker():
-        invocation = await house.server.send("app/asks")
-        [question] = await asked(house.desk)
-        await house.desk.decline(question.id, by="ana", reason="not my business")
-        response = await house.server.result(invocation)
+async def test_declined_is_not_an_answer(setup: Setup) -> None:
+    async with setup.waker():
+        invocation = await setup.server.send("app/asks")
+        [question] = await asked(setup.desk)
+        await setup.desk.decline(question.id, by="ana", reason="not my business")
+        response = await setup.server.result(invocation)
     assert response.status_code == 422
     assert "declined by ana: not my business" in response.text
 
 
 @shows("restate", "other endings")
-async def test_expired_is_not_an_answer(house: House) -> None:
-    async with house.waker():
-        response = await house.server.result(await house.server.send("app/asks_for_a_while"))
+async def test_expired_is_not_an_answer(setup: Setup) -> None:
+    async with setup.waker():
+        response = await setup.server.result(await setup.server.send("app/asks_for_a_while"))
     assert (response.status_code, "expired without an answer" in response.text) == (422, True)
 
 
-@pytest.mark.parametrize("need", ["many", 0])
+@pytest.mark.parametrize("quorum", ["many", 0])
 async def test_what_cannot_be_asked_ends_the_invocation_and_is_not_tried_for_ever(
-    house: House, need: Any
+    setup: Setup, quorum: Any
 ) -> None:
-    response = await house.server.result(await house.server.send("app/asks_badly", need))
-    assert (response.status_code, "need" in response.text) == (422, True)
+    response = await setup.server.result(await setup.server.send("app/asks_badly", quorum))
+    assert (response.status_code, "quorum" in response.text) == (422, True)
 
 
 @pytest.mark.slow(
     "waits for seconds until the handler looks again; the gate forges for Temporal and DBOS, and rejects an awakeable"
 )
-async def test_a_forged_wake_up_decides_nothing_and_delays_the_answer_by_seconds(house: House) -> None:
-    invocation = await house.server.send("app/asks")
-    [question] = await asked(house.desk)
-    await house.sleeps(invocation)
-    forged = await house.server.awakeable(question.state["wake"]["awakeable"], "resolve")
+async def test_a_forged_wake_up_decides_nothing_and_delays_the_answer_by_seconds(setup: Setup) -> None:
+    invocation = await setup.server.send("app/asks")
+    [question] = await asked(setup.desk)
+    await setup.sleeps(invocation)
+    forged = await setup.server.awakeable(question.state["wake"]["awakeable"], "resolve")
     assert forged.status_code == 202
-    await until(lambda: house.has_looked(invocation, 3))
-    async with house.waker():
-        await house.desk.answer(question.id, "Canary", by="ana")
-        assert await house.result(invocation) == "Canary"
+    await until(lambda: setup.has_looked(invocation, 3))
+    async with setup.waker():
+        await setup.desk.answer(question.id, "Canary", by="ana")
+        assert await setup.result(invocation) == "Canary"
 
 
-async def test_a_rejected_awakeable_is_not_an_answer(house: House) -> None:
-    invocation = await house.server.send("app/refunds")
-    [question] = await asked(house.desk)
-    await house.server.awakeable(question.state["wake"]["awakeable"], "reject")
-    response = await house.server.result(invocation)
+async def test_a_rejected_awakeable_is_not_an_answer(setup: Setup) -> None:
+    invocation = await setup.server.send("app/refunds")
+    [question] = await asked(setup.desk)
+    await setup.server.awakeable(question.state["wake"]["awakeable"], "reject")
+    response = await setup.server.result(invocation)
     assert response.status_code == 500
-    assert (await house.desk.get(question.id)).consumed_at is None
+    assert (await setup.desk.get(question.id)).consumed_at is None
 
 
-async def test_a_handler_looks_again_where_nobody_wakes_it(house: House) -> None:
-    invocation = await house.server.send("app/looks_again")
-    [question] = await asked(house.desk)
-    await house.desk.answer(question.id, "Canary", by="ana")
-    assert await house.result(invocation) == "Canary"
+async def test_a_handler_looks_again_where_nobody_wakes_it(setup: Setup) -> None:
+    invocation = await setup.server.send("app/looks_again")
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(question.id, "Canary", by="ana")
+    assert await setup.result(invocation) == "Canary"
 
 
-async def test_a_second_delivery_changes_nothing_and_a_lost_handler_holds_up_nobody(house: House) -> None:
-    lost = await house.desk.post("Whose?", state={"wake": {"engine": "restate", "awakeable": "no/such?one"}})
-    await house.desk.answer(lost.id, "nobody's", by="ana")
-    first = await house.server.send("app/asks")
-    [one] = await asked(house.desk)
-    await house.desk.answer(one.id, "Canary", by="ana")
-    async with house.waker():
-        assert await house.result(first) == "Canary"
-    house.cursor.unlink()
-    second = await house.server.send("app/asks")
-    [other] = await asked(house.desk)
-    await house.sleeps(second)
-    async with house.waker():
-        await house.desk.answer(other.id, "Rolling", by="ana")
-        assert await house.result(second) == "Rolling"
-    assert await house.result(first) == "Canary"
+async def test_a_second_delivery_changes_nothing_and_a_lost_handler_holds_up_nobody(setup: Setup) -> None:
+    lost = await setup.desk.post("Whose?", state={"wake": {"engine": "restate", "awakeable": "no/such?one"}})
+    await setup.desk.answer(lost.id, "nobody's", by="ana")
+    first = await setup.server.send("app/asks")
+    [one] = await asked(setup.desk)
+    await setup.desk.answer(one.id, "Canary", by="ana")
+    async with setup.waker():
+        assert await setup.result(first) == "Canary"
+    setup.cursor.unlink()
+    second = await setup.server.send("app/asks")
+    [other] = await asked(setup.desk)
+    await setup.sleeps(second)
+    async with setup.waker():
+        await setup.desk.answer(other.id, "Rolling", by="ana")
+        assert await setup.result(second) == "Rolling"
+    assert await setup.result(first) == "Canary"
 
 
 async def test_what_restate_does_not_know_is_passed_over_and_what_is_away_is_not(server: Server) -> None:
@@ -372,15 +373,15 @@ async def test_a_killed_service_is_replaced_and_its_steps_ran_once(
             if die:
                 assert await first.ends() == -9
             else:
-                await House(desk, server, cursor).sleeps(invocation)
+                await Setup(desk, server, cursor).sleeps(invocation)
         async with waking(server, cursor, url) as waker:
             await until(cursor.exists)
             await waker.kill()
         await desk.answer(question.id, "Canary", by="ana")
         async with started(*program, HANDRAISE_URL=url), waking(server, cursor, url):
             assert (await server.result(invocation)).json() == "Canary"
-        assert [each.id for each in (await desk.settled()).questions] == [question.id]
-        assert not (await desk.pending()).questions
+        assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+        assert not (await desk.list_pending()).items
     assert log.read_text().splitlines() == ["prepared", "goes on with Canary"]
 
 

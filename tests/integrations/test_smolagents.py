@@ -101,7 +101,7 @@ async def test_a_killed_run_begins_again_and_finds_the_answers_it_has_had(
             printed = await second.rest()
         assert printed[:2] == ["thinking", "refunding 25 for A-17"], "it has thought twice, and asked once"
         assert "It was broken." in printed[-1]
-        assert len((await desk.settled(conversation=workspace)).questions) == 2
+        assert len((await desk.list_settled(conversation=workspace)).items) == 2
         async with started(ROOT / APP, workspace, HANDRAISE_URL=postgres) as third:
             printed = await third.rest()
         assert "refunding" not in "".join(printed[:-1]), "an approval is used once"
@@ -147,7 +147,7 @@ async def test_a_question_that_expires_or_is_still_open_is_no_answer(url: str, d
     calls: Calls = [("ask_human", {"question": "Why?"}), ("drop", {"table": "users"})]
     told = await play(url, calls, timeout=0)
     assert told.count('"status":"still_pending"') == 2
-    assert len((await desk.pending()).questions) == 2
+    assert len((await desk.list_pending()).items) == 2
     told = await play(url, [("drop", {"table": "temp"})], expires_in=timedelta(milliseconds=1))
     assert "dropped" not in told
     assert "Not executed." in told
@@ -156,7 +156,7 @@ async def test_a_question_that_expires_or_is_still_open_is_no_answer(url: str, d
 async def test_what_cannot_be_asked_goes_back_to_the_model(url: str, desk: Desk) -> None:
     told = await play(url, [("ask_human", {"question": "x" * 20_000}), ("drop", {"table": "\x00"})])
     assert told.count('"status":"invalid"') == 2
-    assert not (await desk.pending()).questions
+    assert not (await desk.list_pending()).items
 
 
 def test_the_page_shows_the_program_that_these_tests_run() -> None:

@@ -19,7 +19,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
-from handraise import Desk, LocalDesk, StoreUnavailable
+from handraise import Desk, StoreUnavailable
+from handraise.desks import LocalDesk
 from handraise.integrations.temporal import HandraisePlugin, TemporalEngine
 from handraise.integrations.waker import keep_waking
 from tests.integrations import app_temporal as app
@@ -47,7 +48,7 @@ def target() -> Iterator[str]:
 
 
 @dataclass
-class House:
+class Setup:
     """A worker in this process, and a desk for the people."""
 
     desk: Desk
@@ -73,13 +74,13 @@ class House:
 
 
 @pytest.fixture
-async def house(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+async def setup(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Setup]:
     monkeypatch.syspath_prepend(ROOT)  # the sandbox imports the workflows anew
     client, queue = await Client.connect(target), f"q-{uuid.uuid4().hex}"
     async with people(f"sqlite:///{tmp_path / 'questions.db'}") as desk:
         worker = Worker(client, task_queue=queue, workflows=app.WORKFLOWS, plugins=[HandraisePlugin(desk)])
         async with worker:
-            yield House(desk, client, tmp_path / "cursor", queue)
+            yield Setup(desk, client, tmp_path / "cursor", queue)
 
 
 async def result_of(handle: WorkflowHandle[Any, Any]) -> Any:
@@ -101,14 +102,14 @@ async def activities_of(handle: WorkflowHandle[Any, Any]) -> list[str]:
 
 
 @shows("temporal", "ask")
-async def test_a_workflow_goes_on_with_the_answer_and_can_be_replayed(house: House) -> None:
-    async with house.waker():
-        handle = await house.start(app.Asks.run)
-        [question] = await asked(house.desk)
+async def test_a_workflow_goes_on_with_the_answer_and_can_be_replayed(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await setup.start(app.Asks.run)
+        [question] = await asked(setup.desk)
         await until(lambda: asleep(handle))
-        await house.desk.answer(question.id, "Canary", by="ana")
+        await setup.desk.answer(question.id, "Canary", by="ana")
         assert await result_of(handle) == "Canary"
-    replayer = Replayer(workflows=app.WORKFLOWS, plugins=[HandraisePlugin(house.desk)])
+    replayer = Replayer(workflows=app.WORKFLOWS, plugins=[HandraisePlugin(setup.desk)])
     await replayer.replay_workflow(await handle.fetch_history())
 
 
@@ -118,69 +119,69 @@ async def asleep(handle: WorkflowHandle[Any, Any]) -> bool:
     return any(each.HasField("timer_started_event_attributes") for each in events)
 
 
-async def test_an_answer_from_before_the_waker_started_is_delivered(house: House) -> None:
-    handle = await house.start(app.Asks.run)
-    [question] = await asked(house.desk)
+async def test_an_answer_from_before_the_waker_started_is_delivered(setup: Setup) -> None:
+    handle = await setup.start(app.Asks.run)
+    [question] = await asked(setup.desk)
     await until(lambda: asleep(handle))
-    await house.desk.answer(question.id, "Canary", by="ana")
-    async with house.waker():
+    await setup.desk.answer(question.id, "Canary", by="ana")
+    async with setup.waker():
         assert await result_of(handle) == "Canary"
 
 
-async def test_it_works_without_a_sandbox(house: House) -> None:
+async def test_it_works_without_a_sandbox(setup: Setup) -> None:
     async with (
-        house.waker(),
+        setup.waker(),
         Worker(
-            house.client,
+            setup.client,
             task_queue="bare",
             workflows=app.WORKFLOWS,
-            plugins=[HandraisePlugin(house.desk)],
+            plugins=[HandraisePlugin(setup.desk)],
             workflow_runner=UnsandboxedWorkflowRunner(),
         ),
     ):
-        handle = await house.client.start_workflow(app.Asks.run, id=uuid.uuid4().hex, task_queue="bare")
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, "Canary", by="ana")
+        handle = await setup.client.start_workflow(app.Asks.run, id=uuid.uuid4().hex, task_queue="bare")
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, "Canary", by="ana")
         assert await result_of(handle) == "Canary"
 
 
 @shows("temporal", "approve", "edit")
-async def test_an_action_is_executed_as_the_person_changed_it(house: House) -> None:
-    async with house.waker():
-        handle = await house.start(app.Refunds.run)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+async def test_an_action_is_executed_as_the_person_changed_it(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await setup.start(app.Refunds.run)
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
         assert await result_of(handle) == {"order": "A-17", "amount": 25}
-    assert (await house.desk.get(question.id)).consumed_at is not None
+    assert (await setup.desk.get(question.id)).consumed_at is not None
 
 
 @shows("temporal", "approve")
-async def test_a_denied_action_is_not_given_out(house: House) -> None:
-    async with house.waker():
-        handle = await house.start(app.Refunds.run)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "deny", "reason": "paid nothing yet"}, by="ana")
+async def test_a_denied_action_is_not_given_out(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await setup.start(app.Refunds.run)
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "deny", "reason": "paid nothing yet"}, by="ana")
         failure = await failure_of(handle)
     assert (failure.type, failure.details[0]["status"]) == ("not_approved", "answered")
     assert "paid nothing yet" in failure.message
-    assert (await house.desk.get(question.id)).consumed_at is None
+    assert (await setup.desk.get(question.id)).consumed_at is None
 
 
 @shows("temporal", "approve")
-async def test_an_approval_that_was_used_is_not_given_out_again(house: House) -> None:
-    handle = await house.start(app.Refunds.run)
-    [question] = await asked(house.desk)
-    await house.desk.answer(question.id, "approve", by="ana")
-    await house.desk.consume(question.id)
-    async with house.waker():
+async def test_an_approval_that_was_used_is_not_given_out_again(setup: Setup) -> None:
+    handle = await setup.start(app.Refunds.run)
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(question.id, "approve", by="ana")
+    await setup.desk.consume_approval(question.id)
+    async with setup.waker():
         assert (await failure_of(handle)).type == "already_consumed"
 
 
 @shows("temporal", "approve")
 async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consume, calls = LocalDesk.consume, []
+    consume, calls = LocalDesk.consume_approval, []
 
     async def consume_and_lose(self: LocalDesk, question_id: str, **options: Any) -> Any:
         action = await consume(self, question_id, **options)
@@ -190,27 +191,27 @@ async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_a
         return action
 
     monkeypatch.setattr(LocalDesk, "consume", consume_and_lose)
-    async with house.waker():
-        started = await house.start(app.Refunds.run)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
+    async with setup.waker():
+        started = await setup.start(app.Refunds.run)
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 25}}, by="ana")
         assert await result_of(started) == {"order": "A-17", "amount": 25}
     assert calls == [question.id, question.id]
 
 
 @shows("temporal", "several at once")
-async def test_two_questions_are_answered_in_reverse_order(house: House) -> None:
-    async with house.waker():
-        handle = await house.start(app.AsksTwo.run)
-        by_prompt = {each.prompt: each.id for each in await asked(house.desk, number=2)}
-        await house.desk.answer(by_prompt["Second?"], "b", by="ana")
-        await house.desk.answer(by_prompt["First?"], "a", by="bob")
+async def test_two_questions_are_answered_in_reverse_order(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await setup.start(app.AsksTwo.run)
+        by_prompt = {each.prompt: each.id for each in await asked(setup.desk, number=2)}
+        await setup.desk.answer(by_prompt["Second?"], "b", by="ana")
+        await setup.desk.answer(by_prompt["First?"], "a", by="bob")
         assert await result_of(handle) == ["a", "b"]
 
 
 @shows("temporal", "asks once")
 async def test_an_activity_that_is_tried_again_asks_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post, calls = LocalDesk.post, []
 
@@ -222,20 +223,20 @@ async def test_an_activity_that_is_tried_again_asks_once(
         return posted
 
     monkeypatch.setattr(LocalDesk, "post", post_and_lose)
-    async with house.waker():
-        handle = await house.start(app.Asks.run)
-        [question] = await asked(house.desk)
-        await house.desk.answer(question.id, "Canary", by="ana")
+    async with setup.waker():
+        handle = await setup.start(app.Asks.run)
+        [question] = await asked(setup.desk)
+        await setup.desk.answer(question.id, "Canary", by="ana")
         assert await result_of(handle) == "Canary"
     assert calls == [question.id, question.id]
 
 
 @shows("temporal", "other endings")
-async def test_declined_is_not_an_answer(house: House) -> None:
-    async with house.waker():
-        handle = await house.start(app.Asks.run)
-        [question] = await asked(house.desk)
-        await house.desk.decline(question.id, by="ana", reason="not my business")
+async def test_declined_is_not_an_answer(setup: Setup) -> None:
+    async with setup.waker():
+        handle = await setup.start(app.Asks.run)
+        [question] = await asked(setup.desk)
+        await setup.desk.decline(question.id, by="ana", reason="not my business")
         failure = await failure_of(handle)
     assert failure.type == "not_answered"
     assert failure.details == ({"question_id": question.id, "status": "declined"},)
@@ -243,24 +244,24 @@ async def test_declined_is_not_an_answer(house: House) -> None:
 
 
 @shows("temporal", "other endings")
-async def test_expired_is_not_an_answer(house: House) -> None:
-    async with house.waker():
-        failure = await failure_of(await house.start(app.AsksForAWhile.run))
+async def test_expired_is_not_an_answer(setup: Setup) -> None:
+    async with setup.waker():
+        failure = await failure_of(await setup.start(app.AsksForAWhile.run))
     assert (failure.type, failure.details[0]["status"]) == ("not_answered", "expired")
 
 
 @pytest.mark.parametrize("where", ["workflow", "activity"])
 async def test_what_cannot_be_asked_ends_the_workflow_and_is_not_tried_for_ever(
-    house: House, where: str
+    setup: Setup, where: str
 ) -> None:
-    failure = await failure_of(await house.start(app.AsksBadly.run, where))
+    failure = await failure_of(await setup.start(app.AsksBadly.run, where))
     assert failure.type == "invalid_question"
-    assert "need" in failure.message
+    assert "quorum" in failure.message
 
 
-async def test_a_forged_signal_decides_nothing(house: House) -> None:
-    handle = await house.start(app.Asks.run)
-    [question] = await asked(house.desk)
+async def test_a_forged_signal_decides_nothing(setup: Setup) -> None:
+    handle = await setup.start(app.Asks.run)
+    [question] = await asked(setup.desk)
     await until(lambda: asleep(handle))
     for forged in ([], ["Rolling"], [{"value": "Rolling"}]):
         looked = len(await activities_of(handle))
@@ -268,8 +269,8 @@ async def test_a_forged_signal_decides_nothing(house: House) -> None:
         if not forged:
             await until_looked(handle, looked + 1)
     assert (await handle.describe()).status == WorkflowExecutionStatus.RUNNING
-    async with house.waker():
-        await house.desk.answer(question.id, "Canary", by="ana")
+    async with setup.waker():
+        await setup.desk.answer(question.id, "Canary", by="ana")
         assert await result_of(handle) == "Canary"
 
 
@@ -280,36 +281,36 @@ async def until_looked(handle: WorkflowHandle[Any, Any], times: int) -> None:
     await until(looked)
 
 
-async def test_a_workflow_looks_again_where_nobody_wakes_it(house: House) -> None:
-    handle = await house.start(app.LooksAgain.run)
-    [question] = await asked(house.desk)
-    await house.desk.answer(question.id, "Canary", by="ana")
+async def test_a_workflow_looks_again_where_nobody_wakes_it(setup: Setup) -> None:
+    handle = await setup.start(app.LooksAgain.run)
+    [question] = await asked(setup.desk)
+    await setup.desk.answer(question.id, "Canary", by="ana")
     assert await result_of(handle) == "Canary"
 
 
-async def test_a_second_delivery_changes_nothing_and_a_lost_workflow_holds_up_nobody(house: House) -> None:
+async def test_a_second_delivery_changes_nothing_and_a_lost_workflow_holds_up_nobody(setup: Setup) -> None:
     for number, namespace in enumerate(("default", "elsewhere")):
         to = {"engine": "temporal", "namespace": namespace, "workflow": "gone"}
-        lost = await house.desk.post("Whose?", key=f"lost-{number}", state={"wake": to})
-        await house.desk.answer(lost.id, "nobody's", by="ana")
-    first = await house.start(app.Asks.run)
-    [one] = await asked(house.desk)
-    await house.desk.answer(one.id, "Canary", by="ana")
-    async with house.waker():
+        lost = await setup.desk.post("Whose?", key=f"lost-{number}", state={"wake": to})
+        await setup.desk.answer(lost.id, "nobody's", by="ana")
+    first = await setup.start(app.Asks.run)
+    [one] = await asked(setup.desk)
+    await setup.desk.answer(one.id, "Canary", by="ana")
+    async with setup.waker():
         assert await result_of(first) == "Canary"
-    house.cursor.unlink()
-    second = await house.start(app.Asks.run)
-    [other] = await asked(house.desk)
+    setup.cursor.unlink()
+    second = await setup.start(app.Asks.run)
+    [other] = await asked(setup.desk)
     await until(lambda: asleep(second))
-    async with house.waker():
-        await house.desk.answer(other.id, "Rolling", by="ana")
+    async with setup.waker():
+        await setup.desk.answer(other.id, "Rolling", by="ana")
         assert await result_of(second) == "Rolling"
     assert await result_of(first) == "Canary"
 
 
-async def test_a_workflow_that_was_reset_is_woken(house: House) -> None:
-    handle = await house.start(app.Asks.run)
-    [question] = await asked(house.desk)
+async def test_a_workflow_that_was_reset_is_woken(setup: Setup) -> None:
+    handle = await setup.start(app.Asks.run)
+    [question] = await asked(setup.desk)
     await until(lambda: asleep(handle))
     events = (await handle.fetch_history()).events
     done = [each.event_id for each in events if each.HasField("workflow_task_completed_event_attributes")]
@@ -317,10 +318,10 @@ async def test_a_workflow_that_was_reset_is_woken(house: House) -> None:
         namespace="default", request_id=uuid.uuid4().hex, workflow_task_finish_event_id=done[-1]
     )
     request.workflow_execution.workflow_id = handle.id
-    await house.client.workflow_service.reset_workflow_execution(request)
-    async with house.waker():
-        await house.desk.answer(question.id, "Canary", by="ana")
-        assert await result_of(house.client.get_workflow_handle(handle.id)) == "Canary"
+    await setup.client.workflow_service.reset_workflow_execution(request)
+    async with setup.waker():
+        await setup.desk.answer(question.id, "Canary", by="ana")
+        assert await result_of(setup.client.get_workflow_handle(handle.id)) == "Canary"
 
 
 @shows("temporal", "survives kill", "resumes elsewhere", "asks once")
@@ -351,8 +352,8 @@ async def test_a_killed_worker_is_replaced_and_its_activities_ran_once(
         await desk.answer(question.id, "Canary", by="ana")
         async with started(*program, HANDRAISE_URL=url), waking(target, cursor, url):
             assert await result_of(handle) == "Canary"
-        assert [each.id for each in (await desk.settled()).questions] == [question.id]
-        assert not (await desk.pending()).questions
+        assert [each.id for each in (await desk.list_settled()).items] == [question.id]
+        assert not (await desk.list_pending()).items
     assert log.read_text().splitlines() == ["prepared", "goes on with Canary"]
 
 

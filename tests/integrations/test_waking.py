@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from handraise import Desk, DeskClosed, Question, Responder, open_desk
+from handraise import Desk, Question, Responder, open_desk
+from handraise.errors import DeskClosed
 from handraise.integrations.state_store import write_whole
 from handraise.integrations.waker import NobodyWaits, keep_waking
 from tests.integrations.cells import more_processes
@@ -68,7 +69,7 @@ def place(cursor: Path) -> str | None:
 
 
 async def end_of(desk: Desk) -> str:
-    return (await desk.feed())[-1].cursor
+    return (await desk.feed()).items[-1].cursor
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ async def test_one_that_cannot_be_woken_holds_up_no_other_and_is_tried_again_aft
         await answered(desk, "stuck")
         await answered(desk, "behind")
         await bell.has_woken("behind")
-        asked = (await desk.feed(after=end))[0]
+        asked = (await desk.feed(after=end)).items[0]
         await until(lambda: place(cursor) == asked.cursor)
     assert "stuck" in bell.tried
     again = Bell()
@@ -157,7 +158,7 @@ async def test_a_workflow_that_is_gone_is_passed_over(desk: Desk, tmp_path: Path
 async def test_only_the_questions_of_its_own_asker_are_woken(desk: Desk, tmp_path: Path) -> None:
     bell = Bell()
     async with waking(desk, bell, tmp_path / "cursor"):
-        await answered(desk.at(asker="mallory"), "theirs")
+        await answered(desk.scoped(asker="mallory"), "theirs")
         await answered(desk, "ours")
         await bell.has_woken("ours")
     assert bell.tried == ["ours"]

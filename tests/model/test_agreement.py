@@ -6,15 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from handraise import Confirm, Escalation, Question, Timeline, Vote
+from handraise import Confirm, Escalation, Question, Timeline
 from handraise.model.agreement import can_still_agree, most_agreeing
 from handraise.model.timelines import steps_of
+from handraise.questions import Vote
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 
 
 def voted(
-    *ballots: str, recipients: tuple[str, ...] = ("a", "b", "c"), need: int = 2, to: str = ""
+    *ballots: str, recipients: tuple[str, ...] = ("a", "b", "c"), quorum: int = 2, to: str = ""
 ) -> Question:
     escalate = (Escalation(after=timedelta(hours=1), to=(to,)),) if to else ()
     return Question(
@@ -24,7 +25,7 @@ def voted(
         prompt="?",
         form=Confirm(),
         recipients=recipients,
-        need=need,
+        quorum=quorum,
         steps=steps_of(Timeline(escalate=escalate)) if to else (),
         votes=tuple(Vote(by, ballot) for by, ballot in zip("abcdefgh", ballots, strict=False)),
         asked_at=NOW,
@@ -37,8 +38,8 @@ def voted(
         (voted(), True),
         (voted("yes", "no"), True),
         (voted("400", "420", "deny"), False),
-        (voted("yes", "no", need=3), False),
-        (voted("yes", need=3), True),
+        (voted("yes", "no", quorum=3), False),
+        (voted("yes", quorum=3), True),
         (voted("400", "420", "deny", to="d"), True),
         (voted("400", "420", "deny", recipients=()), True),
         (voted("1", "2", recipients=("group:ops",)), False),

@@ -7,7 +7,6 @@ import pytest
 
 from handraise import (
     Action,
-    AnyForm,
     Approval,
     Choice,
     Confirm,
@@ -15,13 +14,14 @@ from handraise import (
     Form,
     InvalidAnswer,
     InvalidQuestion,
-    Limits,
     MultiChoice,
     Open,
     Option,
 )
+from handraise.forms import AnyForm
 from handraise.model.drafting import compose
 from handraise.model.validation import MAX_TEXT, check_answer, decision_of, pattern_problem
+from handraise.questions import Limits
 
 PAY = Approval.of(
     "pay", {"amount": 10, "to": {"name": "ana"}, "urgent": False}, editable=["amount", "urgent"]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from handraise import Option, coerce_choices
+from handraise import Option
+from handraise.forms import coerce_choices
 
 
 def labels(raw: Any) -> list[str]:

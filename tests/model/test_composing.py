@@ -10,19 +10,17 @@ from handraise import (
     Approval,
     Choice,
     Confirm,
-    Draft,
     Escalation,
     Field,
     Form,
     InvalidQuestion,
-    Limits,
     MultiChoice,
     Open,
     Option,
-    QuestionOptions,
     Timeline,
 )
 from handraise.model.drafting import compose
+from handraise.questions import Draft, Limits, QuestionOptions
 
 HOUR = timedelta(hours=1)
 ZOE = Escalation(after=HOUR, to=("zoe",))
@@ -57,7 +55,7 @@ def test_what_was_said_is_in_the_draft() -> None:
         conversation="c",
         tool_call="t",
         recipients=["ana", "group:ops", "ana"],
-        need=2,
+        quorum=2,
         veto=True,
         max_attempts=3,
         expires_in=90,
@@ -65,7 +63,7 @@ def test_what_was_said_is_in_the_draft() -> None:
     assert (draft.id, draft.workspace, draft.asker, draft.prompt) == ("q-1", "w", "agent", "What?")
     assert (draft.context, draft.state, draft.key) == ({"a": 1}, [2], "k")
     assert (draft.conversation, draft.tool_call) == ("c", "t")
-    assert (draft.recipients, draft.need, draft.veto, draft.max_attempts) == (
+    assert (draft.recipients, draft.quorum, draft.veto, draft.max_attempts) == (
         ("ana", "group:ops"),
         2,
         True,
@@ -91,10 +89,10 @@ def test_an_unknown_option_is_the_callers_mistake() -> None:
         ({"recipients": None}, ["recipients"]),
         ({"recipients": ["ana", 3]}, ["recipients[1]"]),
         ({"recipients": [["ana"]]}, ["recipients[0]"]),
-        ({"need": "2"}, ["need"]),
-        ({"need": 1.5}, ["need"]),
-        ({"need": True}, ["need"]),
-        ({"need": None}, ["need"]),
+        ({"quorum": "2"}, ["quorum"]),
+        ({"quorum": 1.5}, ["quorum"]),
+        ({"quorum": True}, ["quorum"]),
+        ({"quorum": None}, ["quorum"]),
         ({"veto": "no"}, ["veto"]),
         ({"veto": 1}, ["veto"]),
         ({"max_attempts": "3"}, ["max_attempts"]),
@@ -149,7 +147,7 @@ LIMITS: list[tuple[str, Limits, dict[str, Any], dict[str, Any]]] = [
         {"timeline": Timeline(remind=(HOUR,))},
         {"timeline": Timeline(remind=(HOUR,), expire=2 * HOUR)},
     ),
-    ("need", Limits(recipients=5), {"need": 5}, {"need": 6}),
+    ("quorum", Limits(recipients=5), {"quorum": 5}, {"quorum": 6}),
     (
         "timeline.escalate",
         Limits(recipients=1),
@@ -217,7 +215,7 @@ UNASKABLE: list[tuple[str, dict[str, Any], str]] = [
         {"timeline": Timeline(remind=(timedelta(days=3_000_000),))},
         "timeline",
     ),
-    ("more agreement than the asker leaves", {"recipients": ["ana", "agent"], "need": 2}, "need"),
+    ("more agreement than the asker leaves", {"recipients": ["ana", "agent"], "quorum": 2}, "quorum"),
     ("more attempts than can be counted", {"max_attempts": 2**40}, "max_attempts"),
     (
         "a default that is not in canonical form",
@@ -269,7 +267,7 @@ def test_an_approval_expires_only_into_not_approved() -> None:
 
 @pytest.mark.parametrize("recipients", [["group:ops"], ["ana", "group:ops"], []])
 def test_groups_and_anyone_may_be_enough_people(recipients: Sequence[str]) -> None:
-    assert composed(recipients=recipients, need=3).need == 3
+    assert composed(recipients=recipients, quorum=3).quorum == 3
 
 
 def test_a_question_can_wait_a_lifetime() -> None:
@@ -278,12 +276,12 @@ def test_a_question_can_wait_a_lifetime() -> None:
 
 
 def test_problems_of_different_parts_are_told_together() -> None:
-    paths = problem_paths("", choices=["a", "a", ""], need=0, key="", context=object(), max_attempts=0)
+    paths = problem_paths("", choices=["a", "a", ""], quorum=0, key="", context=object(), max_attempts=0)
     assert {
         "prompt",
         "form.options[1].id",
         "form.options[2].label",
-        "need",
+        "quorum",
         "key",
         "context",
         "max_attempts",
@@ -294,9 +292,9 @@ def test_the_same_choices_are_the_same_form_and_other_limits_are_looked_at() -> 
     first, again = composed(choices=["Blue", "Green"]), composed(choices=("Blue", "Green"))
     assert first.form == again.form == Choice.of("Blue", "Green")
     assert composed(choices=["Green", "Blue"]).form != first.form
-    with pytest.raises(InvalidQuestion) as narrow:
+    with pytest.raises(InvalidQuestion) as where:
         composed(limits=Limits(label=4), choices=["Blue", "Green"])
-    assert [problem.path for problem in narrow.value.problems] == [
+    assert [problem.path for problem in where.value.problems] == [
         "form.options[1].id",
         "form.options[1].label",
     ]

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from handraise import AlreadySettled, InvalidAnswer, NotEntitled, QuestionNotFound, Withdrawn
+from handraise import AlreadySettled, InvalidAnswer, PermissionDenied, QuestionNotFound, Withdrawn
 from handraise.model.errors import HandraiseError, Problem, TooManyRequests
 
 ERRORS: list[HandraiseError] = [
     AlreadySettled("q1", Withdrawn(at=datetime(2026, 1, 5, tzinfo=UTC), by="bot", reason=None)),
     InvalidAnswer([Problem("a.b", "is missing")]),
-    NotEntitled("ann", "nobody asked her"),
+    PermissionDenied("ann", "nobody asked her"),
     QuestionNotFound("q1", "default"),
     TooManyRequests(3.0),
 ]

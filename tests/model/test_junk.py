@@ -9,24 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handraise import (
-    AnyForm,
     Approval,
     Choice,
     Confirm,
-    Draft,
     Escalation,
     Field,
     Form,
     InvalidAnswer,
     InvalidQuestion,
-    Limits,
     MultiChoice,
-    NotAnAnswer,
     Open,
     Option,
     Question,
-    QuestionOptions,
     Timeline,
+)
+from handraise.forms import (
+    AnyForm,
+    NotAnAnswer,
     Understood,
     coerce_choices,
     form_from_schema,
@@ -38,6 +37,7 @@ from handraise.model.forms import form_from_json, form_to_json
 from handraise.model.json_values import canonical_json
 from handraise.model.timelines import steps_from_json, steps_to_json
 from handraise.model.validation import check_answer
+from handraise.questions import Draft, Limits, QuestionOptions
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -285,7 +285,7 @@ QUESTION_OPTIONS = st.fixed_dictionaries(
         "tool_call": JUNK,
         "recipients": JUNK
         | st.lists(st.sampled_from(["ana", "agent", "group:ops", "group:", ""]), max_size=3),
-        "need": JUNK | st.integers(0, 3),
+        "quorum": JUNK | st.integers(0, 3),
         "veto": JUNK | st.booleans(),
         "max_attempts": JUNK | st.integers(0, 3),
         "expires_in": SPANS,

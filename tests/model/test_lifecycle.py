@@ -15,7 +15,6 @@ from handraise import (
     Approval,
     Choice,
     Declined,
-    EventKind,
     Exhausted,
     Open,
     Problem,
@@ -23,9 +22,9 @@ from handraise import (
     Responder,
     Status,
     Timeline,
-    Vote,
     Withdrawn,
 )
+from handraise.events import EventKind
 from handraise.model.lifecycle import (
     Move,
     MoveKind,
@@ -40,8 +39,10 @@ from handraise.model.lifecycle import (
     withdrawing_for,
 )
 from handraise.model.outcomes import outcome_of
+from handraise.model.provenance import Provenance
 from handraise.model.timelines import steps_of
 from handraise.model.validation import check_answer
+from handraise.questions import Vote
 
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(minutes=1)
@@ -50,11 +51,17 @@ PAY = Approval.of("pay", {"amount": 10}, editable=["amount"])
 SETTLED = [status for status in Status if status is not Status.PENDING]
 
 MOVES: dict[str, Callable[[Question, Responder], Move]] = {
-    "answer": lambda question, by: answering(question, by, "a", channel="web", evidence="session"),
-    "decline": lambda question, by: declining(question, by, reason="not mine", channel="web"),
+    "answer": lambda question, by: answering(
+        question, by, "a", provenance=Provenance(channel="web", evidence="session")
+    ),
+    "decline": lambda question, by: declining(
+        question, by, reason="not mine", provenance=Provenance(channel="web")
+    ),
     "withdraw": lambda question, by: withdrawing(question, by.id, reason="no longer"),
     "withdraw_for": lambda question, by: withdrawing_for(question, by, reason="run away"),
-    "attempt": lambda question, by: attempting(question, by, "x", [Problem("", "no")], channel="web"),
+    "attempt": lambda question, by: attempting(
+        question, by, "x", [Problem("", "no")], provenance=Provenance(channel="web")
+    ),
 }
 MOVES["grant"] = lambda question, by: Move(
     question=question,
@@ -152,9 +159,9 @@ def test_only_the_asker_withdraws(by: str) -> None:
     assert transition(before, withdrawing(before, by), NOW) is None
 
 
-@pytest.mark.parametrize(("by", "need"), [("ana", 1), ("another agent", 1), ("agent", 2)])
-def test_a_grant_is_used_by_the_asker_alone_and_never_for_several_people(by: str, need: int) -> None:
-    before = question(need=need)
+@pytest.mark.parametrize(("by", "quorum"), [("ana", 1), ("another agent", 1), ("agent", 2)])
+def test_a_grant_is_used_by_the_asker_alone_and_never_for_several_people(by: str, quorum: int) -> None:
+    before = question(quorum=quorum)
     assert transition(before, MOVES["grant"](before, Responder(by)), NOW) is None
 
 
@@ -190,14 +197,14 @@ def test_an_attempt_is_kept_with_its_reasons() -> None:
 
 def test_a_veto_ends_it_only_where_there_is_one() -> None:
     for veto, status in ((True, Status.ANSWERED), (False, Status.PENDING)):
-        before = question(form=PAY, need=2, veto=veto)
+        before = question(form=PAY, quorum=2, veto=veto)
         done = transition(before, answering(before, ANA, check_answer(PAY, "deny")), NOW)
         assert done is not None
         assert done[0].status is status
 
 
 def test_an_approval_is_no_veto() -> None:
-    before = question(form=PAY, need=2, veto=True)
+    before = question(form=PAY, quorum=2, veto=True)
     done = transition(before, answering(before, ANA, check_answer(PAY, "approve")), NOW)
     assert done is not None
     assert (done[0].status, done[1]) == (Status.PENDING, EventKind.VOTED)
@@ -214,7 +221,7 @@ def test_ballots_agree_on_the_decision_and_the_action_whatever_the_reasons() -> 
 
 
 def test_a_refusal_to_answer_never_agrees_with_an_answer() -> None:
-    before = question(form=Open(), need=2, votes=(Vote("ana", ballot_of(Open(), "declined")),))
+    before = question(form=Open(), quorum=2, votes=(Vote("ana", ballot_of(Open(), "declined")),))
     done = transition(before, declining(before, BOB), NOW)
     assert done is not None
     assert done[0].status is Status.PENDING
@@ -237,7 +244,7 @@ DEEDS = st.lists(
 )
 LIVES = st.builds(
     question,
-    need=st.integers(1, 3),
+    quorum=st.integers(1, 3),
     veto=st.booleans(),
     max_attempts=st.none() | st.integers(1, 3),
     recipients=st.sampled_from(((), ("ana", "bob", "cy"), ("bob", "agent"))),
@@ -312,9 +319,9 @@ def test_the_votes_of_one_person_count_once_and_only_enough_people_settle_it(
         assert all(vote.by != "agent" for vote in after.votes)
         most = max(Counter(vote.ballot for vote in after.votes).values(), default=0)
         if after.status is Status.PENDING:
-            assert most < start.need
-        elif start.need > 1 and event is EventKind.ANSWERED and not _by_default(after):
-            assert most >= start.need
+            assert most < start.quorum
+        elif start.quorum > 1 and event is EventKind.ANSWERED and not _by_default(after):
+            assert most >= start.quorum
             assert by in {vote.by for vote in after.votes}
 
 

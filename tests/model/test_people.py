@@ -10,12 +10,11 @@ from handraise import (
     Approval,
     Confirm,
     Expired,
-    NotEntitled,
     Open,
     Outcome,
+    PermissionDenied,
     Question,
     Responder,
-    Vote,
     Withdrawn,
 )
 from handraise.model.people import (
@@ -28,6 +27,7 @@ from handraise.model.people import (
     responder_of,
 )
 from handraise.model.timelines import Step
+from handraise.questions import Vote
 
 OPS = Responder("ana", groups=frozenset({"ops", "dev"}))
 
@@ -54,7 +54,7 @@ def test_a_person_may_answer_by_name_by_group_or_where_anyone_may(recipients: tu
 @pytest.mark.parametrize("recipients", [("group:leads",), ("ops",), ("group:ana",), ("bob",), ("Ana",)])
 def test_a_person_to_whom_it_is_not_addressed_may_not(recipients: tuple[str, ...]) -> None:
     assert not may_respond(question(*recipients), OPS)
-    with pytest.raises(NotEntitled, match="addressed to others"):
+    with pytest.raises(PermissionDenied, match="addressed to others"):
         check_may_respond(question(*recipients), OPS)
 
 
@@ -62,7 +62,7 @@ def test_a_person_to_whom_it_is_not_addressed_may_not(recipients: tuple[str, ...
 def test_the_asker_never_may(recipients: tuple[str, ...]) -> None:
     asker = Responder("agent", groups=frozenset({"ops"}))
     assert not may_respond(question(*recipients), asker)
-    with pytest.raises(NotEntitled, match="whoever asks"):
+    with pytest.raises(PermissionDenied, match="whoever asks"):
         check_may_respond(question(*recipients), asker)
 
 
@@ -91,7 +91,7 @@ def test_an_escalation_does_not_narrow_a_question_that_anyone_may_answer() -> No
     ],
 )
 def test_a_name_that_no_store_could_keep_or_that_is_no_person_is_refused(by: str | Responder) -> None:
-    with pytest.raises(NotEntitled):
+    with pytest.raises(PermissionDenied):
         responder_of(by)
     assert responder_of("ana") == Responder("ana")
     assert responder_of(OPS) is OPS
@@ -142,7 +142,7 @@ def test_whoever_took_part_may_look_though_they_may_answer_no_more(
 )
 def test_the_word_of_a_program_is_too_little_for_an_action_of_high_risk_only(weak: str) -> None:
     high = replace(question(), form=Approval.of("pay", risk="high"))
-    with pytest.raises(NotEntitled, match="of high risk"):
+    with pytest.raises(PermissionDenied, match="of high risk"):
         check_evidence(high, OPS, weak)
     for evidence in (None, "session", "session-vouched-by:command line (root)"):
         check_evidence(high, OPS, evidence)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from handraise import Choice, Confirm, Draft, KeyConflict, Open, Question, Status, Timeline
+from handraise import Choice, Confirm, KeyConflict, Open, Question, Status, Timeline
 from handraise.model.questions import changed, posted, same_question
 from handraise.model.timelines import steps_of
+from handraise.questions import Draft
 
 DRAFT = Draft(
     id="q-1",
@@ -35,7 +36,7 @@ def stored(draft: Draft) -> Question:
         {"form": Confirm()},
         {"conversation": "c"},
         {"recipients": ("ana",)},
-        {"need": 2},
+        {"quorum": 2},
         {"veto": True},
         {"steps": ()},
         {"steps": steps_of(Timeline(expire=timedelta(hours=2)))},
@@ -76,7 +77,7 @@ def test_a_question_hides_what_it_is_about_from_logs() -> None:
 def test_posted_and_changed_questions_are_as_if_made_field_by_field() -> None:
     at = datetime(2026, 11, 15, tzinfo=UTC)
     given = Draft(
-        id="q", workspace="w", asker="a", prompt="?", form=Open(), need=2, recipients=("ana", "bob")
+        id="q", workspace="w", asker="a", prompt="?", form=Open(), quorum=2, recipients=("ana", "bob")
     )
     values = {each.name: getattr(given, each.name) for each in fields(Draft)}
     question = posted(given, at)

@@ -26,13 +26,13 @@ def approved(**other: Any) -> dict[str, Any]:
     return {**PENDING, "status": "answered", "ending": ending, **other}
 
 
-def life(*events: tuple[str, str | None, Any], need: int = 1) -> Life:
+def life(*events: tuple[str, str | None, Any], quorum: int = 1) -> Life:
     """A life of events, each a kind, who it was and its data."""
     found = Life()
     for number, (kind, by, data) in enumerate(events, 1):
         record = {"cursor": f"7.{number}", "kind": kind, "by": by, "at": AT, "data": data}
         if kind == "asked":
-            record["asked"] = {"asker": "bot", "need": need}
+            record["asked"] = {"asker": "bot", "quorum": quorum}
         found.take(record, number)
     return found
 
@@ -77,10 +77,10 @@ def test_what_cannot_have_happened_is_named(events: list[Any], place: int) -> No
 
 
 def test_what_several_had_to_agree_on_is_not_settled_by_one() -> None:
-    found = life(ASKED, ("voted", "ana", YES), ("answered", "ana", YES), need=2).misfit(approved())
+    found = life(ASKED, ("voted", "ana", YES), ("answered", "ana", YES), quorum=2).misfit(approved())
     assert found is not None
     assert "2 people had to agree" in found.why
-    assert life(ASKED, ("voted", "bob", YES), ("answered", "ana", YES), need=2).misfit(approved()) is None
+    assert life(ASKED, ("voted", "bob", YES), ("answered", "ana", YES), quorum=2).misfit(approved()) is None
 
 
 @pytest.mark.parametrize(

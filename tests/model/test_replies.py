@@ -4,22 +4,9 @@ from typing import Any
 
 import pytest
 
-from handraise import (
-    AnyForm,
-    Approval,
-    Choice,
-    Confirm,
-    Draft,
-    Field,
-    Form,
-    MultiChoice,
-    NotAnAnswer,
-    Open,
-    Option,
-    Reply,
-    Understood,
-    read_reply,
-)
+from handraise import Approval, Choice, Confirm, Field, Form, MultiChoice, Open, Option
+from handraise.forms import AnyForm, NotAnAnswer, Reply, Understood, read_reply
+from handraise.questions import Draft
 
 STRATEGY = Choice.of(Option(id="bg", label="Blue-green"), Option(id="can", label="Canary  release"))
 REPLICAS = Choice.of("1", "2", "4", "8")

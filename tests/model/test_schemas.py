@@ -9,7 +9,6 @@ import pydantic
 import pytest
 
 from handraise import (
-    AnyForm,
     Approval,
     Choice,
     Confirm,
@@ -20,9 +19,8 @@ from handraise import (
     MultiChoice,
     Open,
     Option,
-    form_from_schema,
-    form_to_schema,
 )
+from handraise.forms import AnyForm, form_from_schema, form_to_schema
 from handraise.model.drafting import Limits, compose
 from handraise.model.typed_answers import form_from
 from handraise.model.validation import check_answer

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from handraise import Choice, Escalation, EventKind, Open, Question, Status, Timeline
+from handraise import Choice, Escalation, Open, Question, Status, Timeline
+from handraise.events import EventKind
 from handraise.model.lifecycle import next_step
 from handraise.model.outcomes import Answered, Expired
 from handraise.model.timelines import (
@@ -152,3 +153,9 @@ def test_spans_count_from_the_asking() -> None:
     asked_later = question(FULL, asked_at=START + timedelta(days=1), form=Open())
     assert asked_later.due_at == START + timedelta(days=1) + HOUR
     assert asked_later.expires_at == START + timedelta(days=1) + 4 * HOUR
+
+
+def test_one_reminder_and_one_escalation_need_no_list() -> None:
+    one = Escalation(after="2h", to=["boss"])
+    assert Timeline(remind="1h", escalate=one) == Timeline(remind=["1h"], escalate=[one])
+    assert Timeline(remind=HOUR).remind == (HOUR,)

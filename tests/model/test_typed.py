@@ -12,19 +12,9 @@ from uuid import UUID
 import pydantic
 import pytest
 
-from handraise import (
-    AnyForm,
-    Approval,
-    Choice,
-    Confirm,
-    Decision,
-    Field,
-    Form,
-    InvalidQuestion,
-    MultiChoice,
-    Open,
-    UnusableAnswer,
-)
+from handraise import Approval, Choice, Confirm, Decision, Field, Form, InvalidQuestion, MultiChoice, Open
+from handraise.errors import AnswerTypeMismatch
+from handraise.forms import AnyForm
 from handraise.model.typed_answers import form_from, python_value, typed
 from handraise.model.validation import check_answer
 
@@ -130,7 +120,7 @@ def test_an_answer_that_the_type_refuses_says_where_and_why() -> None:
     class Even(pydantic.BaseModel):
         count: int = pydantic.Field(multiple_of=2)
 
-    with pytest.raises(UnusableAnswer) as unusable:
+    with pytest.raises(AnswerTypeMismatch) as unusable:
         typed(Even).read({"count": 3})
     assert [problem.path for problem in unusable.value.problems] == ["count"]
 

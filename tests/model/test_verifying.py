@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from handraise import LocalDesk, UnsafeStore, open_desk_on
 from handraise.desk.audit_export import export_lines
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
+from handraise.desks import LocalDesk, desk_from_store
+from handraise.errors import UnsafeStore
 from handraise.model.audit_verification import (
     TrustedKey,
     Verdict,
@@ -25,6 +26,7 @@ from handraise.model.audit_verification import (
     rows_digest,
     verify,
 )
+from handraise.model.provenance import Provenance
 from handraise.model.seals import HeadMark, event_leaf, merkle_root, removal_leaf
 from handraise.ports import Backend
 from handraise.server.audit_keys import KeySigner, load_signer, make_key, trusted_key
@@ -51,7 +53,7 @@ def good(keys: list[Path]) -> Lines:
 
     async def made() -> Lines:
         old, new = (load_signer(path) for path in keys[:2])
-        async with open_backend("memory:") as ports, open_desk_on(ports.store, ports.bus) as desk:
+        async with open_backend("memory:") as ports, desk_from_store(ports.store, ports.bus) as desk:
             await answered(desk, "Deploy now?")
             secret = await answered(desk, "What is your address?")
             await sealed(ports, old)
@@ -76,7 +78,7 @@ def chain_of_three(keys: list[Path], *others: Path) -> Lines:
     """Three seals, the last two by other keys if these are given, and nothing erased."""
 
     async def made() -> Lines:
-        async with open_backend("memory:") as ports, open_desk_on(ports.store, ports.bus) as desk:
+        async with open_backend("memory:") as ports, desk_from_store(ports.store, ports.bus) as desk:
             signers = [load_signer(path) for path in (keys[0], *(others or (keys[0], keys[0])))]
             for signer in signers:
                 await answered(desk, "Deploy now?")
@@ -96,7 +98,7 @@ def lines(good: Lines) -> Lines:
 
 async def answered(desk: LocalDesk, prompt: str) -> str:
     question = await desk.post(prompt, choices=["yes", "no"])
-    await desk.answer(question.id, "yes", by="ana", channel="web", evidence="session")
+    await desk.answer(question.id, "yes", by="ana", provenance=Provenance(channel="web", evidence="session"))
     return question.id
 
 
@@ -338,7 +340,7 @@ async def test_a_key_that_was_replaced_does_not_come_back(
     keys: list[Path], trusted: list[TrustedKey]
 ) -> None:
     old, new = (load_signer(path) for path in keys[:2])
-    async with open_backend("memory:") as ports, open_desk_on(ports.store, ports.bus) as desk:
+    async with open_backend("memory:") as ports, desk_from_store(ports.store, ports.bus) as desk:
         for signer in (old, new, old):
             await answered(desk, "Now?")
             sealer = Sealer(ports.store, ports.ledger, signer)
@@ -401,7 +403,7 @@ async def never(*_: object) -> None:
 
 
 async def test_what_nobody_signed_is_good_only_for_whoever_says_so(trusted: list[TrustedKey]) -> None:
-    async with open_backend("memory:") as ports, open_desk_on(ports.store, ports.bus) as desk:
+    async with open_backend("memory:") as ports, desk_from_store(ports.store, ports.bus) as desk:
         await answered(desk, "Now?")
         await sealed(ports, None)
         lines = [json.loads(line) async for line in export_lines(ports.store, ports.ledger, "default")]

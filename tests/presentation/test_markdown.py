@@ -96,9 +96,9 @@ def test_a_table_is_aligned_where_it_fits_and_else_a_list_of_its_rows() -> None:
     assert "Invoice       Amount  Why" in wide
     assert "invoice-17  1,240.00  charged on the third of November and" in wide
     assert "                      again on the fourth" in wide
-    narrow = plain_lines(TEXT, 24)
-    assert "Amount: 1,240.00" in narrow
-    assert "Why: charged on the" in narrow
+    where = plain_lines(TEXT, 24)
+    assert "Amount: 1,240.00" in where
+    assert "Why: charged on the" in where
 
 
 @pytest.mark.parametrize("width", [20, 40, 70])

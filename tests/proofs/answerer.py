@@ -13,7 +13,7 @@ from handraise.testing import SilentBus
 async def main(address: str, workspace: str, bell: str) -> None:
     bus = SilentBus() if bell == "silent" else None
     async with open_desk(address, workspace=workspace, bus=bus) as desk:
-        while questions := (await desk.pending(limit=500)).questions:
+        while questions := (await desk.list_pending(limit=500)).items:
             await asyncio.gather(*(desk.answer(each.id, each.prompt, by="ana") for each in questions))
         print(time.time(), flush=True)
 

@@ -27,7 +27,7 @@ import pytest
 
 from chaos.nursery import open_nursery
 from chaos.telling import LIFE
-from handraise import AlreadySettled, EventKind, Ref
+from handraise import AlreadySettled
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.safe_http import open_outward
 from handraise.channels.webhook import Webhook
@@ -36,11 +36,13 @@ from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk_factory import open_backend
+from handraise.events import EventKind
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.drafting import Limits
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.ports import Backend
+from handraise.questions import Ref
 from handraise.testing import promise
 from tests.channels.receiver import Got, Receiver, Says, receiving
 from tests.conftest import own_database
@@ -242,7 +244,7 @@ class Arrivals:
 
 @pytest.mark.slow("compares the times that deliveries take")
 async def test_slow_and_dead_receivers_do_not_delay_the_others(database: str, other_database: str) -> None:
-    """Two houses side by side, on the same machine at the same time: one has three bad receivers, one has none."""
+    """Two servers side by side, on the same machine at the same time: one has three bad receivers, one has none."""
     numbers = range(RECEIVERS)
     well = [each for each in numbers if each not in BAD]
     (with_bad, deliveries), (without, _) = await asyncio.gather(

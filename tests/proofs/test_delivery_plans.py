@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from handraise import open_desk
-from handraise.backends.postgres.database import Walls
+from handraise.backends.postgres.database import RowSecurity
 from tests.conftest import own_database
 from tests.proofs.test_plans import explained, nodes, pages
 from tests.tiers import sized
@@ -113,10 +113,10 @@ async def fill(address: str) -> None:
         await connection.close()
 
 
-@pytest.mark.parametrize("walls", [None, Walls("handraise_app")], ids=["plain", "confined"])
+@pytest.mark.parametrize("walls", [None, RowSecurity("handraise_app")], ids=["plain", "confined"])
 @pytest.mark.parametrize("name", HOT)
 async def test_a_statement_of_the_outbox_reads_a_bounded_number_of_pages(
-    filled: str, name: str, walls: Walls | None
+    filled: str, name: str, walls: RowSecurity | None
 ) -> None:
     statement, values, most = HOT[name]
     plan = await explained(filled, statement, values, "force_generic_plan", walls)

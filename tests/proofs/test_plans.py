@@ -16,14 +16,15 @@ from typing import Any
 import asyncpg
 import pytest
 
-from handraise import Draft, Open, Question, Ref, Responder
+from handraise import Open, Question, Responder
 from handraise.backends.postgres.connections import SETTINGS
-from handraise.backends.postgres.database import Walls
+from handraise.backends.postgres.database import RowSecurity
 from handraise.backends.row_mapping import draft_values, move_values, page_query, settled_query, urgent_query
 from handraise.backends.sql_files import load_statements
 from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import answering
-from handraise.ports import LOOKED_THROUGH, Filter
+from handraise.ports import MAX_EVENTS_SCANNED, Filter
+from handraise.questions import Draft, Ref
 from tests.conftest import own_database
 from tests.tiers import sized
 
@@ -38,7 +39,7 @@ ANA = Responder("ana", groups=frozenset({"ops"}))
 
 FILL = """
 insert into handraise.questions
-    (asked_at, expires_at, settled_at, need, veto, workspace, id, status, asker, key, conversation,
+    (asked_at, expires_at, settled_at, quorum, veto, workspace, id, status, asker, key, conversation,
      recipients, prompt, form, steps, outcome)
 select
     now() - interval '1 day',
@@ -61,7 +62,7 @@ ARCHIVED, MONTHS = sized(gate=25_000, nightly=500_000), 12
 FILL_ARCHIVE = """
 with body as (
     insert into handraise.archive
-        (asked_at, settled_at, need, veto, workspace, id, status, asker, key, recipients, prompt, form, outcome)
+        (asked_at, settled_at, quorum, veto, workspace, id, status, asker, key, recipients, prompt, form, outcome)
     select
         now(), timestamptz '2025-01-15 00:00+00' + (n % $2::int) * interval '1 month', 1, false,
         'w' || n % 4, 'archived ' || n, 'answered', 'agent1', 'archived ' || n, '[]',
@@ -81,7 +82,7 @@ select settled_at, workspace, id, 'answered', 'ana' from body where settled_at <
 NEIGHBOURS = sized(gate=15_000, nightly=300_000)
 FILL_NEIGHBOURS = """
 insert into handraise.questions
-    (asked_at, expires_at, settled_at, need, veto, workspace, id, status, asker, recipients, prompt, form, outcome)
+    (asked_at, expires_at, settled_at, quorum, veto, workspace, id, status, asker, recipients, prompt, form, outcome)
 select
     now() - interval '1 day', now() + interval '1 day', case when settled then now() end,
     1, false, 'small' || n % ($1::int / 6), to_char(n, 'FM000000000'),
@@ -192,17 +193,17 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
     moves = [answering(question, Responder("ana"), "a") for question in questions]
     many = [Ref("w1", pending_id(40 * n + 1)) for n in range(1000)]
 
-    def page(limit: int = 50, **narrow: Any) -> tuple[str, dict[str, Any]]:
-        return page_query(Filter(workspace="w1", **narrow), after=pending_id(PENDING // 2), limit=limit)
+    def page(limit: int = 50, **where: Any) -> tuple[str, dict[str, Any]]:
+        return page_query(Filter(workspace="w1", **where), after=pending_id(PENDING // 2), limit=limit)
 
-    def urgent(limit: int = 300, **narrow: Any) -> tuple[str, dict[str, Any]]:
-        return urgent_query(Filter(workspace="w1", **narrow), after=f"{2**50}.{pending_id(9)}", limit=limit)
+    def urgent(limit: int = 300, **where: Any) -> tuple[str, dict[str, Any]]:
+        return urgent_query(Filter(workspace="w1", **where), after=f"{2**50}.{pending_id(9)}", limit=limit)
 
-    def settled(**narrow: Any) -> tuple[str, dict[str, Any]]:
-        return "settled", {**settled_query(Filter(workspace="w1", **narrow), limit=50), **THE_END}
+    def settled(**where: Any) -> tuple[str, dict[str, Any]]:
+        return "settled", {**settled_query(Filter(workspace="w1", **where), limit=50), **THE_END}
 
     used = {"workspace": "w1", "id": SOME_ARCHIVED, "actor": "agent1", "digest": "0", "request": "r"}
-    endings = {"workspace": "w1", "looked": LOOKED_THROUGH, "since": EPOCH, **THE_END}
+    endings = {"workspace": "w1", "looked": MAX_EVENTS_SCANNED, "since": EPOCH, **THE_END}
     return {
         "ask, 1": ("insert", asked(drafts[:1]), 500),
         "ask, 20, archived keys": ("insert", asked(known), 20 * 40),
@@ -244,17 +245,17 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         "history": ("history", {"workspace": "w1", "question_id": pending_id(SOME)}, 6),
         "settled page of 50": (*settled(), 50 * 8),
         "settled page of a person": (*settled(recipient=ANA), 50 * 8),
-        "settled page, none found": (*settled(asker="nobody"), LOOKED_THROUGH * 6),
+        "settled page, none found": (*settled(asker="nobody"), MAX_EVENTS_SCANNED * 6),
         "endings, 500": ("endings", {**endings, "limit": 500}, 500 * 8),
         "feed of 100": ("feed", {"workspace": "w1", "transaction": "0", "number": 0, "limit": 100}, 100 * 3),
     }
 
 
-@pytest.mark.parametrize("walls", [None, Walls("handraise_app")], ids=["plain", "confined"])
+@pytest.mark.parametrize("walls", [None, RowSecurity("handraise_app")], ids=["plain", "confined"])
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 @pytest.mark.parametrize("name", hot_statements())
 async def test_a_hot_statement_walks_an_index_for_a_bounded_number_of_pages(
-    filled: str, name: str, mode: str, walls: Walls | None
+    filled: str, name: str, mode: str, walls: RowSecurity | None
 ) -> None:
     statement, values, most = hot_statements()[name]
     plan = await explained(filled, statement, values, mode, walls)
@@ -266,11 +267,11 @@ async def test_a_hot_statement_walks_an_index_for_a_bounded_number_of_pages(
     assert touched <= most, f"{name} touches {touched} pages, more than {most}"
 
 
-@pytest.mark.parametrize("walls", [None, Walls("handraise_app")], ids=["plain", "confined"])
+@pytest.mark.parametrize("walls", [None, RowSecurity("handraise_app")], ids=["plain", "confined"])
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 @pytest.mark.parametrize("name", ["settled page of 50", "settled page, none found", "endings, 500"])
 async def test_a_walk_back_goes_backwards_along_the_feed_and_sorts_nothing(
-    filled: str, name: str, mode: str, walls: Walls | None
+    filled: str, name: str, mode: str, walls: RowSecurity | None
 ) -> None:
     statement, values, _ = hot_statements()[name]
     plan = list(nodes(await explained(filled, statement, values, mode, walls)))
@@ -280,8 +281,10 @@ async def test_a_walk_back_goes_backwards_along_the_feed_and_sorts_nothing(
     assert all(node["Actual Rows"] <= 501 for node in plan if node["Node Type"] == "Sort")
 
 
-@pytest.mark.parametrize("walls", [None, Walls("handraise_app")], ids=["plain", "confined"])
-async def test_a_sweep_of_many_due_questions_touches_only_them(filled: str, walls: Walls | None) -> None:
+@pytest.mark.parametrize("walls", [None, RowSecurity("handraise_app")], ids=["plain", "confined"])
+async def test_a_sweep_of_many_due_questions_touches_only_them(
+    filled: str, walls: RowSecurity | None
+) -> None:
     """With a tenth of all pending questions due, a batch of 100 costs what 100 questions cost."""
     values = {"workspace": "w2", "limit": 100, "now": datetime.now(UTC) + timedelta(days=400)}
     plan = await explained(filled, "sweep", values, "force_generic_plan", walls)
@@ -291,7 +294,9 @@ async def test_a_sweep_of_many_due_questions_touches_only_them(filled: str, wall
 
 async def test_workspaces_with_due_deeds_are_found_without_reading_all_deeds(filled: str) -> None:
     values = {"at_most": 1000, "now": datetime.now(UTC) + timedelta(days=400)}
-    plan = await explained(filled, "due_workspaces", values, "force_generic_plan", Walls("handraise_app"))
+    plan = await explained(
+        filled, "due_workspaces", values, "force_generic_plan", RowSecurity("handraise_app")
+    )
     assert pages(plan) <= 1000 * 4
 
 
@@ -317,7 +322,7 @@ async def test_tidying_touches_only_what_it_tidies(
 
 
 async def explained(
-    address: str, name: str, values: dict[str, Any], mode: str, walls: Walls | None
+    address: str, name: str, values: dict[str, Any], mode: str, walls: RowSecurity | None
 ) -> dict[str, Any]:
     """The executed plan of a statement, taken back again."""
     statement = STATEMENTS[name]

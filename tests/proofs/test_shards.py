@@ -83,7 +83,7 @@ async def test_a_feed_goes_on_at_a_server_that_has_counted_fewer_transactions(
                 await desk.answer(question.id, "yes", by="ann")
             seen += await _new_events(desk, seen, 6 if seen else 7)
             await move_workspace(servers[0].address, "told", to=home)
-            assert await desk.feed() == seen
+            assert list(await desk.feed()) == seen
             assert not await desk.feed(after=seen[-1].cursor)
         last = await desk.post("Still here?", **YES)
         assert [each.question_id for each in await _new_events(desk, seen, 1)] == [last.id]
@@ -98,7 +98,7 @@ async def _new_events(desk: Desk, seen: Sequence[Event], number: int) -> Sequenc
         while True:
             new = await desk.feed(after=seen[-1].cursor if seen else None)
             if len(new) >= number:
-                return new
+                return new.items
             await asyncio.sleep(0.02)
 
 
@@ -115,16 +115,16 @@ async def test_one_shard_down_leaves_the_others_untouched(
     async with open_desk(address, poll_interval=0.5) as desk, open_desk(address, poll_interval=0.5) as other:
         for place in (1, 2, 3):
             await placed(desk, servers, f"{how}-{place}", place)
-        waiting = asyncio.create_task(_asked_and_answered_later(desk.at(f"{how}-3")))
+        waiting = asyncio.create_task(_asked_and_answered_later(desk.scoped(f"{how}-3")))
 
         async def call(workspace: str) -> None:
             nonlocal slowest
             while not over.is_set():
                 began = time.monotonic()
                 try:
-                    question = await desk.at(workspace).post("Ship it?", **YES)
-                    await other.at(workspace).answer(question.id, "yes", by="ann")
-                    await desk.at(workspace).wait(question.id, timeout=20)
+                    question = await desk.scoped(workspace).post("Ship it?", **YES)
+                    await other.scoped(workspace).answer(question.id, "yes", by="ann")
+                    await desk.scoped(workspace).wait(question.id, timeout=20)
                 except StoreUnavailable as error:
                     if not workspace.endswith("3"):
                         errors.append(error)
@@ -193,13 +193,13 @@ async def pairs_a_second(desk: Desk, workspaces: Sequence[str], *, seconds: floa
             done += 1
 
     began = time.monotonic()
-    await asyncio.gather(*(call(desk.at(workspace)) for workspace in workspaces for _ in range(CALLERS)))
+    await asyncio.gather(*(call(desk.scoped(workspace)) for workspace in workspaces for _ in range(CALLERS)))
     return done / (time.monotonic() - began)
 
 
 async def placed(desk: Desk, servers: Sequence[Server], workspace: str, number: int) -> None:
     """Have a workspace live on one shard."""
-    await desk.at(workspace).post("First?", **YES)
+    await desk.scoped(workspace).post("First?", **YES)
     await move_workspace(servers[0].address, workspace, to=number)
     assert [each.number for each in await list_shards(servers[0].address)] == [1, 2, 3]
 

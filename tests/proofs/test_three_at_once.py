@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from handraise import Answered, EventKind
+from handraise import Answered
 from handraise.channels.webhook import signed
+from handraise.events import EventKind
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.questions import Question
@@ -26,8 +27,8 @@ from handraise.server.auth.authenticator import cookie_name
 from handraise.server.auth.issuer import issue_session
 from handraise.testing import promise
 from tests.channels.mail_servers import Mail, PostOffice, post_office, reply_to
-from tests.channels.slack_house import PEOPLE, Team, open_team
 from tests.channels.slack_peer import Posted
+from tests.channels.slack_server import PEOPLE, Team, open_team
 from tests.conftest import own_database
 from tests.tiers import sized
 
@@ -72,9 +73,9 @@ async def team(store: str, office: PostOffice) -> AsyncIterator[Team]:
     }
     async with open_team(url=store, **settings) as team:
         for name in ("bob", "cid"):
-            await team.house.directory.put_person("default", name, name=name, email=None, role=Role.MEMBER)
-        await team.house.outbox.remove_address("default", "bob", "slack", PEOPLE["bob"])
-        await team.house.outbox.put_address(
+            await team.ctx.directory.put_person("default", name, name=name, email=None, role=Role.MEMBER)
+        await team.ctx.outbox.remove_address("default", "bob", "slack", PEOPLE["bob"])
+        await team.ctx.outbox.put_address(
             Address(workspace="default", recipient="bob", channel="email", id=BOB, to={"address": BOB})
         )
         yield team
@@ -84,11 +85,11 @@ async def team(store: str, office: PostOffice) -> AsyncIterator[Team]:
 async def test_one_wins_and_all_three_are_told_who(
     team: Team, office: PostOffice, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session = await issue_session(team.house, "default", person="cid", how="test")
+    session = await issue_session(team.ctx, "default", person="cid", how="test")
     assert session is not None
     mine = {
-        "cookie": f"{cookie_name(team.house)}={session.token}",
-        "origin": team.house.settings.base_url,
+        "cookie": f"{cookie_name(team.ctx)}={session.token}",
+        "origin": team.ctx.settings.base_url,
     }
     wins: Counter[str] = Counter()
     for number in range(ROUNDS):
@@ -138,7 +139,7 @@ async def _told(
     kinds = [event.kind for event in await team.desk.history(question.id)]
     assert kinds.count(EventKind.ANSWERED) == 1
     async with asyncio.timeout(WITHIN):
-        while {each.status for each in await team.house.outbox.deliveries(question.ref)} != {
+        while {each.status for each in await team.ctx.outbox.deliveries(question.ref)} != {
             DeliveryStatus.UPDATED
         }:
             await asyncio.sleep(0.01)

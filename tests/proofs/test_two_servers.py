@@ -81,7 +81,7 @@ async def test_what_is_asked_at_one_and_answered_at_the_other_is_seen_by_the_cli
             await watch.saw(question.id, "answered")
             took = time.monotonic() - began
             print(f"\n  answered at the other server: all clients of both knew in {took:.3f} s", end="")
-        await watch.saw_just(await here.feed())
+        await watch.saw_just((await here.feed()).items)
 
 
 @pytest.mark.parametrize("turn", range(ROUNDS))
@@ -206,7 +206,7 @@ async def ask_and_wait(
 ) -> None:
     """One question after the other; every other one is posted by hand, with an idempotency key and no id."""
     asker = f"agent {line}"
-    desk = desk.at(asker=asker)
+    desk = desk.scoped(asker=asker)
     token = await credentials.agent(desk.workspace, asker)
     with progress.calling(order, token) as poster, progress.calling(order, token) as waiter:
         for turn in range(TURNS):
@@ -232,9 +232,9 @@ async def answer_everything(desk: Desk, person: str, progress: Progress) -> None
         progress.answered.append(question.id)
 
     while len(progress.told) < progress.expected:
-        page = await desk.pending(recipient=person, limit=8)
-        await asyncio.gather(*(answer(question) for question in page.questions))
-        if not page.questions:
+        page = await desk.list_pending(recipient=person, limit=8)
+        await asyncio.gather(*(answer(question) for question in page.items))
+        if not page.items:
             await asyncio.sleep(0.01)
 
 

@@ -12,10 +12,12 @@ from datetime import timedelta
 from typing import Any
 
 import handraise
-from handraise import AnyForm, Approval, Choice, Confirm, Escalation, Field, Form, MultiChoice, Open, Timeline
+from handraise import Approval, Choice, Confirm, Escalation, Field, Form, MultiChoice, Open, Timeline
 from handraise.desk_factory import open_backend
+from handraise.forms import AnyForm
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.identities import Role
+from handraise.model.provenance import Provenance
 from handraise.ports.outbox import Routed
 
 PAY = Approval.of("pay", {"amount": 20}, scopes=("once", "always"))
@@ -49,10 +51,14 @@ async def main(address: str) -> None:
                 to={"mail": "ana@example.com"},
             )
         )
-        async with handraise.open_desk_on(backend.store, backend.bus, asker="agent") as desk:
+        async with handraise.desks.desk_from_store(backend.store, backend.bus, asker="agent") as desk:
             left = await questions(desk)
             left["delivery"] = await delivered(backend.outbox, left["told"])
-            left["feed"] = (await desk.feed())[-1].cursor
+            while (
+                fed := await desk.feed()
+            ).next is None:  # other transactions of the cluster hold the feed back
+                await asyncio.sleep(0.05)
+            left["feed"] = fed.next
             left["read"] = {each: seen(await desk.get(each)) for each in left["ids"]}
             left["kinds"] = {each: [e.kind for e in await desk.history(each)] for each in left["ids"]}
     print(json.dumps(left))
@@ -64,7 +70,7 @@ async def questions(desk: Any) -> dict[str, Any]:
         kind: (await desk.post(f"A {kind}?", form=form, key=kind)).id for kind, (form, _) in FORMS.items()
     }
     told = (await desk.post("Is Ana told?", recipients=["ana"])).id
-    voted = (await desk.post("Do two agree?", form=Confirm(), need=2, veto=True, state={"step": 3})).id
+    voted = (await desk.post("Do two agree?", form=Confirm(), quorum=2, veto=True, state={"step": 3})).id
     await desk.answer(voted, True, by="ana")
     tried = (await desk.post("Which?", choices=["a", "b"], max_attempts=2)).id
     await misfit(desk, tried)
@@ -86,7 +92,9 @@ async def ended(desk: Any, how: str) -> str:
     question: str = (await desk.post(f"To be {how}?", form=form, **limits)).id
     match how:
         case "answered":
-            await desk.answer(question, "a", by="ana", channel="inbox", evidence="session")
+            await desk.answer(
+                question, "a", by="ana", provenance=Provenance(channel="inbox", evidence="session")
+            )
         case "declined":
             await desk.decline(question, by="ana", reason="not mine")
         case "expired":
@@ -123,7 +131,7 @@ def seen(question: Any) -> dict[str, Any]:
     """What a reader sees of a question."""
     shown = {
         name: getattr(question, name)
-        for name in ("prompt", "asker", "key", "need", "veto", "attempts", "state")
+        for name in ("prompt", "asker", "key", "quorum", "veto", "attempts", "state")
     }
     votes = [[vote.by, vote.ballot] for vote in question.votes]
     asked = {"status": str(question.status), "asked_at": question.asked_at.isoformat(), "votes": votes}

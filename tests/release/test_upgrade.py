@@ -15,11 +15,13 @@ import asyncpg
 import pytest
 
 from chaos.faults.upgrading import LATER, previous_release
-from handraise import AlreadySettled, Answered, Approval, Ref, open_desk_on
+from handraise import AlreadySettled, Answered, Approval
 from handraise.backends.postgres import schema
 from handraise.backends.sql_files import Migration
 from handraise.backends.sqlite import backend as sqlite_backend
 from handraise.desk_factory import open_backend
+from handraise.desks import desk_from_store
+from handraise.questions import Ref
 from handraise.testing import promise
 from tests.release.older import FORMS, PAY, TIMELINE, seen
 
@@ -69,21 +71,21 @@ async def test_what_the_release_before_left_is_read_as_it_was_and_can_be_answere
 
     async with open_backend(empty_address) as backend:
         assert await schema_of(empty_address) == newest
-        async with open_desk_on(backend.store, backend.bus, asker="agent") as desk:
+        async with desk_from_store(backend.store, backend.bus, asker="agent") as desk:
             # Everything reads as it did, with its history.
             for each in left["ids"]:
                 assert seen(await desk.get(each)) == left["read"][each]
                 assert [event.kind for event in await desk.history(each)] == left["kinds"][each]
-            settled = {each.id for each in (await desk.settled()).questions}
+            settled = {each.id for each in (await desk.list_settled()).items}
             assert settled == {*left["settled"].values()}
-            assert {each.id for each in (await desk.pending()).questions} == {*left["ids"]} - settled
+            assert {each.id for each in (await desk.list_pending()).items} == {*left["ids"]} - settled
 
             # What is settled stays so; what was approved is given out, once; a grant still holds.
             for how, each in left["settled"].items():
                 assert (await desk.wait(each)).status == ENDED.get(how, how)
                 with pytest.raises(AlreadySettled):
                     await desk.answer(each, "a", by="bob")
-            assert await desk.consume(left["settled"]["approved"]) == PAY.action
+            assert await desk.consume_approval(left["settled"]["approved"]) == PAY.action
             again = await desk.post("Pay again?", form=PAY)
             assert await desk.apply_grant(again.id) is not None
 
@@ -94,7 +96,8 @@ async def test_what_the_release_before_left_is_read_as_it_was_and_can_be_answere
                     (await desk.answer(left["pending"][kind], value, by="ana")).outcome, Answered
                 )
                 assert (
-                    not isinstance(form, Approval) or await desk.consume(left["pending"][kind]) == form.action
+                    not isinstance(form, Approval)
+                    or await desk.consume_approval(left["pending"][kind]) == form.action
                 )
             assert isinstance((await desk.answer(left["voted"], True, by="bob")).outcome, Answered)
             assert (await desk.get(left["voted"])).state == {"step": 3}

@@ -67,7 +67,7 @@ def test_every_module_with_public_names_is_looked_at() -> None:
 BEFORE = [
     "class handraise.Desk()",
     "handraise.Desk.ask(self, prompt: str) -> Any",
-    "handraise.read_reply(text: str) -> Reply",
+    "handraise.forms.read_reply(text: str) -> Reply",
 ]
 
 

@@ -1,4 +1,4 @@
-"""A house on each store that a server is run on, its application, and clients that speak HTTP to it."""
+"""A server on each store that a server is run on, its application, and clients that speak HTTP to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from handraise.desk_factory import open_backend
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
 from tests.serving import Issuer
 
@@ -92,24 +92,24 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def house(store: str, settings: dict[str, Any], clock: ManualClock) -> AsyncIterator[House]:
+async def ctx(store: str, settings: dict[str, Any], clock: ManualClock) -> AsyncIterator[ServerContext]:
     settings = {"check_recipients": False} | settings  # most tests name people whom nobody has added
-    async with open_house(ServerSettings(url=store, **settings), clock=clock) as house:
-        yield house
+    async with open_server(ServerSettings(url=store, **settings), clock=clock) as ctx:
+        yield ctx
 
 
 @pytest.fixture
-def app(house: House) -> FastAPI:
-    return create_app(house)
+def app(ctx: ServerContext) -> FastAPI:
+    return create_app(ctx)
 
 
 @pytest.fixture
-def client_from(app: FastAPI, house: House) -> Callable[[str], httpx2.AsyncClient]:
+def client_from(app: FastAPI, ctx: ServerContext) -> Callable[[str], httpx2.AsyncClient]:
     """Makes clients at any network address."""
 
     def make(host: str) -> httpx2.AsyncClient:
         transport = httpx2.ASGITransport(app=app, client=(host, 50_000), raise_app_exceptions=False)
-        return httpx2.AsyncClient(transport=transport, base_url=house.settings.base_url)
+        return httpx2.AsyncClient(transport=transport, base_url=ctx.settings.base_url)
 
     return make
 
@@ -121,5 +121,5 @@ async def client(client_from: Callable[[str], httpx2.AsyncClient]) -> AsyncItera
 
 
 @pytest.fixture
-def issuer(house: House) -> Issuer:
-    return Issuer(house.directory)
+def issuer(ctx: ServerContext) -> Issuer:
+    return Issuer(ctx.directory)

@@ -10,7 +10,7 @@ from typing import Any
 
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings, open_house
+from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.observability import Traces
 from handraise.testing.contract.channel import Peer
 from tests.channels import discord_peer, slack_peer, teams_peer, telegram_peer
@@ -33,7 +33,7 @@ def whsec(key: bytes) -> str:
 class Everything:
     """The server, and the other ends."""
 
-    house: House
+    ctx: ServerContext
     slack: slack_peer.SlackPeer
     discord: discord_peer.DiscordPeer
     teams: teams_peer.TeamsPeer
@@ -59,7 +59,7 @@ class Everything:
 
     async def introduce(self, workspace: str) -> None:
         """Let ann of this workspace have an address on every channel."""
-        await self.house.directory.put_person(workspace, "ann", name="ann", email=MAIL, role=Role.MEMBER)
+        await self.ctx.directory.put_person(workspace, "ann", name="ann", email=MAIL, role=Role.MEMBER)
         for channel, id_, to in (
             ("slack", SLACK, {"user": SLACK}),
             ("discord", DISCORD, {"user": DISCORD}),
@@ -68,7 +68,7 @@ class Everything:
             ("email", MAIL, {"address": MAIL}),
             ("webhook", "main", {"url": self.webhook.url, "secret": whsec(WEBHOOK_KEY)}),
         ):
-            await self.house.outbox.put_address(
+            await self.ctx.outbox.put_address(
                 Address(workspace=workspace, recipient="ann", channel=channel, id=id_, to=to)
             )
 
@@ -120,8 +120,8 @@ async def open_everything(
             "push_contact": "mailto:ops@example.org",
             "push_allow_private": LOOPBACK,
         }
-        house = await stack.enter_async_context(
-            open_house(ServerSettings(**(given | settings)), traces=traces)
+        ctx = await stack.enter_async_context(
+            open_server(ServerSettings(**(given | settings)), traces=traces)
         )
         await telegram.until(lambda: telegram.webhook is not None)
-        yield Everything(house, slack, discord, teams, telegram, office, webhook)
+        yield Everything(ctx, slack, discord, teams, telegram, office, webhook)

@@ -12,10 +12,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuestion, Limits, Open
+from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuestion, Open
 from handraise.model.drafting import compose
 from handraise.model.form_schemas import form_from_schema
 from handraise.model.validation import MAX_TEXT, check_answer, pattern_problem
+from handraise.questions import Limits
 from handraise.testing import promise
 from tests.server.conftest import bearer
 from tests.serving import Issuer

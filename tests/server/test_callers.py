@@ -11,7 +11,7 @@ import pytest
 from handraise.desk_factory import open_backend
 from handraise.model.identities import AgentKey
 from handraise.ports import Directory
-from handraise.server.auth.authenticator import Doorkeeper
+from handraise.server.auth.authenticator import Authenticator
 from handraise.wire.credentials import Token, TokenKind
 
 TOKEN = Token(TokenKind.AGENT, "default", "digest")
@@ -40,8 +40,8 @@ async def directory_with_a_key() -> AsyncIterator[Directory]:
 
 async def test_a_hundred_with_one_key_at_once_are_looked_up_together(inner: Directory) -> None:
     slow = SlowDirectory(inner)
-    doorkeeper = Doorkeeper(cast("Directory", slow))
-    found = await asyncio.gather(*(doorkeeper.find(TOKEN) for _ in range(100)))
+    authenticator = Authenticator(cast("Directory", slow))
+    found = await asyncio.gather(*(authenticator.find(TOKEN) for _ in range(100)))
     assert {caller.credential for caller in found if caller} == {"k"}
     assert None not in found
     assert slow.looks <= 2
@@ -50,9 +50,9 @@ async def test_a_hundred_with_one_key_at_once_are_looked_up_together(inner: Dire
 async def test_whoever_comes_after_a_key_has_ended_is_not_let_in_by_a_look_that_began_before(
     inner: Directory,
 ) -> None:
-    doorkeeper = Doorkeeper(cast("Directory", SlowDirectory(inner)))
-    before = asyncio.create_task(doorkeeper.find(TOKEN))
+    authenticator = Authenticator(cast("Directory", SlowDirectory(inner)))
+    before = asyncio.create_task(authenticator.find(TOKEN))
     await asyncio.sleep(0.005)
     await inner.revoke_key("default", "k", by="ana")
-    assert await doorkeeper.find(TOKEN) is None
+    assert await authenticator.find(TOKEN) is None
     assert await before is not None

@@ -70,7 +70,7 @@ async def everything(path: Path) -> AsyncIterator[Everything]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(everything: Everything) -> AsyncIterator[httpx2.AsyncClient]:
-    transport = httpx2.ASGITransport(create_app(everything.house))
+    transport = httpx2.ASGITransport(create_app(everything.ctx))
     async with httpx2.AsyncClient(transport=transport, base_url="https://desk.example", verify=False) as made:
         yield made
 
@@ -86,27 +86,25 @@ async def theirs(everything: Everything) -> Place:
 
 
 async def furnish(everything: Everything, workspace: str) -> Place:
-    house = everything.house
+    ctx = everything.ctx
     await everything.introduce(workspace)
-    issuer = Issuer(house.directory)
+    issuer = Issuer(ctx.directory)
     tokens = {
         "agent": await issuer.agent(workspace, "bot"),
         "admin": await issuer.person(workspace, "root", role=Role.ADMIN),
         "member": await issuer.person(workspace, "ann", role=Role.MEMBER),
     }
-    desk = house.desk.at(workspace, asker="bot")
+    desk = ctx.desk.scoped(workspace, asker="bot")
     question = await desk.post("Pay zqxj?", form=Approval.of("pay", {"n": 1}), recipients=["ann"])
     async with asyncio.timeout(20):
-        while (found := await house.outbox.deliveries(question.ref)) == [] or any(
+        while (found := await ctx.outbox.deliveries(question.ref)) == [] or any(
             each.status is DeliveryStatus.QUEUED for each in found
         ):
             await asyncio.sleep(0.01)
     assert {each.channel for each in found} == set(CHANNELS) - {"webpush"}
-    ann = await house.directory.find_person(workspace, "ann")
+    ann = await ctx.directory.find_person(workspace, "ann")
     assert ann is not None
-    link = await issue_question_link(
-        house, question, ann, channel="email", by="root", lasts=timedelta(days=1)
-    )
+    link = await issue_question_link(ctx, question, ann, channel="email", by="root", lasts=timedelta(days=1))
     assert link is not None
     return Place(question, {**tokens, "link": link.url.rpartition("/")[2]})
 
@@ -159,7 +157,7 @@ def bodies(question: Question) -> dict[str, tuple[str, bytes]]:
 
 
 async def test_every_channel_is_swept(everything: Everything) -> None:
-    assert set(everything.house.channels) == set(CHANNELS)
+    assert set(everything.ctx.channels) == set(CHANNELS)
 
 
 @promise("P8", "P11")
@@ -199,7 +197,7 @@ async def test_looking_at_any_page_changes_nothing(
     """With any credential, also in the address, and with an answer in the query, as scanners of mails fetch it."""
     before, seen = digest(path), 0
     query = {"v": "approve", "decision": "approve", "do": "approve", "answer": "approve"}
-    for route in pages(everything.house):
+    for route in pages(everything.ctx):
         for method in ("GET", "HEAD", "OPTIONS"):
             for headers in credentials(mine):
                 client.cookies.clear()
@@ -218,7 +216,7 @@ async def test_no_page_does_anything_for_an_agent(
 ) -> None:
     before = digest(path)
     form = {"v": "approve", "decision": "approve", "do": "approve"}
-    for route in pages(everything.house):
+    for route in pages(everything.ctx):
         for headers in credentials(Place(mine.question, {"agent": mine.tokens["agent"]})):
             client.cookies.clear()
             place = route.path.format_map(defaultdict(lambda: "x", question_id=mine.question.id))

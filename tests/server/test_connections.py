@@ -18,7 +18,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from handraise.server import House, ServerSettings
+from handraise.server import ServerContext, ServerSettings
 from handraise.server.middleware.connection_limits import Connection, ConnectionLimits
 from handraise.server.middleware.security import network_of
 from tests.cli.command import serving
@@ -36,7 +36,7 @@ def store() -> str:
     return "memory:"
 
 
-class Line:
+class OutboxEntry:
     """A connection to the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,18 +69,18 @@ class Line:
 
 
 @pytest.fixture
-async def connect(app: FastAPI, house: House) -> AsyncIterator[Open]:
+async def connect(app: FastAPI, ctx: ServerContext) -> AsyncIterator[Open]:
     """Connects to a real server from any address of this machine, and says something."""
-    http = partial(Connection, ConnectionLimits(house.settings, house.metrics.connection_cut))
+    http = partial(Connection, ConnectionLimits(ctx.settings, ctx.metrics.connection_cut))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, http=http))  # type: ignore[arg-type]
-    lines: list[Line] = []
+    lines: list[OutboxEntry] = []
     with socket.create_server((OFFICE, 0)) as door:
         address = door.getsockname()
 
-        async def connect(said: bytes = b"", *, host: str = OFFICE) -> Line:
+        async def connect(said: bytes = b"", *, host: str = OFFICE) -> OutboxEntry:
             reader, writer = await asyncio.open_connection(*address, local_addr=(host, 0))
             writer.write(said)
-            lines.append(Line(reader, writer))
+            lines.append(OutboxEntry(reader, writer))
             return lines[-1]
 
         serving = asyncio.create_task(server.serve([door]))
@@ -100,11 +100,11 @@ async def connect(app: FastAPI, house: House) -> AsyncIterator[Open]:
 class TestHeads:
     @pytest.mark.parametrize("said", [b"", HALF_A_HEAD], ids=["nothing", "half a head"])
     async def test_that_do_not_come_in_time_end_the_connection(
-        self, connect: Open, house: House, said: bytes
+        self, connect: Open, ctx: ServerContext, said: bytes
     ) -> None:
         line = await connect(said)
         assert await line.is_cut()
-        assert b'handraise_connections_cut_total{why="slow"} 1.0' in house.metrics.render()
+        assert b'handraise_connections_cut_total{why="slow"} 1.0' in ctx.metrics.render()
 
     async def test_after_the_first_one_have_the_same_time(self, connect: Open) -> None:
         line = await connect()
@@ -134,12 +134,12 @@ class TestNumbers:
             assert await (await connect(host=host)).status() == 200
 
     @pytest.mark.parametrize("settings", [{"connection_limit": 2}])
-    async def test_of_one_address_are_a_setting(self, connect: Open, house: House) -> None:
+    async def test_of_one_address_are_a_setting(self, connect: Open, ctx: ServerContext) -> None:
         first = await connect()
         await connect()
         await connect()
         assert await first.is_cut()
-        assert b'handraise_connections_cut_total{why="address"} 1.0' in house.metrics.render()
+        assert b'handraise_connections_cut_total{why="address"} 1.0' in ctx.metrics.render()
 
     async def test_who_is_served_stays_and_a_newcomer_is_sent_away(self, connect: Open, app: FastAPI) -> None:
         going, gone = asyncio.Event(), asyncio.Event()
@@ -159,12 +159,12 @@ class TestNumbers:
 
     @pytest.mark.parametrize("settings", [{"trusted_proxies": f"{OFFICE},::1"}])
     async def test_of_a_trusted_proxy_are_bounded_by_the_process_alone(
-        self, connect: Open, house: House
+        self, connect: Open, ctx: ServerContext
     ) -> None:
         lines = [await connect() for _ in range(9)]
         assert await lines[0].is_cut()
         assert await lines[1].status() == 200
-        assert b'handraise_connections_cut_total{why="process"} 1.0' in house.metrics.render()
+        assert b'handraise_connections_cut_total{why="process"} 1.0' in ctx.metrics.render()
 
 
 def test_a_proxy_is_trusted_by_its_own_address_and_no_neighbour_is() -> None:

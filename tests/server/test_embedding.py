@@ -13,7 +13,8 @@ from handraise import Approval, Choice, Confirm, Field, Form, MultiChoice, Open
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm, Risk
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext, ServerSettings
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.inbox.browser import FORM, open_page
 from tests.server.test_question_links import Headers, path_of
@@ -26,8 +27,8 @@ def store() -> str:
 
 
 @pytest.fixture
-def desk(house: House, workspace: str) -> LocalDesk:
-    return house.desk.at(workspace, asker="bot")
+def desk(ctx: ServerContext, workspace: str) -> LocalDesk:
+    return ctx.desk.scoped(workspace, asker="bot")
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ async def test_what_is_of_high_risk_is_decided_by_nobody_with_a_link_alone(
     assert sent.status_code == (303 if decides else 403)
     assert ((await desk.get(question.id)).outcome is not None) is decides
     if not decides:
-        await desk.answer(question.id, "approve", by="ann", evidence="session")
+        await desk.answer(question.id, "approve", by="ann", provenance=Provenance(evidence="session"))
         assert "You answered" in (await open_page(client, path)).words
 
 

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from tests.server.conftest import ORIGIN, bearer
 from tests.serving import Issuer
 
@@ -243,11 +243,16 @@ class TestOtherSites:
         ],
     )
     async def test_cannot_act_with_a_cookie(
-        self, client: httpx2.AsyncClient, cookie: Headers, headers: Headers, house: House, workspace: str
+        self,
+        client: httpx2.AsyncClient,
+        cookie: Headers,
+        headers: Headers,
+        ctx: ServerContext,
+        workspace: str,
     ) -> None:
         refused = await client.post("/v1/keys", json=KEY, headers=cookie | headers)
-        assert (refused.status_code, refused.json()["code"]) == (403, "not_entitled")
-        assert await house.directory.keys(workspace, after=None, limit=10) == []
+        assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
+        assert await ctx.directory.keys(workspace, after=None, limit=10) == []
 
     @pytest.mark.parametrize(
         "headers", [{"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "none"}, ORIGIN]

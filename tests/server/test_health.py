@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from handraise.model.errors import StoreUnavailable
-from handraise.server import House, create_app
+from handraise.server import ServerContext, create_app
 
 
 async def test_alive_and_ready_need_no_credential(client: httpx2.AsyncClient) -> None:
@@ -22,7 +22,7 @@ async def test_alive_and_ready_need_no_credential(client: httpx2.AsyncClient) ->
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("gives", ["an error", "silence"])
 async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
-    house: House, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, gives: str
+    ctx: ServerContext, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, gives: str
 ) -> None:
     monkeypatch.setattr("handraise.server.api.health_routes._PATIENCE", 0.01)
     monkeypatch.setattr("handraise.server.api.health_routes._GOOD_FOR", 0.0)
@@ -32,7 +32,7 @@ async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
             await asyncio.Event().wait()
         raise StoreUnavailable("PostgreSQL cannot do this now: no pg_hba.conf entry for user secret")
 
-    monkeypatch.setattr(house.store, "durability", durability, raising=False)
+    monkeypatch.setattr(ctx.store, "durability", durability, raising=False)
     refused = await client.get("/readyz")
     assert refused.status_code == 503
     assert refused.headers["content-type"] == "application/problem+json"
@@ -47,26 +47,26 @@ async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 async def test_many_who_ask_at_once_make_one_question_to_the_store(
-    house: House, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    ctx: ServerContext, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
-    real = house.store.durability
+    real = ctx.store.durability
 
     async def durability() -> Any:
         nonlocal asked
         asked += 1
         return await real()
 
-    monkeypatch.setattr(house.store, "durability", durability, raising=False)
+    monkeypatch.setattr(ctx.store, "durability", durability, raising=False)
     answers = await asyncio.gather(*(client.get("/readyz") for _ in range(20)))
     assert {each.status_code for each in answers} == {200}
     assert asked == 1
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
-async def test_a_server_that_is_leaving_is_not_ready(house: House) -> None:
-    transport = httpx2.ASGITransport(app=create_app(house))
+async def test_a_server_that_is_leaving_is_not_ready(ctx: ServerContext) -> None:
+    transport = httpx2.ASGITransport(app=create_app(ctx))
     async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-        house.leaving = True
+        ctx.leaving = True
         refused = await client.get("/readyz")
         assert (refused.status_code, refused.json()["detail"]) == (503, "This server is stopping.")

@@ -12,7 +12,7 @@ import pytest
 from handraise import Approval
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.testing import promise
 from handraise.wire.credentials import TokenKind, digest_of, read_token
 from tests.server.conftest import bearer, on_every_store
@@ -57,19 +57,19 @@ class TestWhoAdministers:
         self, client: httpx2.AsyncClient, method: str, path: str, body: Any
     ) -> None:
         response = await client.request(method, path, json=body)
-        assert (response.status_code, response.json()["code"]) == (401, "not_signed_in")
+        assert (response.status_code, response.json()["code"]) == (401, "unauthenticated")
 
     async def test_no_agent(
         self, client: httpx2.AsyncClient, agent: Headers, method: str, path: str, body: Any
     ) -> None:
         response = await client.request(method, path, json=body, headers=agent)
-        assert (response.status_code, response.json()["code"]) == (403, "not_entitled")
+        assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
 
     async def test_no_member(
         self, client: httpx2.AsyncClient, member: Headers, method: str, path: str, body: Any
     ) -> None:
         response = await client.request(method, path, json=body, headers=member)
-        assert (response.status_code, response.json()["code"]) == (403, "not_entitled")
+        assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
 
 
 async def test_me_is_an_agent_or_a_person(
@@ -82,7 +82,7 @@ async def test_me_is_an_agent_or_a_person(
 
 class TestKeys:
     async def test_a_new_key_is_shown_once_and_lets_its_agent_in(
-        self, client: httpx2.AsyncClient, admin: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, admin: Headers, ctx: ServerContext, workspace: str
     ) -> None:
         response = await client.post("/v1/keys", json={"agent": "deployer"}, headers=admin)
         made = response.json()
@@ -90,7 +90,7 @@ class TestKeys:
         token = read_token(made["key"])
         assert token is not None
         assert (token.kind, token.workspace) == (TokenKind.AGENT, workspace)
-        kept = await house.directory.find_key(workspace, digest_of(made["key"]))
+        kept = await ctx.directory.find_key(workspace, digest_of(made["key"]))
         assert kept is not None
         assert (kept.id, kept.agent, kept.created_by) == (made["id"], "deployer", "ann")
         listed = await client.get("/v1/keys", headers=admin)
@@ -130,29 +130,31 @@ class TestKeys:
             (await client.post("/v1/keys", json={"agent": f"agent {n}"}, headers=admin)).json()["id"]
             for n in range(3)
         ]
-        first = (await client.get("/v1/keys", params={"limit": 2}, headers=admin)).json()["keys"]
-        rest = (await client.get("/v1/keys", params={"after": first[-1]["id"]}, headers=admin)).json()["keys"]
+        first = (await client.get("/v1/keys", params={"limit": 2}, headers=admin)).json()["items"]
+        rest = (await client.get("/v1/keys", params={"after": first[-1]["id"]}, headers=admin)).json()[
+            "items"
+        ]
         assert [key["id"] for key in first + rest] == made
 
     async def test_the_use_of_a_key_is_noted_once_a_minute(
-        self, client: httpx2.AsyncClient, admin: Headers, agent: Headers, house: House
+        self, client: httpx2.AsyncClient, admin: Headers, agent: Headers, ctx: ServerContext
     ) -> None:
-        directory = Watched(house.directory)
-        house.directory = directory
+        directory = Watched(ctx.directory)
+        ctx.directory = directory
         for _ in range(3):
             await client.get("/v1/me", headers=agent)
-        await asyncio.gather(*house.errands)
+        await asyncio.gather(*ctx.errands)
         assert directory.uses == 1
-        (key,) = (await client.get("/v1/keys", headers=admin)).json()["keys"]
+        (key,) = (await client.get("/v1/keys", headers=admin)).json()["items"]
         assert key["last_used_at"] is not None
 
     async def test_a_use_that_cannot_be_noted_does_not_fail_the_request(
-        self, client: httpx2.AsyncClient, agent: Headers, house: House
+        self, client: httpx2.AsyncClient, agent: Headers, ctx: ServerContext
     ) -> None:
-        directory = Watched(house.directory, failing=True)
-        house.directory = directory
+        directory = Watched(ctx.directory, failing=True)
+        ctx.directory = directory
         assert (await client.get("/v1/me", headers=agent)).status_code == 200
-        await asyncio.gather(*house.errands)
+        await asyncio.gather(*ctx.errands)
         assert directory.uses == 1
 
 
@@ -216,8 +218,8 @@ class TestPeople:
     async def test_people_come_in_pages(self, client: httpx2.AsyncClient, admin: Headers) -> None:
         for name in ("zoe", "yan"):
             await client.put(f"/v1/people/{name}", json={"name": name}, headers=admin)
-        first = (await client.get("/v1/people", params={"limit": 2}, headers=admin)).json()["people"]
-        rest = (await client.get("/v1/people", params={"after": "yan"}, headers=admin)).json()["people"]
+        first = (await client.get("/v1/people", params={"limit": 2}, headers=admin)).json()["items"]
+        rest = (await client.get("/v1/people", params={"after": "yan"}, headers=admin)).json()["items"]
         assert [person["id"] for person in first + rest] == ["ann", "yan", "zoe"]
 
     async def test_a_field_that_nobody_knows_is_refused(
@@ -230,12 +232,12 @@ class TestPeople:
 class TestLastAdministrator:
     async def test_is_not_taken_out(self, client: httpx2.AsyncClient, admin: Headers) -> None:
         response = await client.delete("/v1/people/ann", headers=admin)
-        assert (response.status_code, response.json()["code"]) == (403, "not_entitled")
+        assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
         assert (await client.get("/v1/me", headers=admin)).json()["role"] == "admin"
 
     async def test_does_not_step_down(self, client: httpx2.AsyncClient, admin: Headers) -> None:
         response = await client.put("/v1/people/ann", json={"name": "Ann"}, headers=admin)
-        assert (response.status_code, response.json()["code"]) == (403, "not_entitled")
+        assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
         assert (await client.get("/v1/me", headers=admin)).json()["role"] == "admin"
 
     async def test_goes_once_there_is_another(self, client: httpx2.AsyncClient, admin: Headers) -> None:
@@ -250,18 +252,18 @@ class TestLastAdministrator:
         client: httpx2.AsyncClient,
         admin: Headers,
         issuer: Issuer,
-        house: House,
+        ctx: ServerContext,
         workspace: str,
         method: str,
     ) -> None:
         other = bearer(await issuer.person(workspace, "zoe"))
-        house.directory = Meeting(house.directory)
+        ctx.directory = Meeting(ctx.directory)
         body = {"name": "Somebody"} if method == "PUT" else None
         await asyncio.gather(
             client.request(method, "/v1/people/zoe", json=body, headers=admin),
             client.request(method, "/v1/people/ann", json=body, headers=other),
         )
-        left = await house.directory.people(workspace, after=None, limit=10)
+        left = await ctx.directory.people(workspace, after=None, limit=10)
         assert any(person.role is Role.ADMIN for person in left)
 
 
@@ -325,22 +327,23 @@ class TestGroups:
 
 class TestGrants:
     @pytest.fixture
-    async def grant(self, house: House, workspace: str) -> str:
+    async def grant(self, ctx: ServerContext, workspace: str) -> str:
         """A grant that bob gave."""
-        desk = house.desk.at(workspace, asker="bot")
+        desk = ctx.desk.scoped(workspace, asker="bot")
         form = Approval.of("pay", {"amount": 1}, scopes=("once", "always"))
         question = await desk.post("Pay?", form=form)
         await desk.answer(question.id, {"decision": "approve", "scope": "always"}, by="bob")
-        (grant,) = await desk.grants()
+        (grant,) = await desk.list_grants()
         return grant.id
 
     async def test_administrators_see_all_of_them(
         self, client: httpx2.AsyncClient, admin: Headers, grant: str
     ) -> None:
-        listed = (await client.get("/v1/grants", headers=admin)).json()["grants"]
+        listed = (await client.get("/v1/grants", headers=admin)).json()["items"]
         assert [(each["id"], each["granted_by"]) for each in listed] == [(grant, "bob")]
         assert (await client.get("/v1/grants", params={"after": grant}, headers=admin)).json() == {
-            "grants": []
+            "items": [],
+            "next": None,
         }
 
     async def test_whoever_gave_it_ends_it(
@@ -365,7 +368,7 @@ class TestGrants:
         unknown = await client.post("/v1/grants/none/revoke", headers=stranger)
         assert refused.status_code == 404
         assert refused.content == unknown.content
-        (kept,) = (await client.get("/v1/grants", headers=admin)).json()["grants"]
+        (kept,) = (await client.get("/v1/grants", headers=admin)).json()["items"]
         assert kept["revoked_at"] is None
 
     async def test_no_agent_ends_it(self, client: httpx2.AsyncClient, agent: Headers, grant: str) -> None:
@@ -386,7 +389,7 @@ class TestAnotherWorkspace:
         made = (await client.post("/v1/keys", json={"agent": "bot"}, headers=admin)).json()
         await self._same(client, stranger, "POST", f"/v1/keys/{made['id']}/revoke", "/v1/keys/none/revoke")
         assert (await client.get("/v1/me", headers=bearer(made["key"]))).status_code == 200
-        assert (await client.get("/v1/keys", headers=stranger)).json() == {"keys": []}
+        assert (await client.get("/v1/keys", headers=stranger)).json() == {"items": [], "next": None}
 
     @pytest.mark.usefixtures("member")
     async def test_has_none_of_our_people(
@@ -433,27 +436,27 @@ async def test_what_an_administrator_does_is_kept_with_their_name_and_no_agent_s
         async with asyncio.timeout(20):
             while True:
                 found = (await client.get("/v1/workspace/events", params=asked, headers=admin)).json()
-                if len(found["events"]) >= number:
+                if len(found["items"]) >= number:
                     return found
                 await asyncio.sleep(0.01)
 
     await client.put("/v1/people/cfo", json={"name": "Cleo"}, headers=admin)
-    before = (await told_after(None, 4))["after"]
+    before = (await told_after(None, 4))["next"]
     for people in (["cfo", "ann"], ["cfo"]):
         await client.put("/v1/groups/finance", json={"people": people}, headers=admin)
     await client.post("/v1/people/cfo/links", headers=admin)
     found = await told_after(before, 3)
-    told = [(event["kind"], event["by"], event["details"]) for event in found["events"]]
+    told = [(event["kind"], event["by"], event["details"]) for event in found["items"]]
     assert told[:2] == [
         ("group.changed", "ann", {"group": "finance", "added": ["ann", "cfo"], "removed": []}),
         ("group.changed", "ann", {"group": "finance", "added": [], "removed": ["ann"]}),
     ]
     assert told[2][:2] == ("link.created", "ann")
     assert (told[2][2]["person"], told[2][2]["vouched_by"]) == ("cfo", "ann")
-    again = await client.get("/v1/workspace/events", params={"after": found["after"]}, headers=admin)
-    assert again.json()["events"] == []
+    again = await client.get("/v1/workspace/events", params={"after": found["next"]}, headers=admin)
+    assert again.json()["items"] == []
     for headers in (agent, admin):
         feed = (await client.get("/v1/feed", params={"after": "0"}, headers=headers)).json()
-        assert feed["events"] == []
+        assert feed["items"] == []
     wrong = await client.get("/v1/workspace/events", params={"after": "x"}, headers=admin)
     assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid_request")

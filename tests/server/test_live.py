@@ -17,8 +17,8 @@ from fastapi import FastAPI
 from handraise import Event, Question, Responder
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import Role
-from handraise.server import House
-from handraise.server.auth.authenticator import AgentCaller, Caller, Doorkeeper, PersonCaller
+from handraise.server import ServerContext
+from handraise.server.auth.authenticator import AgentCaller, Authenticator, Caller, PersonCaller
 from handraise.server.live.broadcaster import Streams
 from handraise.server.live.visibility import Seen
 from handraise.wire.credentials import read_token
@@ -45,9 +45,9 @@ def streams(app: FastAPI) -> Streams:
 
 
 @pytest.fixture
-async def callers(house: House) -> list[Caller]:
+async def callers(ctx: ServerContext) -> list[Caller]:
     """Agents, people of whom some are in a group, an administrator, and an agent that never asks."""
-    issuer = Issuer(house.directory, role=Role.MEMBER)
+    issuer = Issuer(ctx.directory, role=Role.MEMBER)
     tokens = [await issuer.agent("w", f"agent {n}") for n in range(AGENTS)]
     tokens += [await issuer.agent("w", "quiet")]
     tokens += [
@@ -55,11 +55,11 @@ async def callers(house: House) -> list[Caller]:
         for n in range(PEOPLE)
     ]
     tokens += [await issuer.person("w", "admin", role=Role.ADMIN)]
-    doorkeeper, found = Doorkeeper(house.directory), []
+    authenticator, found = Authenticator(ctx.directory), []
     for text in tokens:
         token = read_token(text)
         assert token is not None
-        caller = await doorkeeper.find(token)
+        caller = await authenticator.find(token)
         assert isinstance(caller, AgentCaller | PersonCaller)
         found.append(caller)
     return found
@@ -96,15 +96,15 @@ class Reader:
 
 @pytest.mark.parametrize("seed", range(sized(gate=1, nightly=3)))
 async def test_every_stream_gets_what_concerns_it_once_and_in_order_at_whatever_pace_it_is_read(
-    house: House, streams: Streams, callers: list[Caller], seed: int
+    ctx: ServerContext, streams: Streams, callers: list[Caller], seed: int
 ) -> None:
     chance = random.Random(seed)
     readers = [Reader(streams, caller, chance) for caller in callers for _ in range(4)]
     reading = [asyncio.create_task(reader.read()) for reader in readers]
     async with asyncio.timeout(WITHIN):
-        await asyncio.gather(*(_ask_and_answer(house, n, random.Random(100 * seed + n)) for n in range(8)))
-        events = await _all_events(house)
-        questions = {each: await house.desk.at("w").get(each) for each in {e.question_id for e in events}}
+        await asyncio.gather(*(_ask_and_answer(ctx, n, random.Random(100 * seed + n)) for n in range(8)))
+        events = await _all_events(ctx)
+        questions = {each: await ctx.desk.scoped("w").get(each) for each in {e.question_id for e in events}}
         wanted = {id(reader): _concerning(reader.caller, events, questions) for reader in readers}
         while not any(task.done() for task in reading) and any(
             len(reader.seen) < len(wanted[id(reader)]) for reader in readers
@@ -120,7 +120,7 @@ async def test_every_stream_gets_what_concerns_it_once_and_in_order_at_whatever_
 
 @pytest.mark.parametrize("settings", [{"heartbeat": 30.0}])
 async def test_what_is_new_is_looked_at_once_for_all_who_see_the_same_and_wakes_no_one_else(
-    house: House, streams: Streams, callers: list[Caller], monkeypatch: pytest.MonkeyPatch
+    ctx: ServerContext, streams: Streams, callers: list[Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, other = [caller for caller in callers if isinstance(caller, AgentCaller)][:2]
     looked: list[str] = []
@@ -137,10 +137,10 @@ async def test_what_is_new_is_looked_at_once_for_all_who_see_the_same_and_wakes_
             async for seen in following:
                 heard[caller.agent] = heard.get(caller.agent, 0) + len(seen.events)
 
-    start = await house.store.feed_end("w")
+    start = await ctx.store.feed_end("w")
     listening = [asyncio.create_task(listen(who)) for who in [agent] * 50 + [other] * 50]
     await asyncio.sleep(0.2)
-    desk = house.desk.at("w", asker=agent.agent)
+    desk = ctx.desk.scoped("w", asker=agent.agent)
     async with asyncio.timeout(WITHIN):
         for n in range(10):
             await desk.post(f"Number {n}?")
@@ -154,36 +154,36 @@ async def test_what_is_new_is_looked_at_once_for_all_who_see_the_same_and_wakes_
 
 
 async def test_who_has_nothing_to_hear_is_moved_on_by_heartbeats(
-    house: House, streams: Streams, callers: list[Caller]
+    ctx: ServerContext, streams: Streams, callers: list[Caller]
 ) -> None:
     quiet = callers[AGENTS]
-    start = await house.store.feed_end("w")
-    await house.desk.at("w", asker="agent 0").post("Which one?")
+    start = await ctx.store.feed_end("w")
+    await ctx.desk.scoped("w", asker="agent 0").post("Which one?")
     async with asyncio.timeout(WITHIN), aclosing(streams.follow(quiet, after=start)) as following:
         async for seen in following:
             assert not seen.events
-            if seen.place == await house.store.feed_end("w"):
+            if seen.place == await ctx.store.feed_end("w"):
                 break
 
 
 async def test_streams_end_with_their_patience_and_with_the_server(
-    house: House, streams: Streams, callers: list[Caller]
+    ctx: ServerContext, streams: Streams, callers: list[Caller]
 ) -> None:
-    start = await house.store.feed_end("w")
+    start = await ctx.store.feed_end("w")
     async with asyncio.timeout(WITHIN):
         brief = [seen async for seen in streams.follow(callers[0], after=start, patience=0.5)]
         assert 2 <= len(brief) <= 11
         following = streams.follow(callers[0], after=start)
         await anext(following)
-        house.stopping.set()
+        ctx.stopping.set()
         assert [seen async for seen in following] == []
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert "handraise streams" not in names
 
 
-async def _ask_and_answer(house: House, number: int, chance: random.Random) -> None:
+async def _ask_and_answer(ctx: ServerContext, number: int, chance: random.Random) -> None:
     for n in range(15):
-        desk = house.desk.at("w", asker=f"agent {chance.randrange(AGENTS)}")
+        desk = ctx.desk.scoped("w", asker=f"agent {chance.randrange(AGENTS)}")
         recipients = chance.choice(AUDIENCES)
         posted = await desk.post(f"{number}: {n}?", recipients=recipients)
         if chance.random() < 0.5:
@@ -194,9 +194,9 @@ async def _ask_and_answer(house: House, number: int, chance: random.Random) -> N
         await desk.answer(posted.id, "Yes", by=who)
 
 
-async def _all_events(house: House) -> list[Event]:
+async def _all_events(ctx: ServerContext) -> list[Event]:
     events: list[Event] = []
-    while page := await house.desk.at("w").feed(after=events[-1].cursor if events else None):
+    while page := await ctx.desk.scoped("w").feed(after=events[-1].cursor if events else None):
         events += page
     return events
 
@@ -206,12 +206,12 @@ def _concerning(caller: Caller, events: list[Event], questions: dict[str, Questi
 
 
 async def test_a_long_poll_that_ends_without_an_answer_leaves_nothing_for_the_collector(
-    house: House, app: FastAPI
+    ctx: ServerContext, app: FastAPI
 ) -> None:
-    token = await Issuer(house.directory).agent("w", "agent 0")
-    question = await house.desk.at("w", asker="agent 0").post("Which one?")
+    token = await Issuer(ctx.directory).agent("w", "agent 0")
+    question = await ctx.desk.scoped("w", asker="agent 0").post("Which one?")
     transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url=house.settings.base_url) as client:
+    async with httpx2.AsyncClient(transport=transport, base_url=ctx.settings.base_url) as client:
         gc.collect()
         gc.set_debug(gc.DEBUG_SAVEALL)
         try:
@@ -229,9 +229,9 @@ async def test_a_long_poll_that_ends_without_an_answer_leaves_nothing_for_the_co
 
 
 async def test_a_store_that_is_away_at_a_heartbeat_ends_a_stream_without_a_fault(
-    house: House, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+    ctx: ServerContext, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = await Issuer(house.directory).agent("w", "agent 0")
+    token = await Issuer(ctx.directory).agent("w", "agent 0")
     door = socket.create_server(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{door.getsockname()[1]}"
 
@@ -246,6 +246,6 @@ async def test_a_store_that_is_away_at_a_heartbeat_ends_a_stream_without_a_fault
     ):
         texts = response.aiter_text()
         assert "event: ready" in await anext(texts)
-        monkeypatch.setattr(Doorkeeper, "find", is_away)
+        monkeypatch.setattr(Authenticator, "find", is_away)
         async for text in texts:
             assert text.startswith(": still here")

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from handraise.server import House, ServerSettings
+from handraise.server import ServerContext, ServerSettings
 from handraise.server.auth.issuer import issue_question_link
 from handraise.server.observability.logs import configure_logs
 from tests.server.conftest import ORIGIN, bearer
@@ -53,14 +53,14 @@ def log_as(log_format: Literal["json", "console"]) -> Iterator[Log]:
 
 
 @pytest.fixture
-def log(house: House) -> Iterator[Log]:
-    del house  # what its opening says is not looked at
+def log(ctx: ServerContext) -> Iterator[Log]:
+    del ctx  # what its opening says is not looked at
     yield from log_as("json")
 
 
 @pytest.fixture
-def console(house: House) -> Iterator[Log]:
-    del house
+def console(ctx: ServerContext) -> Iterator[Log]:
+    del ctx
     yield from log_as("console")
 
 
@@ -104,13 +104,13 @@ async def test_a_request_leaves_one_line_without_body_query_or_token(
 
 
 async def test_the_token_of_a_question_link_is_in_no_line_and_no_number(
-    log: Log, client: httpx2.AsyncClient, house: House, issuer: Issuer, workspace: str
+    log: Log, client: httpx2.AsyncClient, ctx: ServerContext, issuer: Issuer, workspace: str
 ) -> None:
     await issuer.person(workspace, "ada")
-    question = await house.desk.at(workspace).post("Which?")
-    ada, day = await house.directory.find_person(workspace, "ada"), timedelta(days=1)
+    question = await ctx.desk.scoped(workspace).post("Which?")
+    ada, day = await ctx.directory.find_person(workspace, "ada"), timedelta(days=1)
     assert ada is not None
-    made = await issue_question_link(house, question, ada, channel="email", by="root", lasts=day)
+    made = await issue_question_link(ctx, question, ada, channel="email", by="root", lasts=day)
     assert made is not None
     token = made.url.rpartition("/")[2]
     for good in (token, token[:-1]):
@@ -186,6 +186,6 @@ async def test_json_lines_are_lines_whatever_is_in_them(
     assert log.getvalue().isascii()
 
 
-def test_importing_and_serving_without_the_command_configures_nothing(house: House) -> None:
-    assert house.settings.log_format is None
+def test_importing_and_serving_without_the_command_configures_nothing(ctx: ServerContext) -> None:
+    assert ctx.settings.log_format is None
     assert not any(type(each).__module__.startswith("structlog") for each in logging.getLogger().handlers)

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from handraise.model.errors import StoreUnavailable
-from handraise.server import House, ServerSettings, open_house
-from handraise.server.context import _feel_pulse
+from handraise.server import ServerContext, ServerSettings, open_server
+from handraise.server.context import _update_queue_stats
 from handraise.server.observability.metrics import Metrics
 from handraise.testing import ManualClock
 from tests.server.conftest import bearer
@@ -65,7 +65,7 @@ async def test_what_is_asked_attempted_and_settled_is_counted_with_the_time_it_t
     await client.post(f"/v1/questions/{declined}/decline", json={}, headers=person)
     await client.post(f"/v1/questions/{withdrawn}/withdraw", json={}, headers=agent)
     clock.advance(timedelta(seconds=40))
-    await client.post("/v1/sweep", headers=agent)
+    await client.post("/v1/run-due", headers=agent)
     found = await numbers(client)
     assert found["handraise_questions_asked_total"] == 5
     assert found["handraise_attempts_total"] == 1
@@ -81,22 +81,22 @@ async def test_what_is_asked_attempted_and_settled_is_counted_with_the_time_it_t
 
 
 async def test_pending_is_counted_by_age_beside_the_scrapes(
-    house: House,
+    ctx: ServerContext,
     client: httpx2.AsyncClient,
     agent: dict[str, str],
     clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = await house.store.pulse()
+    before = await ctx.store.queue_stats()
     await client.post("/v1/questions", json={"prompt": "?"}, headers=agent)
     clock.advance(timedelta(minutes=5))
     await client.post("/v1/questions", json={"prompt": "?"}, headers=agent)
-    await _feel_pulse(house)
+    await _update_queue_stats(ctx)
 
     async def refuse() -> Any:
         raise AssertionError("a scrape made the store count")
 
-    monkeypatch.setattr(house.store, "pulse", refuse, raising=False)
+    monkeypatch.setattr(ctx.store, "queue_stats", refuse, raising=False)
     found = await numbers(client)
     known = {
         age: found[f"handraise_questions_pending at_most={'+Inf' if age == float('inf') else f'{age:g}'}"]
@@ -106,7 +106,7 @@ async def test_pending_is_counted_by_age_beside_the_scrapes(
     assert known[600.0] - known[60.0] >= 1
     assert known[60.0] >= 1
     assert known[float("inf")] >= 2
-    assert 0 <= found["handraise_pulse_age_seconds"] < SOON
+    assert 0 <= found["handraise_queue_stats_age_seconds"] < SOON
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
@@ -150,7 +150,7 @@ async def test_refused_because_there_were_too_many(client: httpx2.AsyncClient, a
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 async def test_waits_and_streams_are_those_of_now(
-    house: House, client: httpx2.AsyncClient, agent: dict[str, str], person: dict[str, str]
+    ctx: ServerContext, client: httpx2.AsyncClient, agent: dict[str, str], person: dict[str, str]
 ) -> None:
     asked = (await client.post("/v1/questions", json={"prompt": "?"}, headers=agent)).json()["id"]
     async with asyncio.timeout(SOON):
@@ -163,7 +163,7 @@ async def test_waits_and_streams_are_those_of_now(
             await asyncio.sleep(0.01)
         await client.post(f"/v1/questions/{asked}/answer", json={"value": "yes"}, headers=person)
         assert (await wait).json()["status"] == "answered"
-        house.stopping.set()
+        ctx.stopping.set()
         assert (await stream).text.startswith("event: ready")
     found = await numbers(client)
     assert (found["handraise_waits"], found["handraise_event_streams"]) == (0, 0)
@@ -177,23 +177,23 @@ async def test_what_another_process_settled_is_known_soon_after_its_hint(
     store: str, clock: ManualClock, client: httpx2.AsyncClient, agent: dict[str, str], workspace: str
 ) -> None:
     name = "handraise_wake_up_lag_seconds_count settled=elsewhere"
-    async with asyncio.timeout(SOON), open_house(ServerSettings(url=store), clock=clock) as other:
+    async with asyncio.timeout(SOON), open_server(ServerSettings(url=store), clock=clock) as other:
         # The first hint may come before anybody listens, and is then found out by a poll.
         while name not in (found := await numbers(client)):
             asked = (await client.post("/v1/questions", json={"prompt": "?"}, headers=agent)).json()["id"]
             wait = asyncio.create_task(client.get(f"/v1/questions/{asked}/outcome?wait=60s", headers=agent))
             while (await numbers(client))["handraise_waits"] == 0:
                 await asyncio.sleep(0.01)
-            await other.desk.at(workspace).answer(asked, "yes", by="somebody")
+            await other.desk.scoped(workspace).answer(asked, "yes", by="somebody")
             assert (await wait).json()["status"] == "answered"
     assert "handraise_wake_up_lag_seconds_count settled=here" not in found
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 async def test_what_the_store_could_not_do_is_counted_by_call(
-    house: House, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    ctx: ServerContext, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inner = vars(house.directory)["_inner"]
+    inner = vars(ctx.directory)["_inner"]
 
     async def refuse(*_: Any, **__: Any) -> Any:
         raise StoreUnavailable("gone")
@@ -201,10 +201,10 @@ async def test_what_the_store_could_not_do_is_counted_by_call(
     monkeypatch.setattr(inner, "groups", refuse)
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            await house.directory.groups("w")
+            await ctx.directory.groups("w")
     assert (await numbers(client))["handraise_store_errors_total call=groups"] == 2
 
 
 def test_the_age_of_the_pulse_counts_from_the_start_so_that_its_alert_can_fire() -> None:
-    (line,) = re.findall(rb"^handraise_pulse_age_seconds (\S+)$", Metrics().render(), re.MULTILINE)
+    (line,) = re.findall(rb"^handraise_queue_stats_age_seconds (\S+)$", Metrics().render(), re.MULTILINE)
     assert 0 <= float(line) < SOON

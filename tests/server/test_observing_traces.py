@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.observability import Traces
 from tests.server.conftest import bearer
 from tests.serving import Issuer
@@ -29,11 +29,11 @@ def exporter() -> InMemorySpanExporter:
 
 
 @pytest.fixture
-async def house(store: str, exporter: InMemorySpanExporter) -> AsyncIterator[House]:
+async def ctx(store: str, exporter: InMemorySpanExporter) -> AsyncIterator[ServerContext]:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    async with open_house(ServerSettings(url=store), traces=Traces(provider)) as house:
-        yield house
+    async with open_server(ServerSettings(url=store), traces=Traces(provider)) as ctx:
+        yield ctx
     provider.shutdown()
 
 
@@ -85,7 +85,7 @@ async def test_the_span_of_an_answer_has_a_link_to_the_span_of_the_asker(
 
 
 async def test_the_link_is_there_when_another_process_takes_the_answer(
-    store: str, house: House, client: httpx2.AsyncClient, issuer: Issuer, workspace: str
+    store: str, ctx: ServerContext, client: httpx2.AsyncClient, issuer: Issuer, workspace: str
 ) -> None:
     agent, person = await issuer.agent(workspace, "bot"), await issuer.person(workspace, "ada")
     headers = bearer(agent) | {"traceparent": ASKER}
@@ -93,8 +93,8 @@ async def test_the_link_is_there_when_another_process_takes_the_answer(
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    async with open_house(ServerSettings(url=store), traces=Traces(provider)) as other:
-        assert other is not house
+    async with open_server(ServerSettings(url=store), traces=Traces(provider)) as other:
+        assert other is not ctx
         transport = httpx2.ASGITransport(app=create_app(other))
         async with httpx2.AsyncClient(transport=transport, base_url="http://test") as elsewhere:
             place = f"/v1/questions/{asked.json()['id']}/answer"
@@ -117,7 +117,7 @@ async def test_an_asker_who_does_not_trace_is_linked_by_the_request_that_asked(
 
 
 async def test_a_stream_ends_its_span_when_it_has_begun(
-    house: House,
+    ctx: ServerContext,
     client: httpx2.AsyncClient,
     issuer: Issuer,
     workspace: str,
@@ -129,7 +129,7 @@ async def test_a_stream_ends_its_span_when_it_has_begun(
         while not exporter.get_finished_spans():
             await asyncio.sleep(0.01)
         assert not stream.done()
-        house.stopping.set()
+        ctx.stopping.set()
         assert (await stream).status_code == 200
     assert [span.name for span in exporter.get_finished_spans()] == ["GET /v1/events"]
 
@@ -149,10 +149,10 @@ async def test_about_several_questions_a_span_names_none(
 
 
 async def test_a_failure_of_ours_is_an_error_and_a_refusal_is_none(
-    client: httpx2.AsyncClient, house: House, exporter: InMemorySpanExporter
+    client: httpx2.AsyncClient, ctx: ServerContext, exporter: InMemorySpanExporter
 ) -> None:
     await client.get("/v1/me")
-    house.leaving = True
+    ctx.leaving = True
     await client.get("/readyz")
     refused, stopping = exporter.get_finished_spans()
     assert (refused.status.status_code, stopping.status.status_code) == (StatusCode.UNSET, StatusCode.ERROR)

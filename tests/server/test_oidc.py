@@ -25,10 +25,11 @@ from fastapi import FastAPI
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
-import handraise.server
+import handraise.server.auth
+import handraise.server.web
 from handraise.model.errors import MissingExtra
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings, create_app
+from handraise.server import ServerContext, ServerSettings, create_app
 from handraise.server.auth import oidc as module
 from handraise.server.auth.oidc import Attempt
 from tests.server.conftest import listening
@@ -120,9 +121,9 @@ def settings(provider: Provider, door: socket.socket) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def address(app: FastAPI, house: House, door: socket.socket) -> AsyncIterator[str]:
+async def address(app: FastAPI, ctx: ServerContext, door: socket.socket) -> AsyncIterator[str]:
     async with listening(app, door):
-        yield house.settings.base_url
+        yield ctx.settings.base_url
 
 
 class Browser:
@@ -179,9 +180,9 @@ async def other(address: str, provider: Provider) -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def ann(house: House, browser: Browser) -> str:
+async def ann(ctx: ServerContext, browser: Browser) -> str:
     """The subject of ann, who is known here by her address."""
-    await house.directory.put_person(
+    await ctx.directory.put_person(
         WORKSPACE, "ann", name="Ann", email="ann@elsewhere.example", role=Role.ADMIN
     )
     await browser.account("sub-ann", email="Ann@Elsewhere.example", email_verified=True, name="Ann Lee")
@@ -194,14 +195,12 @@ def assert_refused(response: httpx2.Response, *, status: int = 403) -> None:
 
 
 class TestWhoIsKnown:
-    async def test_signs_in_by_their_address(self, browser: Browser, ann: str, house: House) -> None:
+    async def test_signs_in_by_their_address(self, browser: Browser, ann: str, ctx: ServerContext) -> None:
         assert "Continue with localhost" in (await browser.http.get("/sign-in")).text
         entered = await browser.sign_in(ann)
         assert (entered.status_code, entered.headers["location"]) == (303, "/")
         assert await browser.me() == "ann"
-        assert [person.id for person in await house.directory.people(WORKSPACE, after=None, limit=9)] == [
-            "ann"
-        ]
+        assert [person.id for person in await ctx.directory.people(WORKSPACE, after=None, limit=9)] == ["ann"]
 
     async def test_comes_back_to_the_page_they_were_going_to(self, browser: Browser, ann: str) -> None:
         assert (await browser.http.get("/questions/a-question-of-theirs")).headers["location"] == "/sign-in"
@@ -260,18 +259,18 @@ class TestWhoIsKnown:
 
 
 class TestWhoIsNotKnown:
-    async def test_gets_nothing(self, browser: Browser, house: House) -> None:
+    async def test_gets_nothing(self, browser: Browser, ctx: ServerContext) -> None:
         await browser.account("eve", email="eve@elsewhere.example", email_verified=True)
         refused = await browser.sign_in("eve")
         assert_refused(refused)
         assert "Ask an administrator to invite you" in refused.text
-        assert await house.directory.people(WORKSPACE, after=None, limit=9) == []
+        assert await ctx.directory.people(WORKSPACE, after=None, limit=9) == []
 
-    async def test_joins_as_a_member_where_the_domain_may(self, browser: Browser, house: House) -> None:
+    async def test_joins_as_a_member_where_the_domain_may(self, browser: Browser, ctx: ServerContext) -> None:
         await browser.account("zoe", email="Zoe@example.COM", email_verified=True, name="Zoe Zett")
         assert (await browser.sign_in("zoe")).status_code == 303
         assert await browser.me() == "zoe@example.com"
-        person = await house.directory.find_person(WORKSPACE, "zoe@example.com")
+        person = await ctx.directory.find_person(WORKSPACE, "zoe@example.com")
         assert person is not None
         assert (person.name, person.email, person.role) == ("Zoe Zett", "Zoe@example.COM", Role.MEMBER)
 
@@ -285,13 +284,13 @@ class TestWhoIsNotKnown:
         assert_refused(await browser.sign_in("eve"))
 
     async def test_does_not_become_somebody_who_has_the_name_already(
-        self, browser: Browser, house: House
+        self, browser: Browser, ctx: ServerContext
     ) -> None:
         name = "boss@example.com"
-        await house.directory.put_person(WORKSPACE, name, name="Boss", email=None, role=Role.ADMIN)
+        await ctx.directory.put_person(WORKSPACE, name, name="Boss", email=None, role=Role.ADMIN)
         await browser.account("eve", email=name, email_verified=True)
         assert_refused(await browser.sign_in("eve"))
-        person = await house.directory.find_person(WORKSPACE, name)
+        person = await ctx.directory.find_person(WORKSPACE, name)
         assert person is not None
         assert (person.name, person.role) == ("Boss", Role.ADMIN)
 
@@ -305,13 +304,13 @@ class TestWhoIsNotKnown:
         assert "not verified" in refused.text
 
     async def test_is_not_believed_an_address_of_which_the_provider_says_nothing(
-        self, browser: Browser, ann: str, house: House, monkeypatch: pytest.MonkeyPatch
+        self, browser: Browser, ann: str, ctx: ServerContext, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await browser.account(ann, email="ann@elsewhere.example")
         refused = await browser.sign_in(ann)
         assert_refused(refused)
         assert "does not say whether your e-mail address is verified" in refused.text
-        monkeypatch.setitem(house.settings.__dict__, "oidc_assume_verified", True)
+        monkeypatch.setitem(ctx.settings.__dict__, "oidc_assume_verified", True)
         assert (await browser.sign_in(ann)).status_code == 303
         assert await browser.me() == "ann"
 
@@ -495,14 +494,14 @@ async def test_an_id_token_that_is_not_the_providers_for_us_just_now_is_not_acce
 
 @pytest.mark.parametrize("path", ["", "/elsewhere"])
 async def test_a_provider_that_is_not_there_is_said_so(
-    settings: dict[str, Any], house: House, path: str
+    settings: dict[str, Any], ctx: ServerContext, path: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         gone = f"http://127.0.0.1:{closed.getsockname()[1]}"
     issuer = settings["oidc_issuer"] + path if path else gone
-    house.settings = house.settings.model_copy(update={"oidc_issuer": issuer})
-    transport = httpx2.ASGITransport(app=create_app(house))
-    async with httpx2.AsyncClient(transport=transport, base_url=house.settings.base_url) as client:
+    ctx.settings = ctx.settings.model_copy(update={"oidc_issuer": issuer})
+    transport = httpx2.ASGITransport(app=create_app(ctx))
+    async with httpx2.AsyncClient(transport=transport, base_url=ctx.settings.base_url) as client:
         assert_refused(await client.get("/sign-in/oidc"), status=503)
 
 
@@ -522,13 +521,15 @@ async def test_a_server_whose_settings_are_not_safe_does_not_start(
         ServerSettings(url="memory:", **settings | changes)
 
 
-async def test_without_authlib_the_extra_is_named(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("oidc", "signing_in_oidc"):
-        monkeypatch.delitem(sys.modules, f"handraise.server.{name}", raising=False)
-        monkeypatch.delattr(handraise.server, name, raising=False)
+async def test_without_authlib_the_extra_is_named(
+    ctx: ServerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package, name in ((handraise.server.auth, "oidc"), (handraise.server.web, "sign_in_oidc")):
+        monkeypatch.delitem(sys.modules, f"{package.__name__}.{name}", raising=False)
+        monkeypatch.delattr(package, name, raising=False)
     monkeypatch.setitem(sys.modules, "authlib.integrations.base_client", None)
     with pytest.raises(MissingExtra, match=r"handraise\[oidc\]"):
-        create_app(house)
+        create_app(ctx)
 
 
 @pytest.mark.parametrize("settings", [{}])

@@ -11,7 +11,7 @@ import pytest
 
 from handraise import Approval
 from handraise.model.errors import StoreUnavailable
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
@@ -36,8 +36,8 @@ def keyed(headers: Headers, key: str = "k") -> Headers:
     return headers | {"idempotency-key": key}
 
 
-async def pending(house: House, workspace: str) -> list[str]:
-    return [question.prompt for question in (await house.desk.at(workspace).pending()).questions]
+async def pending(ctx: ServerContext, workspace: str) -> list[str]:
+    return [question.prompt for question in (await ctx.desk.scoped(workspace).list_pending()).items]
 
 
 class Held:
@@ -58,8 +58,8 @@ class Held:
 
 
 @pytest.fixture
-def held(house: House, monkeypatch: pytest.MonkeyPatch) -> Held:
-    engine = house.desk._engine  # noqa: SLF001 -- the one place where a write can be held up
+def held(ctx: ServerContext, monkeypatch: pytest.MonkeyPatch) -> Held:
+    engine = ctx.desk._engine  # noqa: SLF001 -- the one place where a write can be held up
     held = Held(engine.insert)
     monkeypatch.setattr(engine, "insert", held)
     return held
@@ -67,7 +67,7 @@ def held(house: House, monkeypatch: pytest.MonkeyPatch) -> Held:
 
 class TestTheSameKey:
     async def test_with_the_same_body_has_the_same_result(
-        self, client: httpx2.AsyncClient, agent: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, agent: Headers, ctx: ServerContext, workspace: str
     ) -> None:
         first = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         second = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
@@ -77,20 +77,20 @@ class TestTheSameKey:
             None,
             "true",
         )
-        assert await pending(house, workspace) == ["Go?"]
+        assert await pending(ctx, workspace) == ["Go?"]
 
     async def test_with_another_body_or_for_something_else_is_refused(
-        self, client: httpx2.AsyncClient, agent: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, agent: Headers, ctx: ServerContext, workspace: str
     ) -> None:
         await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         for path, body in ((QUESTIONS, {"prompt": "Stop?"}), ("/v1/recover", {"max_age": 1})):
             refused = await client.post(path, json=body, headers=keyed(agent))
             assert refused.status_code == 422
             assert refused.json()["problems"][0]["path"] == "Idempotency-Key"
-        assert await pending(house, workspace) == ["Go?"]
+        assert await pending(ctx, workspace) == ["Go?"]
 
     async def test_while_the_first_is_under_way_is_a_conflict(
-        self, client: httpx2.AsyncClient, agent: Headers, house: House, workspace: str, held: Held
+        self, client: httpx2.AsyncClient, agent: Headers, ctx: ServerContext, workspace: str, held: Held
     ) -> None:
         first = asyncio.create_task(client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent)))
         await asyncio.wait_for(held.reached.wait(), 30)
@@ -100,20 +100,20 @@ class TestTheSameKey:
         done = await first
         after = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         assert (done.status_code, after.content) == (201, done.content)
-        assert await pending(house, workspace) == ["Go?"]
+        assert await pending(ctx, workspace) == ["Go?"]
 
     async def test_of_many_at_once_one_is_done(
-        self, client: httpx2.AsyncClient, agent: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, agent: Headers, ctx: ServerContext, workspace: str
     ) -> None:
         tries = await asyncio.gather(
             *(client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent)) for _ in range(10))
         )
         assert {each.status_code for each in tries} <= {201, 409}
         assert len({each.content for each in tries if each.status_code == 201}) == 1
-        assert await pending(house, workspace) == ["Go?"]
+        assert await pending(ctx, workspace) == ["Go?"]
 
     async def test_of_another_caller_is_another_key(
-        self, client: httpx2.AsyncClient, agent: Headers, issuer: Issuer, house: House, workspace: str
+        self, client: httpx2.AsyncClient, agent: Headers, issuer: Issuer, ctx: ServerContext, workspace: str
     ) -> None:
         others = [
             bearer(await issuer.agent(workspace, "other")),
@@ -124,27 +124,27 @@ class TestTheSameKey:
             for headers in (agent, *others)
         ]
         assert len(set(made)) == 3
-        assert await pending(house, workspace) == ["Go?", "Go?"]
+        assert await pending(ctx, workspace) == ["Go?", "Go?"]
 
     async def test_is_of_no_use_to_whoever_is_not_signed_in(self, client: httpx2.AsyncClient) -> None:
         refused = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers={"idempotency-key": "k"})
         assert refused.status_code == 401
 
     async def test_gives_a_revoked_key_nothing(
-        self, client: httpx2.AsyncClient, agent: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, agent: Headers, ctx: ServerContext, workspace: str
     ) -> None:
         await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
-        (key,) = await house.directory.keys(workspace, after=None, limit=10)
-        await house.directory.revoke_key(workspace, key.id, by="ann")
+        (key,) = await ctx.directory.keys(workspace, after=None, limit=10)
+        await ctx.directory.revoke_key(workspace, key.id, by="ann")
         again = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         assert again.status_code == 401
 
 
 class TestAfterAnError:
     async def test_a_refusal_is_given_again_also_where_it_would_be_no_more(
-        self, client: httpx2.AsyncClient, person: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, person: Headers, ctx: ServerContext, workspace: str
     ) -> None:
-        question = await house.desk.at(workspace, asker="bot").post("Which?", choices=["a", "b"])
+        question = await ctx.desk.scoped(workspace, asker="bot").post("Which?", choices=["a", "b"])
         path = f"{QUESTIONS}/{question.id}/answer"
         first = await client.post(path, json={"value": "c"}, headers=keyed(person))
         await client.post(path, json={"value": "a"}, headers=keyed(person, "other"))
@@ -154,9 +154,9 @@ class TestAfterAnError:
         assert second.headers["content-type"] == "application/problem+json"
 
     async def test_an_answer_is_given_once(
-        self, client: httpx2.AsyncClient, person: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, person: Headers, ctx: ServerContext, workspace: str
     ) -> None:
-        question = await house.desk.at(workspace, asker="bot").post("Which?", choices=["a", "b"])
+        question = await ctx.desk.scoped(workspace, asker="bot").post("Which?", choices=["a", "b"])
         path = f"{QUESTIONS}/{question.id}/answer"
         first = await client.post(path, json={"value": "a"}, headers=keyed(person))
         second = await client.post(path, json={"value": "a"}, headers=keyed(person))
@@ -165,7 +165,7 @@ class TestAfterAnError:
         assert (unkeyed.status_code, unkeyed.json()["outcome"]["by"]) == (409, "ann")
 
     async def test_a_failure_of_ours_is_not_kept(
-        self, client: httpx2.AsyncClient, agent: Headers, house: House, workspace: str, held: Held
+        self, client: httpx2.AsyncClient, agent: Headers, ctx: ServerContext, workspace: str, held: Held
     ) -> None:
         held.failing = True
         held.go.set()
@@ -174,17 +174,17 @@ class TestAfterAnError:
         held.failing = False
         done = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         assert (done.status_code, done.headers.get("idempotency-replayed")) == (201, None)
-        assert await pending(house, workspace) == ["Go?"]
+        assert await pending(ctx, workspace) == ["Go?"]
 
     async def test_what_may_have_taken_effect_before_it_failed_is_not_done_twice(
         self,
         client: httpx2.AsyncClient,
         agent: Headers,
-        house: House,
+        ctx: ServerContext,
         workspace: str,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        engine = house.desk._engine  # noqa: SLF001 -- the one place where a write can be cut off
+        engine = ctx.desk._engine  # noqa: SLF001 -- the one place where a write can be cut off
         insert = engine.insert
 
         class CutOff:
@@ -197,7 +197,7 @@ class TestAfterAnError:
             failed = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         done = await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=keyed(agent))
         assert (failed.status_code, done.status_code) == (503, 201)
-        assert await pending(house, workspace) == ["Go?"]
+        assert await pending(ctx, workspace) == ["Go?"]
 
     async def test_what_nobody_could_read_stays_with_its_key(
         self, client: httpx2.AsyncClient, agent: Headers
@@ -218,7 +218,7 @@ class TestAfterASilence:
         *,
         client: httpx2.AsyncClient,
         agent: Headers,
-        house: House,
+        ctx: ServerContext,
         workspace: str,
         held: Held,
         clock: ManualClock,
@@ -232,19 +232,19 @@ class TestAfterASilence:
         held.go.set()
         made = [(await each).json()["id"] for each in (first, second)]
         assert made[0] == made[1]
-        assert await pending(house, workspace) == ["Go?"]
+        assert await pending(ctx, workspace) == ["Go?"]
 
     async def test_an_answer_of_ones_own_is_recognized(
         self,
         client: httpx2.AsyncClient,
         person: Headers,
-        house: House,
+        ctx: ServerContext,
         workspace: str,
         clock: ManualClock,
     ) -> None:
-        question = await house.desk.at(workspace, asker="bot").post("Which?", choices=["a", "b"])
+        question = await ctx.desk.scoped(workspace, asker="bot").post("Which?", choices=["a", "b"])
         path = f"{QUESTIONS}/{question.id}/answer"
-        house.directory = Forgetful(house.directory)
+        ctx.directory = Forgetful(ctx.directory)
         lost = await client.post(path, json={"value": "a"}, headers=keyed(person))
         assert lost.status_code == 500
         clock.advance(timedelta(minutes=1))
@@ -258,14 +258,14 @@ class TestAfterASilence:
         client: httpx2.AsyncClient,
         agent: Headers,
         person: Headers,
-        house: House,
+        ctx: ServerContext,
         workspace: str,
         clock: ManualClock,
         end: str,
     ) -> None:
-        question = await house.desk.at(workspace, asker="bot").post("Which?", choices=["a", "b"])
+        question = await ctx.desk.scoped(workspace, asker="bot").post("Which?", choices=["a", "b"])
         path, who = f"{QUESTIONS}/{question.id}/{end}", person if end == "decline" else agent
-        house.directory = Forgetful(house.directory)
+        ctx.directory = Forgetful(ctx.directory)
         assert (await client.post(path, json={"reason": "r"}, headers=keyed(who))).status_code == 500
         clock.advance(timedelta(minutes=1))
         again = await client.post(path, json={"reason": "r"}, headers=keyed(who))
@@ -279,15 +279,15 @@ class TestAfterASilence:
         *,
         client: httpx2.AsyncClient,
         agent: Headers,
-        house: House,
+        ctx: ServerContext,
         workspace: str,
         clock: ManualClock,
         body: Any,
     ) -> None:
-        desk = house.desk.at(workspace, asker="bot")
+        desk = ctx.desk.scoped(workspace, asker="bot")
         question = await desk.post("Pay?", form=Approval.of("pay", {"amount": 1}))
         await desk.answer(question.id, "approve", by="ann")
-        path, house.directory = f"{QUESTIONS}/{question.id}/consume", Forgetful(house.directory)
+        path, ctx.directory = f"{QUESTIONS}/{question.id}/consume", Forgetful(ctx.directory)
         assert (await client.post(path, json=body, headers=keyed(agent))).status_code == 500
         other = await client.post(path, json=body, headers=keyed(agent, "another"))
         assert (other.status_code, other.json()["code"]) == (409, "already_consumed")
@@ -296,10 +296,10 @@ class TestAfterASilence:
         assert (again.status_code, again.json()) == (200, {"tool": "pay", "arguments": {"amount": 1}})
 
     async def test_what_was_done_is_said_also_where_the_response_cannot_be_kept(
-        self, client: httpx2.AsyncClient, person: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, person: Headers, ctx: ServerContext, workspace: str
     ) -> None:
-        question = await house.desk.at(workspace, asker="bot").post("Which?", choices=["a", "b"])
-        house.directory = Forgetful(house.directory, StoreUnavailable("planted"))
+        question = await ctx.desk.scoped(workspace, asker="bot").post("Which?", choices=["a", "b"])
+        ctx.directory = Forgetful(ctx.directory, StoreUnavailable("planted"))
         said = await client.post(
             f"{QUESTIONS}/{question.id}/answer", json={"value": "a"}, headers=keyed(person)
         )
@@ -331,8 +331,8 @@ async def test_a_key_that_is_none_is_refused(client: httpx2.AsyncClient, agent: 
 
 
 async def test_without_a_key_it_is_done_each_time(
-    client: httpx2.AsyncClient, agent: Headers, house: House, workspace: str
+    client: httpx2.AsyncClient, agent: Headers, ctx: ServerContext, workspace: str
 ) -> None:
     for _ in range(2):
         await client.post(QUESTIONS, json={"prompt": "Go?"}, headers=agent)
-    assert await pending(house, workspace) == ["Go?", "Go?"]
+    assert await pending(ctx, workspace) == ["Go?", "Go?"]

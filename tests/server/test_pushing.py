@@ -22,7 +22,7 @@ from py_vapid import Vapid02  # type: ignore[import-untyped]  # it has none
 from handraise import Approval
 from handraise.channels.webpush import open_webpush, signing_key
 from handraise.ports.channel import Message, Notice, NotSent
-from handraise.server import House
+from handraise.server import ServerContext
 from tests.server.conftest import bearer
 from tests.serving import Issuer
 
@@ -108,29 +108,29 @@ async def person(issuer: Issuer, workspace: str) -> Headers:
     return bearer(await issuer.person(workspace, "ann"))
 
 
-async def statuses(house: House, workspace: str, question_id: str) -> list[str]:
-    question = await house.desk.at(workspace).get(question_id)
-    return [each.status.value for each in await house.outbox.deliveries(question.ref)]
+async def statuses(ctx: ServerContext, workspace: str, question_id: str) -> list[str]:
+    question = await ctx.desk.scoped(workspace).get(question_id)
+    return [each.status.value for each in await ctx.outbox.deliveries(question.ref)]
 
 
-async def until(house: House, workspace: str, question_id: str, wanted: list[str]) -> None:
+async def until(ctx: ServerContext, workspace: str, question_id: str, wanted: list[str]) -> None:
 
     async with asyncio.timeout(10):
-        while await statuses(house, workspace, question_id) != wanted:
+        while await statuses(ctx, workspace, question_id) != wanted:
             await asyncio.sleep(0.01)
 
 
 async def test_a_browser_that_subscribed_is_told_who_asks_and_nothing_of_the_question(
-    client: httpx2.AsyncClient, person: Headers, house: House, workspace: str, browser: Browser
+    client: httpx2.AsyncClient, person: Headers, ctx: ServerContext, workspace: str, browser: Browser
 ) -> None:
     key = (await client.get("/v1/push/key", headers=person)).json()["key"]
     assert base64.urlsafe_b64decode(key + "==")[:1] == b"\x04"
     done = await client.post("/v1/push/subscriptions", json=browser.subscription, headers=person)
     assert done.status_code == 204, done.text
-    desk = house.desk.at(workspace, asker="de\u202eploy")
+    desk = ctx.desk.scoped(workspace, asker="de\u202eploy")
     form = Approval.of("drop", {"table": "accounts"})
     question = await desk.post("the secret is 42", form=form, recipients=["ann"])
-    await until(house, workspace, question.id, ["sent"])
+    await until(ctx, workspace, question.id, ["sent"])
     [told] = browser.told
     assert told["url"] == f"/questions/{question.id}"
     assert told["tag"] == question.id
@@ -140,20 +140,20 @@ async def test_a_browser_that_subscribed_is_told_who_asks_and_nothing_of_the_que
     page = " ".join((await client.get(f"/questions/{question.id}", headers=person)).text.split())
     assert 'A message for you through a notification <span class="badge">sent</span>' in page
     await desk.withdraw(question.id)
-    await until(house, workspace, question.id, ["updated"])
+    await until(ctx, workspace, question.id, ["updated"])
     done = await client.request("DELETE", "/v1/push/subscriptions", json=browser.subscription, headers=person)
     assert done.status_code == 204
-    assert await house.outbox.addresses(workspace) == []
+    assert await ctx.outbox.addresses(workspace) == []
 
 
 async def test_a_browser_that_subscribed_before_the_secret_was_replaced_is_still_told(
-    client: httpx2.AsyncClient, person: Headers, house: House, workspace: str, browser: Browser
+    client: httpx2.AsyncClient, person: Headers, ctx: ServerContext, workspace: str, browser: Browser
 ) -> None:
     await client.post("/v1/push/subscriptions", json=browser.subscription, headers=person)
     sent: list[int] = []
     browser.refuses_other_keys = sent
-    question = await house.desk.at(workspace, asker="bot").post("Go?")
-    (address,) = await house.outbox.addresses(workspace)
+    question = await ctx.desk.scoped(workspace, asker="bot").post("Go?")
+    (address,) = await ctx.outbox.addresses(workspace)
     notice = Notice(delivery_id="d", question=question, reason="asked", link="https://example.com/")
     message = Message(
         id="m",
@@ -166,10 +166,10 @@ async def test_a_browser_that_subscribed_before_the_secret_was_replaced_is_still
     )
     networks = [ipaddress.ip_network("127.0.0.0/8")]
     secrets = [b"a new secret", SECRET.encode()]
-    async with open_webpush(house.outbox, secrets=secrets, contact=CONTACT, allowed=networks) as push:
+    async with open_webpush(ctx.outbox, secrets=secrets, contact=CONTACT, allowed=networks) as push:
         await push.send(message)
     assert (sent, len(browser.told)) == ([403], 1)
-    async with open_webpush(house.outbox, secrets=secrets[:1], contact=CONTACT, allowed=networks) as push:
+    async with open_webpush(ctx.outbox, secrets=secrets[:1], contact=CONTACT, allowed=networks) as push:
         with pytest.raises(NotSent, match="403"):
             await push.send(message)
 
@@ -178,21 +178,21 @@ async def test_a_browser_that_subscribed_before_the_secret_was_replaced_is_still
 async def test_a_subscription_that_has_ended_is_forgotten(
     client: httpx2.AsyncClient,
     person: Headers,
-    house: House,
+    ctx: ServerContext,
     workspace: str,
     browser: Browser,
     status: int,
 ) -> None:
     await client.post("/v1/push/subscriptions", json=browser.subscription, headers=person)
     browser.status = status
-    question = await house.desk.at(workspace, asker="bot").post("Go?", recipients=["ann"])
-    await until(house, workspace, question.id, ["failed"])
-    assert await house.outbox.addresses(workspace) == []
-    assert (await house.desk.at(workspace).get(question.id)).unreached_at is not None
+    question = await ctx.desk.scoped(workspace, asker="bot").post("Go?", recipients=["ann"])
+    await until(ctx, workspace, question.id, ["failed"])
+    assert await ctx.outbox.addresses(workspace) == []
+    assert (await ctx.desk.scoped(workspace).get(question.id)).unreached_at is not None
 
 
 async def test_what_is_no_subscription_is_refused(
-    client: httpx2.AsyncClient, person: Headers, house: House, workspace: str, browser: Browser
+    client: httpx2.AsyncClient, person: Headers, ctx: ServerContext, workspace: str, browser: Browser
 ) -> None:
     good = browser.subscription
     for bad in (
@@ -203,7 +203,7 @@ async def test_what_is_no_subscription_is_refused(
     ):
         refused = await client.post("/v1/push/subscriptions", json=bad, headers=person)
         assert refused.status_code == 422, bad
-    assert await house.outbox.addresses(workspace) == []
+    assert await ctx.outbox.addresses(workspace) == []
 
 
 async def test_an_agent_cannot_subscribe(
@@ -215,15 +215,15 @@ async def test_an_agent_cannot_subscribe(
 
 
 async def test_one_person_has_a_bounded_number_of_browsers(
-    client: httpx2.AsyncClient, person: Headers, house: House, workspace: str, browser: Browser
+    client: httpx2.AsyncClient, person: Headers, ctx: ServerContext, workspace: str, browser: Browser
 ) -> None:
     for number in range(25):
         body = browser.subscription | {"endpoint": f"{browser.address}/push/{number}"}
         assert (await client.post("/v1/push/subscriptions", json=body, headers=person)).status_code == 204
-    assert len(await house.outbox.addresses(workspace)) <= 20
+    assert len(await ctx.outbox.addresses(workspace)) <= 20
 
 
-async def test_without_settings_there_is_no_web_push(house: House) -> None:
-    async with open_webpush(house.outbox, secrets=[b"x"], contact=CONTACT) as push:
+async def test_without_settings_there_is_no_web_push(ctx: ServerContext) -> None:
+    async with open_webpush(ctx.outbox, secrets=[b"x"], contact=CONTACT) as push:
         assert push.lane({"endpoint": "https://push.example/1", "keys": {}}) is None
         assert push.lane("nonsense") is None

@@ -15,8 +15,9 @@ from handraise import Answered, Approval, Choice, Confirm, Declined, Open, Respo
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.deliveries import Delivery
 from handraise.model.identities import Role
+from handraise.model.provenance import Provenance
 from handraise.ports.channel import Channel
-from handraise.server import House, ServerSettings
+from handraise.server import ServerContext, ServerSettings
 from handraise.server.channel_setup import Links
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import fed
@@ -37,8 +38,8 @@ def store() -> str:
 
 
 @pytest.fixture
-def desk(house: House, workspace: str) -> LocalDesk:
-    return house.desk.at(workspace, asker="bot")
+def desk(ctx: ServerContext, workspace: str) -> LocalDesk:
+    return ctx.desk.scoped(workspace, asker="bot")
 
 
 @pytest.fixture
@@ -76,17 +77,22 @@ async def path_of(client: httpx2.AsyncClient, question_id: str, headers: Headers
 
 class TestMaking:
     async def test_a_person_makes_one_for_themselves_and_it_is_shown_once(
-        self, client: httpx2.AsyncClient, ann: Headers, desk: LocalDesk, house: House, clock: ManualClock
+        self,
+        client: httpx2.AsyncClient,
+        ann: Headers,
+        desk: LocalDesk,
+        ctx: ServerContext,
+        clock: ManualClock,
     ) -> None:
         question = await desk.post("Which?")
         made = await make(client, question.id, ann)
         assert (made.status_code, made.json()["person"]) == (201, "ann")
         url = made.json()["url"]
-        text = url.removeprefix(f"{house.settings.base_url}/q/")
+        text = url.removeprefix(f"{ctx.settings.base_url}/q/")
         token = read_token(text)
         assert token is not None
         assert (token.kind, token.workspace) == (TokenKind.QUESTION, question.workspace)
-        kept = await house.directory.find_question_link(question.workspace, digest_of(text))
+        kept = await ctx.directory.find_question_link(question.workspace, digest_of(text))
         assert kept is not None
         link, person = kept
         assert (link.question_id, link.person, link.created_by) == (question.id, "ann", "ann")
@@ -102,12 +108,12 @@ class TestMaking:
         issuer: Issuer,
         workspace: str,
         desk: LocalDesk,
-        house: House,
+        ctx: ServerContext,
     ) -> None:
         await issuer.person(workspace, Responder("cy", frozenset({"ops"})), role=Role.MEMBER)
         question = await desk.post("Which?", recipients=["group:ops"])
         path = await path_of(client, question.id, admin, person="cy", expires_in=60, channel="email")
-        found = await house.directory.find_question_link(workspace, digest_of(path.removeprefix("/q/")))
+        found = await ctx.directory.find_question_link(workspace, digest_of(path.removeprefix("/q/")))
         assert found is not None
         assert (found[0].person, found[0].created_by, found[0].channel) == ("cy", "boss", "email")
         assert found[0].expires_at - found[0].created_at == timedelta(minutes=1)
@@ -118,7 +124,7 @@ class TestMaking:
         question = await desk.post("Which?")
         for body in ({}, {"person": "ann"}, {"person": "bot"}):
             refused = await make(client, question.id, agent, **body)
-            assert (refused.status_code, refused.json()["code"]) == (403, "not_entitled")
+            assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
         ended = await client.delete(f"/v1/questions/{question.id}/links", headers=agent)
         assert ended.status_code == 403
         assert await path_of(client, question.id, ann)
@@ -235,7 +241,7 @@ class TestLooking:
                     await client.request(
                         method, place, headers={"user-agent": agent, "sec-purpose": "prefetch"}
                     )
-        assert await desk.feed() == before
+        assert list(await desk.feed()) == before
         assert (await desk.get(question.id)).outcome is None
 
     async def test_its_secret_goes_into_no_other_request(
@@ -386,7 +392,7 @@ class TestAnswering:
         path = await path_of(client, question.id, ann) + frame
         sheet = (await open_page(client, path)).sheet()
         sheet.fill("v", "my thought")
-        await desk.answer(question.id, "first", by="cy", channel="slack")
+        await desk.answer(question.id, "first", by="cy", provenance=Provenance(channel="slack"))
         late = await send(client, sheet)
         assert (late.status_code, "my thought" in late.text) == (409, True)
         assert "cy answered through Slack" in (await open_page(client, path)).words
@@ -428,7 +434,7 @@ class TestItsEnd:
         ann: Headers,
         admin: Headers,
         issuer: Issuer,
-        house: House,
+        ctx: ServerContext,
         workspace: str,
         desk: LocalDesk,
         clock: ManualClock,
@@ -442,7 +448,7 @@ class TestItsEnd:
         revoked = await path_of(client, question.id, ann)
         good = revoked
         clock.advance(timedelta(seconds=60))
-        await house.directory.put_group(workspace, "ops", [])
+        await ctx.directory.put_group(workspace, "ops", [])
         await client.delete("/v1/people/zed", headers=admin)
         assert (await client.get(good)).status_code == 200
         await client.delete(f"/v1/questions/{question.id}/links", headers=ann)
@@ -473,33 +479,33 @@ class TestItsEnd:
         assert [(await client.get(each)).status_code for each in (*paths, kept)] == [410, 410, 200]
 
     async def test_whoever_answered_and_left_the_group_still_sees_how_it_ended(
-        self, client: httpx2.AsyncClient, issuer: Issuer, workspace: str, desk: LocalDesk, house: House
+        self, client: httpx2.AsyncClient, issuer: Issuer, workspace: str, desk: LocalDesk, ctx: ServerContext
     ) -> None:
         cy = bearer(await issuer.person(workspace, Responder("cy", frozenset({"ops"})), role=Role.MEMBER))
         question = await desk.post("Really?", form=Confirm(), recipients=["group:ops"])
         path = await path_of(client, question.id, cy)
         await client.post(path, content="v=yes", headers=ORIGIN | FORM)
-        await house.directory.put_group(workspace, "ops", [])
+        await ctx.directory.put_group(workspace, "ops", [])
         assert "You answered" in (await open_page(client, path)).words
 
     @pytest.mark.parametrize("place", ["/q/nonsense", "/q/nonsense/frame", "/q/nonsense/status"])
     async def test_an_address_may_come_in_vain_so_often(
-        self, house: House, client: httpx2.AsyncClient, app: Any, place: str
+        self, ctx: ServerContext, client: httpx2.AsyncClient, app: Any, place: str
     ) -> None:
-        app.state.rates = type(app.state.rates)(house.settings.model_copy(update={"sign_in_limit": "3/hour"}))
+        app.state.rates = type(app.state.rates)(ctx.settings.model_copy(update={"sign_in_limit": "3/hour"}))
         seen = [(await client.get(place)).status_code for _ in range(4)]
         assert seen == [410, 410, 410, 429]
 
     async def test_a_link_may_be_used_so_often(
-        self, house: House, client: httpx2.AsyncClient, app: Any, ann: Headers, desk: LocalDesk
+        self, ctx: ServerContext, client: httpx2.AsyncClient, app: Any, ann: Headers, desk: LocalDesk
     ) -> None:
         path = await path_of(client, (await desk.post("Which?")).id, ann)
-        app.state.rates = type(app.state.rates)(house.settings.model_copy(update={"rate_limit": "3/hour"}))
+        app.state.rates = type(app.state.rates)(ctx.settings.model_copy(update={"rate_limit": "3/hour"}))
         assert [(await client.get(path)).status_code for _ in range(4)] == [200, 200, 200, 429]
 
 
 async def test_a_link_in_a_message_outlives_the_secret_that_it_was_made_with(
-    client: httpx2.AsyncClient, desk: LocalDesk, house: House, workspace: str, ann: Headers
+    client: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str, ann: Headers
 ) -> None:
     assert ann
     question = await desk.post("Go?", recipients=["ann"])
@@ -507,7 +513,7 @@ async def test_a_link_in_a_message_outlives_the_secret_that_it_was_made_with(
     def links(secret: str, *before: str) -> Links:
         given: dict[str, Any] = {"secret": secret, "secret_fallbacks": before}
         settings = ServerSettings(url="memory:", **given)
-        return Links(settings, house.directory, {"mail": cast("Channel", PrivateChannel())})
+        return Links(settings, ctx.directory, {"mail": cast("Channel", PrivateChannel())})
 
     def delivery(turn: int) -> Delivery:
         return Delivery(

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
 
@@ -69,13 +69,13 @@ async def test_an_administrator_withdraws_an_agents_questions_and_nobody_else_do
 
 
 async def test_a_refusal_is_not_kept_for_its_idempotency_key(
-    client: httpx2.AsyncClient, house: House, issuer: Issuer, lab: str
+    client: httpx2.AsyncClient, ctx: ServerContext, issuer: Issuer, lab: str
 ) -> None:
     headers = bearer(await issuer.agent(lab, "robot"))
     for _ in range(2):
         await client.post("/v1/questions", json={"prompt": "Go?"}, headers=headers)
     once = {**headers, "idempotency-key": "k"}
     assert (await client.post("/v1/questions", json={"prompt": "Go?"}, headers=once)).status_code == 429
-    desk = house.desk.at(lab, asker="robot")
-    await desk.withdraw((await desk.pending()).questions[0].id)
+    desk = ctx.desk.scoped(lab, asker="robot")
+    await desk.withdraw((await desk.list_pending()).items[0].id)
     assert (await client.post("/v1/questions", json={"prompt": "Go?"}, headers=once)).status_code == 201

@@ -11,7 +11,7 @@ import pytest
 
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
 
@@ -42,8 +42,8 @@ async def agent(issuer: Issuer, workspace: str) -> Headers:
 
 
 @pytest.fixture
-def desk(house: House, workspace: str) -> LocalDesk:
-    return house.desk.at(workspace, asker="bot")
+def desk(ctx: ServerContext, workspace: str) -> LocalDesk:
+    return ctx.desk.scoped(workspace, asker="bot")
 
 
 async def put(
@@ -54,13 +54,13 @@ async def put(
 
 class TestAddresses:
     async def test_one_is_put_replaced_listed_and_removed_and_its_secret_never_shown(
-        self, client: httpx2.AsyncClient, admin: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, admin: Headers, ctx: ServerContext, workspace: str
     ) -> None:
         named = {"recipient": "ann", "channel": "webhook", "id": "pager"}
         for to in (TO, TO | {"url": "https://new.example.com/"}):
             made = await put(client, admin, to)
             assert (made.status_code, made.json()) == (200, named)
-        [kept] = await house.outbox.addresses(workspace)
+        [kept] = await ctx.outbox.addresses(workspace)
         assert kept.to == TO | {"url": "https://new.example.com/"}
         await put(client, admin, place="/v1/addresses/group:ops/webhook/1")
         await put(client, admin, place="/v1/addresses/*/webhook/1")
@@ -201,9 +201,9 @@ class TestRouting:
         assert (await client.get("/v1/routing", headers=admin)).json()["rules"] == []
 
     async def test_what_a_newer_release_wrote_does_not_stop_anybody(
-        self, client: httpx2.AsyncClient, admin: Headers, house: House, workspace: str
+        self, client: httpx2.AsyncClient, admin: Headers, ctx: ServerContext, workspace: str
     ) -> None:
-        await house.outbox.put_policy(workspace, {"from the future": True})
+        await ctx.outbox.put_policy(workspace, {"from the future": True})
         assert (await client.get("/v1/routing", headers=admin)).json()["rules"] == []
 
 
@@ -294,7 +294,7 @@ class TestInbound:
         assert (await client.post("/v1/channels/webhook/inbound", content=b"{}")).status_code == 401
 
     async def test_who_sends_what_is_not_genuine_is_slowed_down(
-        self, client: httpx2.AsyncClient, client_from: Callable[[str], httpx2.AsyncClient], house: House
+        self, client: httpx2.AsyncClient, client_from: Callable[[str], httpx2.AsyncClient], ctx: ServerContext
     ) -> None:
         said = [
             (await client.post("/v1/channels/webhook/inbound", content=b"{}")).status_code for _ in range(40)
@@ -302,7 +302,7 @@ class TestInbound:
         assert (said[0], said[-1]) == (401, 429)
         async with client_from("198.51.100.7") as other:
             assert (await other.post("/v1/channels/webhook/inbound", content=b"{}")).status_code == 401
-        large = b"x" * (house.settings.body_limit + 1)
+        large = b"x" * (ctx.settings.body_limit + 1)
         assert (await client.post("/v1/channels/webhook/inbound", content=large)).status_code == 413
 
 

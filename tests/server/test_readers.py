@@ -7,7 +7,7 @@ import pytest
 
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_reader_key
 from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
@@ -16,13 +16,13 @@ Headers = dict[str, str]
 
 
 @pytest.fixture
-def desk(house: House, workspace: str) -> LocalDesk:
-    return house.desk.at(workspace, asker="bot")
+def desk(ctx: ServerContext, workspace: str) -> LocalDesk:
+    return ctx.desk.scoped(workspace, asker="bot")
 
 
 @pytest.fixture
-async def reader(house: House, workspace: str) -> Headers:
-    return bearer((await issue_reader_key(house, workspace, "dashboard", by="root")).key)
+async def reader(ctx: ServerContext, workspace: str) -> Headers:
+    return bearer((await issue_reader_key(ctx, workspace, "dashboard", by="root")).key)
 
 
 @on_every_store
@@ -33,11 +33,11 @@ async def test_a_reader_reads_what_is_settled_and_nothing_that_waits(
     await desk.answer(settled.id, "yes", by="ana")
     waiting = await desk.post("And now?", key="k")
     listed = await client.get("/v1/questions", params={"status": "settled"}, headers=reader)
-    assert [each["id"] for each in listed.json()["questions"]] == [settled.id]
+    assert [each["id"] for each in listed.json()["items"]] == [settled.id]
     one = await client.get(f"/v1/questions/{settled.id}", headers=reader)
     assert (one.status_code, one.json()["outcome"]["value"], one.json()["state"]) == (200, "yes", None)
     history = await client.get(f"/v1/questions/{settled.id}/history", headers=reader)
-    assert [each["kind"] for each in history.json()["events"]] == ["asked", "answered"]
+    assert [each["kind"] for each in history.json()["items"]] == ["asked", "answered"]
     nowhere = await client.get(f"/v1/questions/{'0' * 36}", headers=reader)
     for path in ("", "/history"):
         hidden = await client.get(f"/v1/questions/{waiting.id}{path}", headers=reader)
@@ -46,7 +46,7 @@ async def test_a_reader_reads_what_is_settled_and_nothing_that_waits(
         refused = await client.get("/v1/questions", params=query, headers=reader)
         assert refused.status_code == 403, query
     by_key = {"key": "k", "asker": "bot", "status": "settled"}
-    assert (await client.get("/v1/questions", params=by_key, headers=reader)).json()["questions"] == []
+    assert (await client.get("/v1/questions", params=by_key, headers=reader)).json()["items"] == []
 
 
 async def test_statistics_are_for_readers_and_administrators(

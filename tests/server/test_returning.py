@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
 from handraise.server.auth.login_redirect import page_of_ours
 from handraise.server.web.inbox import account_page, insights_page, question_page, queue_page, settled_page
@@ -95,10 +95,10 @@ def store() -> str:
 
 
 @pytest.fixture
-async def token(house: House, workspace: str) -> str:
+async def token(ctx: ServerContext, workspace: str) -> str:
     """The token of a link for ann."""
-    await house.directory.put_person(workspace, "ann", name="Ann", email=None, role=Role.MEMBER)
-    link = await issue_link(house, workspace, person="ann", purpose="sign-in", vouched_by=None)
+    await ctx.directory.put_person(workspace, "ann", name="Ann", email=None, role=Role.MEMBER)
+    link = await issue_link(ctx, workspace, person="ann", purpose="sign-in", vouched_by=None)
     assert link is not None
     return parse_qs(urlsplit(link.url).query)["token"][0]
 

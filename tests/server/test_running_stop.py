@@ -19,8 +19,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from handraise import Ref
 from handraise.desk_factory import open_backend
+from handraise.questions import Ref
 from tests.cli.command import SOON, Serving, serving
 from tests.conftest import own_database
 from tests.serving import Issuer

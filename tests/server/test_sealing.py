@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from handraise import Approval, UnsafeStore
+from handraise import Approval
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
+from handraise.errors import UnsafeStore
 from handraise.model.errors import StoreUnavailable
 from handraise.server import ServerSettings
 from handraise.server.audit_keys import load_signer, make_key
-from handraise.server.context import House, open_house
+from handraise.server.context import ServerContext, open_server
 from tests.conftest import own_database
 
 SOON = 10.0
@@ -34,33 +35,33 @@ def settings(url: str, key: Path | None) -> ServerSettings:
     return ServerSettings(url=url, audit_key=key, seal_interval=0.05)
 
 
-async def sealed(house: House, workspace: str, events: int) -> list[str | None]:
+async def sealed(ctx: ServerContext, workspace: str, events: int) -> list[str | None]:
     """The keys of the chain, once it covers so many events."""
     async with asyncio.timeout(SOON):
         while True:
-            seals = await house.ledger.seals(workspace, after=0, limit=100)
+            seals = await ctx.ledger.seals(workspace, after=0, limit=100)
             if sum(len(seal.cursors) for seal in seals) >= events:
                 return [seal.key_id for seal in seals]
             await asyncio.sleep(0.02)
 
 
-async def kept(house: House, workspace: str) -> None:
+async def kept(ctx: ServerContext, workspace: str) -> None:
     """Wait until the last seal is known next to the key."""
-    assert house.signed_heads is not None
+    assert ctx.signed_heads is not None
     async with asyncio.timeout(SOON):
         while True:
-            last = (await house.ledger.head(workspace)).seal
-            if last is not None and await house.signed_heads.find(workspace) == (last.number, last.digest):
+            last = (await ctx.ledger.head(workspace)).seal
+            if last is not None and await ctx.signed_heads.find(workspace) == (last.number, last.digest):
                 return
             await asyncio.sleep(0.02)
 
 
 async def test_a_server_seals_and_signs_what_happens(key: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'questions.db'}"
-    async with open_house(settings(url, key)) as house:
-        question = await house.desk.post("Now?")
-        await house.desk.answer(question.id, "yes", by="ana")
-        assert set(await sealed(house, "default", 2)) == {load_signer(key).key_id}
+    async with open_server(settings(url, key)) as ctx:
+        question = await ctx.desk.post("Now?")
+        await ctx.desk.answer(question.id, "yes", by="ana")
+        assert set(await sealed(ctx, "default", 2)) == {load_signer(key).key_id}
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def url() -> Iterator[str]:
 
 
 async def test_servers_side_by_side_make_one_chain(key: Path, url: str) -> None:
-    async with open_house(settings(url, key)) as one, open_house(settings(url, key)) as other:
+    async with open_server(settings(url, key)) as one, open_server(settings(url, key)) as other:
         for number in range(20):
             await (one, other)[number % 2].desk.post(f"{number}?")
         await sealed(one, "default", 20)
@@ -84,11 +85,11 @@ async def test_servers_side_by_side_make_one_chain(key: Path, url: str) -> None:
 async def test_a_server_without_the_key_says_once_that_it_leaves_a_signed_chain_alone(
     key: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_house(ServerSettings(url="memory:", seal_interval=3_600)) as house:
-        await house.desk.post("Now?")
-        assert await Sealer(house.store, house.ledger, load_signer(key)).run() == 1
-        await house.desk.post("And now?")
-        sealer = Sealer(house.store, house.ledger)
+    async with open_server(ServerSettings(url="memory:", seal_interval=3_600)) as ctx:
+        await ctx.desk.post("Now?")
+        assert await Sealer(ctx.store, ctx.ledger, load_signer(key)).run() == 1
+        await ctx.desk.post("And now?")
+        sealer = Sealer(ctx.store, ctx.ledger)
         with caplog.at_level(logging.WARNING):
             assert [await sealer.run(), await sealer.run()] == [0, 0]
     said = [record.message for record in caplog.records if "does not seal it" in record.message]
@@ -103,21 +104,21 @@ async def test_a_store_that_was_rewritten_is_not_signed_and_an_operator_is_told(
 ) -> None:
     file = tmp_path / "questions.db"
     url = f"sqlite:///{file}"
-    async with open_house(settings(url, key)) as house:
-        question = await house.desk.post("Pay?", form=Approval.of("pay", {"eur": 5}))
-        await house.desk.answer(question.id, "deny", by="ana")
-        await sealed(house, "default", 2)
-        await kept(house, "default")
+    async with open_server(settings(url, key)) as ctx:
+        question = await ctx.desk.post("Pay?", form=Approval.of("pay", {"eur": 5}))
+        await ctx.desk.answer(question.id, "deny", by="ana")
+        await sealed(ctx, "default", 2)
+        await kept(ctx, "default")
     rewrite(file)
     if then == "sealed anew unsigned":
         async with open_backend(url) as ports:
             assert await Sealer(ports.store, ports.ledger).run() == 1
-    async with open_house(settings(url, key)) as house:
-        await house.desk.post("And this?")
+    async with open_server(settings(url, key)) as ctx:
+        await ctx.desk.post("And this?")
         async with asyncio.timeout(SOON):
-            while b"handraise_audit_refused 1.0" not in house.metrics.render():
+            while b"handraise_audit_refused 1.0" not in ctx.metrics.render():
                 await asyncio.sleep(0.02)
-        seals = await house.ledger.seals("default", after=0, limit=10)
+        seals = await ctx.ledger.seals("default", after=0, limit=10)
         assert [seal.key_id for seal in seals] == ([] if then == "left to the server" else [None])
     said = [record for record in caplog.records if "is not signed any more" in record.message]
     assert [record.levelno for record in said] == [logging.ERROR]
@@ -127,14 +128,14 @@ async def test_a_store_that_was_rewritten_is_not_signed_and_an_operator_is_told(
 async def test_a_seal_of_another_key_behind_ones_own_is_an_alarm_and_not_a_reason_to_stop_quietly(
     key: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_house(ServerSettings(url="memory:", seal_interval=3_600)) as house:
-        sealer = Sealer(house.store, house.ledger, load_signer(key))
-        await house.desk.post("Now?")
+    async with open_server(ServerSettings(url="memory:", seal_interval=3_600)) as ctx:
+        sealer = Sealer(ctx.store, ctx.ledger, load_signer(key))
+        await ctx.desk.post("Now?")
         assert await sealer.run() == 1
-        await house.desk.post("And now?")
-        last = (await house.ledger.head("default")).seal
+        await ctx.desk.post("And now?")
+        last = (await ctx.ledger.head("default")).seal
         assert last is not None
-        [event] = await house.store.trail("default", after=last.cursor, limit=10)
+        [event] = await ctx.store.trail("default", after=last.cursor, limit=10)
         forged = replace(
             last,
             number=last.number + 1,
@@ -145,7 +146,7 @@ async def test_a_seal_of_another_key_behind_ones_own_is_an_alarm_and_not_a_reaso
             key_id="deadbeef",
             signature=bytes(64),
         )
-        assert await house.ledger.append(forged, removals=[])
+        assert await ctx.ledger.append(forged, removals=[])
         assert [await sealer.run(), await sealer.run()] == [0, 0]
         assert "deadbeef" in sealer.refused["default"]
     said = [record for record in caplog.records if "is not signed any more" in record.message]
@@ -171,10 +172,10 @@ async def test_a_server_signs_what_other_servers_signed_before_it_came(key: Path
     places = [tmp_path / "one", tmp_path / "two"]
     for number, heads in enumerate([places[0], places[1], places[0]]):
         chosen = ServerSettings(url=url, audit_key=key, audit_heads=heads, seal_interval=0.05)
-        async with open_house(chosen) as house:
-            await house.desk.post(f"{number}?")
-            await sealed(house, "default", number + 1)
-            await kept(house, "default")
+        async with open_server(chosen) as ctx:
+            await ctx.desk.post(f"{number}?")
+            await sealed(ctx, "default", number + 1)
+            await kept(ctx, "default")
     assert all(path.stat().st_mode & 0o077 == 0 for path in places)
 
 
@@ -183,15 +184,15 @@ async def test_a_server_with_a_key_does_not_start_if_it_cannot_keep_what_it_sign
 ) -> None:
     chosen = ServerSettings(url="memory:", audit_key=key, audit_heads=tmp_path / "no" / "heads")
     with pytest.raises(UnsafeStore, match="HANDRAISE_AUDIT_HEADS"):
-        async with open_house(chosen):
+        async with open_server(chosen):
             pass
 
 
 async def test_one_workspaces_trouble_is_not_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_house(ServerSettings(url="memory:", seal_interval=3_600)) as house:
+    async with open_server(ServerSettings(url="memory:", seal_interval=3_600)) as ctx:
         for workspace in ("a", "b", "c"):
-            await house.desk.at(workspace).post("Now?")
-        sealer = Sealer(house.store, house.ledger)
+            await ctx.desk.scoped(workspace).post("Now?")
+        sealer = Sealer(ctx.store, ctx.ledger)
         whole = sealer.seal
 
         async def seal(workspace: str) -> int:
@@ -201,12 +202,12 @@ async def test_one_workspaces_trouble_is_not_the_others(monkeypatch: pytest.Monk
 
         monkeypatch.setattr(sealer, "seal", seal)
         assert await sealer.run() == 2
-        assert await house.ledger.unsealed(limit=10) == ["b"]
+        assert await ctx.ledger.unsealed(limit=10) == ["b"]
 
 
 async def test_a_server_does_not_start_with_a_key_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("no key")
     (tmp_path / "key").chmod(0o600)
     with pytest.raises(UnsafeStore, match="no key in"):
-        async with open_house(settings("memory:", tmp_path / "key")):
+        async with open_server(settings("memory:", tmp_path / "key")):
             pass

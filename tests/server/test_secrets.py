@@ -89,7 +89,7 @@ async def life(tmp_path: Path, log: io.StringIO) -> AsyncIterator[Life]:
     del log  # it hears what is said while this opens, too
     async with open_everything(f"sqlite:///{path}", traces=Traces(provider)) as everything:
         await everything.introduce(WORKSPACE)
-        transport = httpx2.ASGITransport(create_app(everything.house), raise_app_exceptions=False)
+        transport = httpx2.ASGITransport(create_app(everything.ctx), raise_app_exceptions=False)
         async with httpx2.AsyncClient(
             transport=transport, base_url="https://desk.example", verify=False
         ) as client:
@@ -101,7 +101,7 @@ async def life(tmp_path: Path, log: io.StringIO) -> AsyncIterator[Life]:
 
 async def lived(life: Life) -> None:
     """Ask, answer amiss, answer, approve, deny, decline, and send what makes no sense."""
-    issuer, client = Issuer(life.everything.house.directory), life.client
+    issuer, client = Issuer(life.everything.ctx.directory), life.client
     agent, ann = await issuer.agent(WORKSPACE, "bot"), await issuer.person(WORKSPACE, "ann")
     life.tokens |= {"agent": agent, "session": ann}
 
@@ -158,10 +158,10 @@ async def lived(life: Life) -> None:
 
 async def told(life: Life, question_id: str) -> None:
     """Wait until the other ends were told of a question, and how it ended if it has."""
-    question = await life.everything.house.desk.at(WORKSPACE).get(question_id)
+    question = await life.everything.ctx.desk.scoped(WORKSPACE).get(question_id)
     on_the_way = {"queued"} if question.outcome is None else {"queued", "sent"}
     async with asyncio.timeout(30):
-        while not (found := await life.everything.house.outbox.deliveries(question.ref)) or on_the_way & {
+        while not (found := await life.everything.ctx.outbox.deliveries(question.ref)) or on_the_way & {
             each.status.value for each in found
         }:
             await asyncio.sleep(0.01)
@@ -214,7 +214,7 @@ async def test_what_an_asker_keeps_for_itself_is_told_to_nobody(life: Life) -> N
 
 
 async def test_nothing_that_hides_a_secret_shows_it(life: Life) -> None:
-    settings = life.everything.house.settings
+    settings = life.everything.ctx.settings
     shown = f"{settings!r} {settings} {json.dumps(settings.model_dump(mode='json'))}"
     for name, value in settings.model_dump().items():
         if hasattr(value, "get_secret_value"):

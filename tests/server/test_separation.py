@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from handraise import Approval
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.testing import promise
 from handraise.testing.contract.backend import fed
 from tests.server.conftest import bearer, listening, on_every_store
@@ -40,10 +40,10 @@ async def address(app: FastAPI) -> AsyncIterator[str]:
 
 @promise("P8")
 async def test_an_agent_sees_nothing_of_another_agent(
-    house: House, client: httpx2.AsyncClient, issuer: Issuer, workspace: str
+    ctx: ServerContext, client: httpx2.AsyncClient, issuer: Issuer, workspace: str
 ) -> None:
     mine, other = await issuer.agent(workspace, "mine"), await issuer.agent(workspace, "other")
-    theirs = house.desk.at(workspace, asker="other")
+    theirs = ctx.desk.scoped(workspace, asker="other")
     secret = await theirs.post(
         "A secret plan?", key="k", conversation="c", form=Approval.of("pay", {"to": "x"})
     )
@@ -62,10 +62,10 @@ async def test_an_agent_sees_nothing_of_another_agent(
         assert outcomes.json() == {"settled": [], "unknown": [each]}
     for query in ({}, {"asker": "other"}, {"conversation": "c"}, {"key": "k"}, {"key": "open"}):
         listed = await client.get("/v1/questions", params=query, headers=bearer(mine))
-        assert listed.json() == {"questions": [], "after": None}
+        assert listed.json() == {"items": [], "next": None}
     await fed(theirs, 3)
-    assert (await client.get("/v1/feed", headers=bearer(mine))).json()["events"] == []
-    assert len((await client.get("/v1/feed", headers=bearer(other))).json()["events"]) == 3
+    assert (await client.get("/v1/feed", headers=bearer(mine))).json()["items"] == []
+    assert len((await client.get("/v1/feed", headers=bearer(other))).json()["items"]) == 3
     same_key = await client.post("/v1/questions", json={"prompt": "?", "key": "k"}, headers=bearer(mine))
     assert same_key.status_code == 201
     assert "secret" not in same_key.text
@@ -73,9 +73,9 @@ async def test_an_agent_sees_nothing_of_another_agent(
 
 @promise("P8")
 async def test_an_event_stream_has_what_concerns_its_reader_and_nothing_else(
-    house: House, address: str, issuer: Issuer, workspace: str
+    ctx: ServerContext, address: str, issuer: Issuer, workspace: str
 ) -> None:
-    desk = house.desk.at(workspace, asker="bot")
+    desk = ctx.desk.scoped(workspace, asker="bot")
     tokens = {
         "bot": await issuer.agent(workspace, "bot"),
         "another bot": await issuer.agent(workspace, "another bot"),
@@ -100,24 +100,24 @@ async def test_an_event_stream_has_what_concerns_its_reader_and_nothing_else(
 
 @pytest.mark.parametrize("ending", ["key revoked", "session ended", "person removed", "group left"])
 async def test_a_stream_ends_with_the_right_to_hear_it(
-    house: House, address: str, issuer: Issuer, workspace: str, ending: str
+    ctx: ServerContext, address: str, issuer: Issuer, workspace: str, ending: str
 ) -> None:
     agent, person = (
         await issuer.agent(workspace, "bot"),
         await issuer.person(workspace, "ana", role=Role.MEMBER),
     )
-    await house.directory.put_group(workspace, "ops", ["ana"])
-    (key,) = await house.directory.keys(workspace, after=None, limit=9)
+    await ctx.directory.put_group(workspace, "ops", ["ana"])
+    (key,) = await ctx.directory.keys(workspace, after=None, limit=9)
 
     async def end_session() -> None:
         async with httpx2.AsyncClient() as client:
             await client.delete(f"{address}/v1/sessions/current", headers=bearer(person))
 
     ends: dict[str, tuple[str, Callable[[], Awaitable[object]]]] = {
-        "key revoked": (agent, lambda: house.directory.revoke_key(workspace, key.id, by="root")),
+        "key revoked": (agent, lambda: ctx.directory.revoke_key(workspace, key.id, by="root")),
         "session ended": (person, end_session),
-        "person removed": (person, lambda: house.directory.remove_person(workspace, "ana")),
-        "group left": (person, lambda: house.directory.put_group(workspace, "ops", [])),
+        "person removed": (person, lambda: ctx.directory.remove_person(workspace, "ana")),
+        "group left": (person, lambda: ctx.directory.put_group(workspace, "ops", [])),
     }
     token, end = ends[ending]
     ready = asyncio.Event()

@@ -8,17 +8,18 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from handraise import Approval, LocalDesk
+from handraise import Approval
+from handraise.desks import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.testing import promise
 from tests.server.conftest import bearer, on_every_store
 from tests.serving import Issuer
 
 
 @pytest.fixture
-def desk(house: House, workspace: str) -> LocalDesk:
-    return house.desk.at(workspace, asker="bot")
+def desk(ctx: ServerContext, workspace: str) -> LocalDesk:
+    return ctx.desk.scoped(workspace, asker="bot")
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ async def ended(desk: LocalDesk) -> list[str]:
         await desk.post("For anyone?", state={"step": 1}),
         await desk.post("For Ana?", recipients=["ana"], conversation="c"),
         await desk.post("For Bob?", recipients=["bob"]),
-        await desk.at(asker="other").post("From elsewhere?", recipients=["bob"]),
+        await desk.scoped(asker="other").post("From elsewhere?", recipients=["bob"]),
     ]
     await desk.post("Waiting?", recipients=["ana", "bob"])
     for question, by in zip(questions, ("cy", "ana", "bob", "bob"), strict=True):
@@ -55,8 +56,8 @@ async def test_each_caller_sees_what_has_ended_of_what_concerns_them(
     async def listed(who: str, **query: str) -> list[str]:
         query = {"status": "settled", **query}
         page = (await client.get("/v1/questions", params=query, headers=bearer(tokens[who]))).json()
-        assert page["after"] is None
-        return [question["prompt"] for question in page["questions"]]
+        assert page["next"] is None
+        return [question["prompt"] for question in page["items"]]
 
     assert await listed("bot") == ["For Bob?", "For Ana?", "For anyone?"]
     assert await listed("bot", conversation="c") == ["For Ana?"]
@@ -87,9 +88,9 @@ async def test_pages_go_on_and_only_the_asker_gets_its_state(
         for _ in range(10):
             query = {"status": "settled", "limit": "1"} | ({} if after is None else {"after": after})
             page = (await client.get("/v1/questions", params=query, headers=bearer(token))).json()
-            assert len(page["questions"]) <= 1
-            found += page["questions"]
-            after = page["after"]
+            assert len(page["items"]) <= 1
+            found += page["items"]
+            after = page["next"]
             if after is None:
                 break
         assert found[-1]["id"] == ended[0]
@@ -130,12 +131,12 @@ async def test_an_action_of_high_risk_is_decided_by_a_session_and_by_nothing_les
         refused = await client.post(
             f"{where}/{verb}", json={**said, "evidence": "client-asserted"}, headers=ana
         )
-        assert (refused.status_code, refused.json()["code"]) == (403, "not_entitled")
+        assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
         assert "of high risk" in refused.json()["reason"]
     for decision in ("approve", "deny"):
         result = {"agent": "bot", "tool_call_id": f"approval_{posted['id']}", "decision": decision}
         refused = await client.post("/v1/conversations/c/tool-results", json=result, headers=ana)
-        assert (refused.status_code, refused.json()["code"]) == (403, "not_entitled")
+        assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
     assert [event.kind for event in await desk.history(posted["id"])] == ["asked"]
     assert (await client.post(f"{where}/consume", json={}, headers=agent)).status_code == 409
     assert (await client.post(f"{where}/answer", json={"value": "approve"}, headers=ana)).status_code == 200
@@ -176,7 +177,7 @@ async def test_one_administrator_is_not_everybody(
     people = ["cfo", "ciso"]
     for person in people:
         await client.put(f"/v1/people/{person}", json={"name": person, "role": "admin"}, headers=admin)
-    body = {"prompt": "Wipe it?", "form": form, "recipients": people, "need": 2}
+    body = {"prompt": "Wipe it?", "form": form, "recipients": people, "quorum": 2}
     wipe = (await client.post("/v1/questions", json=body, headers=agent)).json()
     for person in people:
         session = await signed_in_by(client, admin, person)
@@ -186,7 +187,7 @@ async def test_one_administrator_is_not_everybody(
                 approved = await client.post(
                     f"/v1/questions/{wipe['id']}/answer", json={"value": "approve", **said}, headers=headers
                 )
-                assert (approved.status_code, approved.json()["code"]) == (403, "not_entitled")
+                assert (approved.status_code, approved.json()["code"]) == (403, "permission_denied")
                 assert "'boss' made the link" in approved.json()["reason"]
             shown = await client.get(f"/questions/{wipe['id']}", headers=headers)
             assert "Approve</button>" not in shown.text
@@ -203,7 +204,7 @@ async def test_the_history_says_who_made_the_link_that_somebody_answered_with(
     cfo = await signed_in_by(client, admin, "cfo")
     answered = await client.post(f"/v1/questions/{asked.id}/answer", json={"value": "approve"}, headers=cfo)
     assert answered.json()["outcome"]["evidence"] == "session-vouched-by:boss"
-    told = (await client.get(f"/v1/questions/{asked.id}/history", headers=admin)).json()["events"][-1]
+    told = (await client.get(f"/v1/questions/{asked.id}/history", headers=admin)).json()["items"][-1]
     assert told["data"]["evidence"] == "session-vouched-by:boss"
     page = (await client.get(f"/questions/{asked.id}", headers=admin)).text
     assert page.count("signed in with a link that boss made") == 2

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
 from handraise.testing import ManualClock
 from tests.server.conftest import ORIGIN, bearer, on_every_store
@@ -24,16 +24,16 @@ SCANNERS = ("Mozilla/5.0 (compatible; SafeLinks)", "Slackbot-LinkExpanding 1.0",
 
 
 @pytest.fixture
-async def token(house: House, workspace: str) -> str:
+async def token(ctx: ServerContext, workspace: str) -> str:
     """The token of a link for ann."""
-    await house.directory.put_person(
+    await ctx.directory.put_person(
         workspace, "ann", name="Ann <b>Lee</b>", email="ann@example.com", role=Role.MEMBER
     )
-    return await new_link(house, workspace)
+    return await new_link(ctx, workspace)
 
 
-async def new_link(house: House, workspace: str) -> str:
-    link = await issue_link(house, workspace, person="ann", purpose="invitation", vouched_by=None)
+async def new_link(ctx: ServerContext, workspace: str) -> str:
+    link = await issue_link(ctx, workspace, person="ann", purpose="invitation", vouched_by=None)
     assert link is not None
     return parse_qs(urlsplit(link.url).query)["token"][0]
 
@@ -85,11 +85,11 @@ class TestInvitation:
         assert sorted(each.status_code for each in tries) == [303, 410, 410, 410, 410]
 
     async def test_that_was_used_has_ended_or_never_was_is_one_and_the_same_page(
-        self, client: httpx2.AsyncClient, house: House, workspace: str, token: str, clock: ManualClock
+        self, client: httpx2.AsyncClient, ctx: ServerContext, workspace: str, token: str, clock: ManualClock
     ) -> None:
         await client.post(LINK, data={"token": token}, headers=ORIGIN)
-        ended = await new_link(house, workspace)
-        clock.advance(timedelta(hours=house.settings.link_hours))
+        ended = await new_link(ctx, workspace)
+        clock.advance(timedelta(hours=ctx.settings.link_hours))
         pages = [
             await client.request(method, LINK, params=params, data=data, headers=ORIGIN)
             for dead in (token, ended, ended[:-1], "", token.replace("hrl_", "hrs_"))
@@ -100,9 +100,9 @@ class TestInvitation:
         assert "set-cookie" not in pages[0].headers
 
     async def test_of_a_person_who_was_taken_out_is_dead(
-        self, client: httpx2.AsyncClient, house: House, workspace: str, token: str
+        self, client: httpx2.AsyncClient, ctx: ServerContext, workspace: str, token: str
     ) -> None:
-        await house.directory.remove_person(workspace, "ann")
+        await ctx.directory.remove_person(workspace, "ann")
         assert (await client.get(LINK, params={"token": token})).status_code == 410
         assert (await client.post(LINK, data={"token": token}, headers=ORIGIN)).status_code == 410
 
@@ -154,11 +154,11 @@ class TestCookie:
         assert (await client.get("/v1/me")).json()["person"] == "ann"
 
     async def test_is_a_new_one_each_time_and_the_old_one_opens_nothing(
-        self, client: httpx2.AsyncClient, house: House, workspace: str, token: str
+        self, client: httpx2.AsyncClient, ctx: ServerContext, workspace: str, token: str
     ) -> None:
         first = cookie_of(await client.post(LINK, data={"token": token}, headers=ORIGIN)).value
         second = cookie_of(
-            await client.post(LINK, data={"token": await new_link(house, workspace)}, headers=ORIGIN)
+            await client.post(LINK, data={"token": await new_link(ctx, workspace)}, headers=ORIGIN)
         ).value
         assert first != second
         assert (await client.get("/v1/me", headers=bearer(first))).status_code == 401
@@ -173,11 +173,11 @@ class TestCookie:
         assert cookie_of(entered).value != planted
 
     async def test_ends_with_the_session(
-        self, client: httpx2.AsyncClient, token: str, clock: ManualClock, house: House
+        self, client: httpx2.AsyncClient, token: str, clock: ManualClock, ctx: ServerContext
     ) -> None:
         await client.post(LINK, data={"token": token}, headers=ORIGIN)
         assert (await client.get("/")).status_code == 200
-        clock.advance(timedelta(days=house.settings.session_days))
+        clock.advance(timedelta(days=ctx.settings.session_days))
         led = await client.get("/")
         assert (led.status_code, led.headers["location"]) == (303, "/sign-in")
 
@@ -218,7 +218,7 @@ class TestSessionsForPrograms:
         me = await client.get("/v1/me", headers=bearer(opened.json()["token"]))
         assert me.json()["person"] == "ann"
         again = await client.post("/v1/sessions", json={"link": token})
-        assert (again.status_code, again.json()["code"]) == (401, "not_signed_in")
+        assert (again.status_code, again.json()["code"]) == (401, "unauthenticated")
 
     async def test_no_key_and_no_session_is_a_link(
         self, client: httpx2.AsyncClient, issuer: Issuer, workspace: str
@@ -231,13 +231,13 @@ class TestSessionsForPrograms:
         assert (await client.get("/v1/me", headers=bearer(token))).status_code == 401
 
     async def test_ones_own_are_listed_and_ended(
-        self, client: httpx2.AsyncClient, issuer: Issuer, house: House, workspace: str
+        self, client: httpx2.AsyncClient, issuer: Issuer, ctx: ServerContext, workspace: str
     ) -> None:
         headers = bearer(await issuer.person(workspace, "ann", role=Role.MEMBER))
         await issuer.person(workspace, "boss")
         lasts = timedelta(days=1)
         for name, person in (("phone", "ann"), ("theirs", "boss")):
-            await house.directory.open_session(
+            await ctx.directory.open_session(
                 workspace, name, digest=name, person=person, how="sign-in", lasts=lasts
             )
         listed = (await client.get("/v1/sessions", headers=headers)).json()["sessions"]
@@ -267,7 +267,7 @@ class TestSessionsForPrograms:
         assert (await client.get("/v1/me", headers=bearer(token))).status_code == 200
         assert (await client.delete(path, headers=boss)).status_code == 204
         assert (await client.get("/v1/me", headers=bearer(token))).status_code == 401
-        events = (await client.get("/v1/workspace/events?limit=500", headers=boss)).json()["events"]
+        events = (await client.get("/v1/workspace/events?limit=500", headers=boss)).json()["items"]
         assert (events[-1]["kind"], events[-1]["by"]) == ("session.ended", "boss")
 
     async def test_an_agent_has_no_session_to_end(

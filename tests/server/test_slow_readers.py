@@ -14,6 +14,7 @@ import pytest
 
 from handraise import open_desk
 from handraise.desk_factory import open_backend
+from handraise.model.provenance import Provenance
 from tests.cli.command import Serving, serving
 from tests.serving import Issuer
 
@@ -84,7 +85,7 @@ async def test_who_does_not_read_holds_up_nobody_and_misses_nothing(tmp_path: Pa
             for _ in range(QUESTIONS // 10):
                 questions = [await desk.post("Which?") for _ in range(10)]
                 for question in questions:
-                    await desk.answer(question.id, "yes", by="ana", details=LONG)
+                    await desk.answer(question.id, "yes", by="ana", provenance=Provenance(details=LONG))
                     ids.append(question.id)
                 assert await swift.answered(len(ids)) == ids
             assert await asyncio.gather(*(each.answered(len(ids)) for each in slow)) == [ids] * SLOW

@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from handraise.model.errors import TooManyRequests
-from handraise.server import House, ServerSettings
+from handraise.server import ServerContext, ServerSettings
 from handraise.server.auth.authenticator import AgentCaller
 from handraise.server.live.stream_limits import StreamLimits
 from tests.server.conftest import bearer, listening
@@ -71,7 +71,7 @@ async def test_a_workspace_has_a_bound_and_another_workspace_has_its_own(
 
 
 async def test_long_polls_count_and_what_does_not_wait_is_not_refused(
-    http: httpx2.AsyncClient, house: House, issuer: Issuer, workspace: str
+    http: httpx2.AsyncClient, ctx: ServerContext, issuer: Issuer, workspace: str
 ) -> None:
     agent = bearer(await issuer.agent(workspace, "bot"))
     question = (await http.post("/v1/questions", json={"prompt": "Go?"}, headers=agent)).json()["id"]
@@ -79,7 +79,7 @@ async def test_long_polls_count_and_what_does_not_wait_is_not_refused(
     async with AsyncExitStack() as streams:
         await opened(http, agent, streams)
         polling = asyncio.create_task(http.get(f"{one}?wait=30s", headers=agent))
-        await begun(house)
+        await begun(ctx)
         refused = await http.get(f"{one}?wait=1s", headers=agent)
         assert refused.status_code == 429
         assert "2 event streams and long polls" in refused.json()["detail"]
@@ -149,8 +149,8 @@ async def opened_in_the_end(http: httpx2.AsyncClient, headers: Headers, streams:
             await asyncio.sleep(0.01)
 
 
-async def begun(house: House) -> None:
-    """Return once somebody waits in this house."""
+async def begun(ctx: ServerContext) -> None:
+    """Return once somebody waits in this server."""
     async with asyncio.timeout(30):
-        while not len(house.engine.room):
+        while not len(ctx.engine.room):
             await asyncio.sleep(0.01)

@@ -19,7 +19,7 @@ from fastapi.routing import APIRoute
 from handraise import Approval, Responder
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.auth.issuer import issue_question_link, issue_reader_key
 from handraise.testing import promise
 from tests.conftest import own_database
@@ -47,7 +47,7 @@ AGENTS_MAY = {
     "GET /v1/events",
     "GET /v1/feed",
     "POST /v1/recover",
-    "POST /v1/sweep",
+    "POST /v1/run-due",
     "GET /v1/durability",
     "GET /v1/me",
 }
@@ -110,48 +110,48 @@ async def database(address: str) -> AsyncIterator[Database]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(address: str) -> AsyncIterator[House]:
+async def ctx(address: str) -> AsyncIterator[ServerContext]:
     plenty = "1000000/second"
-    async with open_house(ServerSettings(url=address, rate_limit=plenty, sign_in_limit=plenty)) as house:
-        yield house
+    async with open_server(ServerSettings(url=address, rate_limit=plenty, sign_in_limit=plenty)) as ctx:
+        yield ctx
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def client(house: House) -> AsyncIterator[httpx2.AsyncClient]:
-    transport = httpx2.ASGITransport(create_app(house))
+async def client(ctx: ServerContext) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(create_app(ctx))
     async with httpx2.AsyncClient(transport=transport, base_url="http://testserver") as client:
         yield client
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(house: House) -> Place:
+async def shared(ctx: ServerContext) -> Place:
     """For the tests after which everything is as it was before: one is enough for all of them."""
-    return await furnish(house, f"test-{uuid.uuid4().hex}")
+    return await furnish(ctx, f"test-{uuid.uuid4().hex}")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def mine(house: House, workspace: str) -> Place:
-    return await furnish(house, f"{workspace}-a")
+async def mine(ctx: ServerContext, workspace: str) -> Place:
+    return await furnish(ctx, f"{workspace}-a")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theirs(house: House) -> Place:
+async def theirs(ctx: ServerContext) -> Place:
     """What nobody here may change: one is enough for all tests."""
-    return await furnish(house, f"test-{uuid.uuid4().hex}-b")
+    return await furnish(ctx, f"test-{uuid.uuid4().hex}-b")
 
 
-async def furnish(house: House, workspace: str) -> Place:
-    issuer = Issuer(house.directory)
+async def furnish(ctx: ServerContext, workspace: str) -> Place:
+    issuer = Issuer(ctx.directory)
     agent = await issuer.agent(workspace, "agent")
     admin = await issuer.person(workspace, Responder("root", groups=frozenset({"ops"})), role=Role.ADMIN)
     member = await issuer.person(workspace, "ana", role=Role.MEMBER)
-    desk = house.desk.at(workspace)
+    desk = ctx.desk.scoped(workspace)
     form = Approval.of("pay", {"amount": 1}, scopes=("once", "session", "always"))
     approval = await desk.post("Pay?", form=form, conversation="c")
     await desk.answer(approval.id, {"decision": "approve", "scope": "always"}, by="ana")
     question = await desk.post("Which?", conversation="c", key="k", choices=["text", "b"])
-    keys = await house.directory.keys(workspace, after=None, limit=1)
-    grants = await desk.grants()
+    keys = await ctx.directory.keys(workspace, after=None, limit=1)
+    grants = (await desk.list_grants()).items
     ids = {
         "question_id": question.id,
         "grant_id": grants[0].id,
@@ -164,7 +164,7 @@ async def furnish(house: House, workspace: str) -> Place:
         "address_id": f"pager of {workspace}",
         "session_id": f"phone of {workspace}",
     }
-    await house.directory.open_session(
+    await ctx.directory.open_session(
         workspace,
         ids["session_id"],
         digest=ids["session_id"],
@@ -172,14 +172,14 @@ async def furnish(house: House, workspace: str) -> Place:
         how="sign-in",
         lasts=timedelta(days=1),
     )
-    await house.outbox.put_address(
+    await ctx.outbox.put_address(
         Address(workspace=workspace, recipient="ana", channel="webhook", id=ids["address_id"], to=None)
     )
-    ana, week = await house.directory.find_person(workspace, "ana"), timedelta(days=7)
+    ana, week = await ctx.directory.find_person(workspace, "ana"), timedelta(days=7)
     assert ana is not None
-    link = await issue_question_link(house, question, ana, channel="email", by="root", lasts=week)
+    link = await issue_question_link(ctx, question, ana, channel="email", by="root", lasts=week)
     assert link is not None
-    reader = (await issue_reader_key(house, workspace, "dashboard", by="root")).key
+    reader = (await issue_reader_key(ctx, workspace, "dashboard", by="root")).key
     return Place(workspace, ids, agent, member, admin, reader, link.url.rpartition("/")[2])
 
 
@@ -193,7 +193,7 @@ async def test_no_credential_of_an_agent_answers_or_administers(
     before = await digest(database)
     response = await send(client, operation, shared.ids, shared.agent)
     assert response.status_code == 403, response.text
-    assert response.json()["code"] == "not_entitled"
+    assert response.json()["code"] == "permission_denied"
     assert await digest(database) == before
 
 
@@ -207,17 +207,17 @@ async def test_no_key_of_a_reader_asks_answers_or_administers(
     before = await digest(database)
     response = await send(client, operation, shared.ids, shared.reader)
     assert response.status_code == 403, response.text
-    assert response.json()["code"] == "not_entitled"
+    assert response.json()["code"] == "permission_denied"
     as_agent = await send(client, operation, shared.ids, shared.reader.replace("hrr_", "hra_"))
     assert as_agent.status_code == 401
     assert await digest(database) == before
 
 
 async def test_no_page_opens_with_the_key_of_a_reader(
-    client: httpx2.AsyncClient, house: House, database: Database, shared: Place
+    client: httpx2.AsyncClient, ctx: ServerContext, database: Database, shared: Place
 ) -> None:
     before = await digest(database)
-    for route in pages(house):
+    for route in pages(ctx):
         path = route.path.format_map(defaultdict(lambda: "x", shared.ids, token="x"))  # noqa: S106 -- no token
         for method in route.methods or ():
             said = []
@@ -259,12 +259,12 @@ async def test_a_question_link_opens_no_operation(
 
 
 async def test_a_question_link_opens_no_page_but_its_own(
-    client: httpx2.AsyncClient, house: House, database: Database, shared: Place
+    client: httpx2.AsyncClient, ctx: ServerContext, database: Database, shared: Place
 ) -> None:
     """With one as a credential, every page is what it is for somebody whose credential is no good."""
     before, seen = await digest(database), set()
     unknown = shared.question_link[:-43] + "A" * 43
-    for route in pages(house):
+    for route in pages(ctx):
         path = route.path.format_map(defaultdict(lambda: "x", shared.ids, token=unknown))
         for method in route.methods or ():
             for name, value in (("cookie", "handraise={}"), ("authorization", "Bearer {}")):
@@ -399,9 +399,9 @@ async def send(
     return response
 
 
-def pages(house: House) -> list[APIRoute]:
+def pages(ctx: ServerContext) -> list[APIRoute]:
     """Every route that is not in the document, also where it is new."""
-    routers = [getattr(each, "original_router", None) for each in create_app(house).routes]
+    routers = [getattr(each, "original_router", None) for each in create_app(ctx).routes]
     routes = [route for router in routers if router is not None for route in router.routes]
     found = [each for each in routes if isinstance(each, APIRoute) and not each.include_in_schema]
     assert len(found) >= 10

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from handraise import Answered, Approval, Desk, Escalation, Timeline
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from handraise.tools import Interrupt, human_intervention_request
 from tests.server.conftest import bearer, listening, on_every_store
@@ -31,9 +31,9 @@ Event = tuple[str, dict[str, Any]]
 
 
 @pytest.fixture
-def desk(house: House, workspace: str) -> Desk:
+def desk(ctx: ServerContext, workspace: str) -> Desk:
     """The desk of the agent whose calls these are."""
-    return house.desk.at(workspace, asker="bot")
+    return ctx.desk.scoped(workspace, asker="bot")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ class TestSubmitting:
         body = {"agent": "bot", "tool_call_id": f"approval_{question.id}", "decision": "approve"}
         given = await client.post(RESULTS, json=body, headers=ann)
         assert (given.status_code, given.json()) == (200, {"message": None})
-        assert (await desk.consume(question.id)).tool == "pay"
+        assert (await desk.consume_approval(question.id)).tool == "pay"
 
     @on_every_store
     async def test_a_second_time_is_told_who_was_first(
@@ -208,7 +208,7 @@ class TestStreaming:
             assert message["toolCallStatus"][f"hitl_{second}"]["complete"] is True
 
     async def test_draws_for_whoever_is_asked_later(
-        self, live: httpx2.AsyncClient, desk: Desk, ann: Headers, house: House, clock: ManualClock
+        self, live: httpx2.AsyncClient, desk: Desk, ann: Headers, ctx: ServerContext, clock: ManualClock
     ) -> None:
         timeline = Timeline(escalate=(Escalation(after=timedelta(minutes=1), to=("ann",)),))
         first = await ask(desk)
@@ -216,7 +216,7 @@ class TestStreaming:
             assert [(await anext(stream))[0] for _ in range(2)] == ["result", "settled"]
             later = await desk.post("Now?", conversation="c", recipients=["bob"], timeline=timeline)
             clock.advance(timedelta(minutes=1))
-            await house.desk.tend()
+            await ctx.desk.tend()
             assert call_of(await anext(stream)) == ("call", f"hitl_{later.id}")
 
     async def test_ends_when_the_wait_is_over(
@@ -228,12 +228,12 @@ class TestStreaming:
         assert seen[0] == "result"
 
     async def test_ends_when_the_server_stops(
-        self, live: httpx2.AsyncClient, desk: Desk, ann: Headers, house: House
+        self, live: httpx2.AsyncClient, desk: Desk, ann: Headers, ctx: ServerContext
     ) -> None:
         question = await ask(desk)
         async with self.submitted(live, result(question), ann) as stream:
             await anext(stream)
-            house.stopping.set()
+            ctx.stopping.set()
             async with asyncio.timeout(30):
                 assert {name async for name, _ in stream} <= {"settled"}
 

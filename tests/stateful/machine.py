@@ -20,18 +20,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from handraise import (
-    Approval,
-    Desk,
-    HandraiseError,
-    InvalidAnswer,
-    Question,
-    QuestionOptions,
-    StillPending,
-    Timeline,
-)
+from handraise import Approval, Desk, HandraiseError, InvalidAnswer, Question, StillPending, Timeline
 from handraise.desk.blocking_desk import LoopThread
 from handraise.model.timelines import Escalation
+from handraise.questions import QuestionOptions
 from handraise.testing import ManualClock
 from tests.stateful.reference import Asked, Reference
 
@@ -100,7 +92,7 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
         @rule(
             key=KEYS,
             approval=st.booleans(),
-            need=st.sampled_from([1, 2]),
+            quorum=st.sampled_from([1, 2]),
             veto=st.booleans(),
             most=st.sampled_from([None, 1, 2]),
             anyone=st.booleans(),
@@ -111,7 +103,7 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
             *,
             key: str,
             approval: bool,
-            need: int,
+            quorum: int,
             veto: bool,
             most: int | None,
             anyone: bool,
@@ -122,7 +114,7 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
             options: QuestionOptions = {
                 "key": f"{key} {self.talk}",
                 "conversation": self.talk,
-                "need": need,
+                "quorum": quorum,
                 "veto": veto,
                 "recipients": recipients,
             }
@@ -136,7 +128,7 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
                 options["timeline"] = timeline
             definition = {
                 "approval": approval,
-                "need": need,
+                "quorum": quorum,
                 "veto": veto,
                 "recipients": recipients,
                 "life": steps,
@@ -192,7 +184,7 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
         @rule(one=ONE)
         def consume(self, one: int) -> None:
             key = self.key(one)
-            got = self.told(lambda: subject.desk.consume(self.ids[key]))
+            got = self.told(lambda: subject.desk.consume_approval(self.ids[key]))
             expected = self.reference.consume(key)
             self.compare(key, "consumed" if not isinstance(got, str) else got, expected)
 
@@ -212,20 +204,20 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
         def pass_time(self, hours: int) -> None:
             subject.clock.advance(timedelta(hours=hours))
             self.reference.pass_time(hours)
-            subject.run(subject.desk.sweep())
+            subject.run(subject.desk.run_due())
             for key in self.ids:
                 self.check(key)
 
         @precondition(lambda self: self.ids)
         @rule(who=PEOPLE)
         def look(self, who: str) -> None:
-            page = subject.run(subject.desk.pending(conversation=self.talk, recipient=who))
+            page = subject.run(subject.desk.list_pending(conversation=self.talk, recipient=who))
             expected = {
                 self.ids[key]
                 for key, q in self.reference.asked.items()
                 if q.status == "pending" and self.reference.may(q, who)
             }
-            assert {each.id for each in page.questions} == expected
+            assert {each.id for each in page.items} == expected
 
         @invariant()
         def stands_as_the_reference_says(self) -> None:
@@ -254,7 +246,7 @@ def machine_for(subject: Subject) -> type[RuleBasedStateMachine]:
             except HandraiseError as error:
                 # At a server, what does not concern somebody is not even there.
                 name = type(error).__name__
-                return "NotEntitled" if name == "QuestionNotFound" else name
+                return "PermissionDenied" if name == "QuestionNotFound" else name
 
         def compare(self, key: str, got: Any, expected: str) -> None:
             self.touched = key

@@ -46,9 +46,9 @@ class Reference:
     def move(self, key: str, who: str, value: Any, *, fits: bool = True) -> str:
         """Answer, or decline with None."""
         q = self.asked[key]
-        need, veto, most = (q.definition[each] for each in ("need", "veto", "max_attempts"))
+        quorum, veto, most = (q.definition[each] for each in ("quorum", "veto", "max_attempts"))
         if not self.may(q, who):
-            return "NotEntitled"
+            return "PermissionDenied"
         if q.status != "pending":
             return "AlreadySettled"
         if not fits:
@@ -58,9 +58,9 @@ class Reference:
             q.events.append("attempted")
             return "InvalidAnswer"
         ending = "declined" if value is None else "answered"
-        if need > 1:
+        if quorum > 1:
             q.votes[who] = value
-            agreed = list(q.votes.values()).count(value) >= need
+            agreed = list(q.votes.values()).count(value) >= quorum
             if not agreed and not (veto and value in (None, "deny")):
                 q.events.append("voted")
                 return "pending"

@@ -13,18 +13,19 @@ import pytest
 
 import handraise.blocking
 from handraise import (
-    AlreadyConsumed,
     Approval,
     Desk,
     InvalidQuestion,
-    LocalDesk,
     NotApproved,
-    NotEntitled,
+    PermissionDenied,
     Question,
     StillPending,
     StoreUnavailable,
     open_desk,
 )
+from handraise.desks import LocalDesk
+from handraise.errors import AlreadyConsumed
+from handraise.model.provenance import Provenance
 from handraise.testing import ManualClock, promise
 from handraise.tools.approvals import requires_approval
 
@@ -56,7 +57,7 @@ class Ledger:
 async def asked(desk: Desk) -> Question:
     """The one question that is pending, as soon as there is one."""
     async with asyncio.timeout(SOON):
-        while not (page := (await desk.pending()).questions):
+        while not (page := (await desk.list_pending()).items):
             await asyncio.sleep(0)
     (question,) = page
     return question
@@ -99,7 +100,7 @@ def test_a_plain_function_on_a_blocking_desk_blocks() -> None:
         pay = requires_approval(desk, call_key=lambda arguments: f"pay {arguments['amount']}")(ledger.pay)
 
         def answer() -> None:
-            while not (page := desk.pending().questions):
+            while not (page := desk.list_pending().items):
                 pass
             desk.answer(page[0].id, "approve", by="bob")
 
@@ -231,9 +232,9 @@ async def test_a_call_of_high_risk_is_asked_as_such_and_never_remembered(desk: D
     question = await asked(desk)
     assert isinstance(question.form, Approval)
     assert question.form.risk == "high"
-    with pytest.raises(NotEntitled, match="of high risk"):
-        await desk.answer(question.id, "approve", by="ana", evidence="client-asserted")
-    await desk.answer(question.id, "approve", by="ana", evidence="session")
+    with pytest.raises(PermissionDenied, match="of high risk"):
+        await desk.answer(question.id, "approve", by="ana", provenance=Provenance(evidence="client-asserted"))
+    await desk.answer(question.id, "approve", by="ana", provenance=Provenance(evidence="session"))
     assert await calling == "paid 10.0 to ana"
     with pytest.raises(InvalidQuestion, match="each time anew"):
         await requires_approval(desk, risk="high", scopes=("once", "always"))(ledger.pay)(10, "ana")
@@ -258,11 +259,11 @@ async def test_a_lost_database_never_means_approved() -> None:
 
 async def test_a_wait_of_its_own_may_time_out(desk: Desk) -> None:
     with pytest.raises(StillPending):
-        await desk.approve(handraise.Approval.of("pay", {"amount": 1}), key="k", timeout=0.01)
+        await desk.request_approval(handraise.Approval.of("pay", {"amount": 1}), key="k", timeout=0.01)
     question = await asked(desk)
     assert question.prompt == "May I run pay?"
     await desk.answer(question.id, "approve", by="bob")
-    action = await desk.approve(handraise.Approval.of("pay", {"amount": 1}), key="k")
+    action = await desk.request_approval(handraise.Approval.of("pay", {"amount": 1}), key="k")
     assert action.arguments == {"amount": 1}
 
 
@@ -276,7 +277,7 @@ async def test_arguments_that_are_not_json_cannot_be_frozen(desk: Desk) -> None:
 
     with pytest.raises(InvalidQuestion, match="cannot be kept as JSON"):
         await show(object())
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 async def test_arguments_have_the_functions_own_types_when_it_runs(desk: Desk) -> None:

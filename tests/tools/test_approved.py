@@ -55,7 +55,7 @@ def tool_for(desk: Desk, shop: Shop, **options: Any) -> ApprovedTool:
 
 async def asked(desk: Desk) -> Question:
     async with asyncio.timeout(SOON):
-        while not (page := (await desk.pending()).questions):
+        while not (page := (await desk.list_pending()).items):
             await asyncio.sleep(0)
     return page[0]
 
@@ -177,7 +177,7 @@ async def test_what_nobody_could_be_shown_is_undelivered_and_not_run(desk: Desk,
 
     result = await tool_for(desk, shop, emit=broken).execute({"order": "A-17"}, call_id="call_1")
     assert result.status == "undelivered"
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
     assert shop.refunds == []
 
 
@@ -190,7 +190,7 @@ async def test_arguments_that_do_not_fit_are_told_to_the_model(
     result = await tool_for(desk, shop).execute(arguments, call_id="call_1")
     assert result.status == "invalid"
     assert result.problems
-    assert (await desk.pending()).questions == []
+    assert (await desk.list_pending()).items == []
 
 
 def test_it_belongs_to_a_conversation(desk: Desk, shop: Shop) -> None:
@@ -215,7 +215,7 @@ async def test_it_resumes_only_its_own_questions(desk: Desk, shop: Shop) -> None
     elsewhere = ApprovedTool(shop.refund, desk=desk, conversation="another")
     with pytest.raises(QuestionNotFound):
         await elsewhere.resume(parked.question_ids)
-    other = ApprovedTool(shop.refund, desk=desk.at(asker="another agent"), conversation="c")
+    other = ApprovedTool(shop.refund, desk=desk.scoped(asker="another agent"), conversation="c")
     with pytest.raises(QuestionNotFound):
         await other.resume(parked.question_ids)
 

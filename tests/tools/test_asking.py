@@ -42,7 +42,7 @@ DEPLOY = {"prompt": "Which strategy?", "options": ["Blue-green", "Canary"]}
 async def pending(desk: Desk, count: int = 1) -> list[Question]:
     """The pending questions, once there are as many."""
     async with asyncio.timeout(SOON):
-        while len(found := (await desk.pending()).questions) != count:
+        while len(found := (await desk.list_pending()).items) != count:
             await asyncio.sleep(0.005)
     return list(found)
 
@@ -223,7 +223,7 @@ class TestWhatCannotBeAsked:
             assert isinstance(result, ToolResult)
             assert result.status == "invalid"
             assert (path, message) in [(each.path, each.message) for each in result.problems]
-        assert (await desk.pending()).questions == []
+        assert (await desk.list_pending()).items == []
 
     async def test_every_problem_is_told_at_once(self, clarifying: AskingTool) -> None:
         result = await clarifying.execute({"questions": [{"question": ""}, {"question": "a", "x": 1}, 5]})
@@ -260,7 +260,7 @@ class TestWhatCannotBeAsked:
     ) -> None:
         result = await clarifying.execute({"questions": ["fine?", "a" * 10_001]})
         assert result.status == "invalid"
-        assert (await desk.pending()).questions == []
+        assert (await desk.list_pending()).items == []
 
     async def test_the_programs_own_mistake_is_raised_and_not_blamed_on_the_model(self, desk: Desk) -> None:
         tool = human_intervention_request(desk, conversation="c", recipients=["agent"])
@@ -449,7 +449,7 @@ class TestInterrupts:
         self, desk: Desk, hir: AskingTool
     ) -> None:
         interrupt = await started(hir, DEPLOY)
-        for other in (desk, desk.at(asker="other"), desk.at("elsewhere")):
+        for other in (desk, desk.scoped(asker="other"), desk.scoped("elsewhere")):
             tool = human_intervention_request(other, conversation="d")
             with pytest.raises(QuestionNotFound):
                 await tool.resume(interrupt.question_ids)
@@ -506,7 +506,7 @@ class TestEmitting:
             ("undelivered", None),
             ("undelivered", None),
         ]
-        assert (await desk.pending()).questions == []
+        assert (await desk.list_pending()).items == []
 
     async def test_an_answer_that_came_before_the_showing_failed_counts(self, desk: Desk) -> None:
         async def emit(event: AskEvent) -> None:
@@ -547,16 +547,16 @@ class TestEmitting:
 
 def blind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A desk as of a process that looked before any of the others had posted."""
-    early = desk.at()
+    early = desk.scoped()
 
     async def find_by_key(_: str) -> None:
         return None
 
-    async def nothing_pending(**_: Any) -> Page:
+    async def nothing_pending(**_: Any) -> Page[Question]:
         return Page([], None)
 
     monkeypatch.setattr(early, "find_by_key", find_by_key)
-    monkeypatch.setattr(early, "pending", nothing_pending)
+    monkeypatch.setattr(early, "list_pending", nothing_pending)
     return early
 
 
@@ -630,7 +630,7 @@ class TestAskingAgain:
         async with backend.open(workspace=workspace) as desk, asyncio.timeout(SOON):
             tool = human_intervention_request(desk, conversation="c")
             assert (await tool.execute(DEPLOY, call_id="call_2")).text == "Blue-green"
-            assert not (await desk.pending()).questions
+            assert not (await desk.list_pending()).items
 
     async def test_a_call_id_counts_within_its_run(
         self, desk: Desk, caplog: pytest.LogCaptureFixture
@@ -639,7 +639,7 @@ class TestAskingAgain:
         for run in ("Monday", "Friday", "Monday"):
             tool = human_intervention_request(desk, conversation="c", run=run)
             ids += (await started(tool, DEPLOY, "call_0")).question_ids
-            if (await desk.pending()).questions:
+            if (await desk.list_pending()).items:
                 await answer(desk, "Canary")
         assert ids[0] == ids[2] != ids[1]
         assert caplog.text == ""
@@ -708,8 +708,8 @@ class TestAskingAgain:
         tools = [
             clarify(desk, conversation="c"),
             clarify(desk, conversation="d"),
-            clarify(desk.at(asker="other"), conversation="c"),
-            clarify(desk.at("elsewhere"), conversation="c"),
+            clarify(desk.scoped(asker="other"), conversation="c"),
+            clarify(desk.scoped("elsewhere"), conversation="c"),
             ask_clarifying_question(desk, conversation="c"),
         ]
         ids = [(await started(tool, ask, call_id(1))).question_ids for tool in tools]
@@ -733,7 +733,7 @@ class TestAskingAgain:
             await answer(desk, "Canary")
             assert first.key is not None
             taken = first.key.removesuffix(":1") + ":2"
-            await desk.at(asker="mallory").post("Mine", key=taken, shared=shared)
+            await desk.scoped(asker="mallory").post("Mine", key=taken, shared=shared)
             second = await desk.get((await started(tool, DEPLOY)).question_ids[0])
             assert (second.asker, second.key) == ("agent", taken)
 
@@ -748,10 +748,10 @@ class TestAskingAgain:
     async def test_a_key_that_somebody_takes_meanwhile_does_not_stop_a_call(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        elsewhere = human_intervention_request(desk.at("elsewhere"), conversation="c")
-        key = (await question_of(desk.at("elsewhere"), elsewhere, DEPLOY)).key
+        elsewhere = human_intervention_request(desk.scoped("elsewhere"), conversation="c")
+        key = (await question_of(desk.scoped("elsewhere"), elsewhere, DEPLOY)).key
         assert key is not None
-        await desk.at(asker="mallory").post("Mine", key=key)
+        await desk.scoped(asker="mallory").post("Mine", key=key)
         tool = human_intervention_request(blind(desk, monkeypatch), conversation="c")
         assert (await question_of(desk, tool, DEPLOY)).key == key
 

@@ -14,13 +14,13 @@ from handraise import (
     Approval,
     Confirm,
     Desk,
-    EventKind,
     InvalidAnswer,
     MultiChoice,
-    NotEntitled,
+    PermissionDenied,
     QuestionNotFound,
     Status,
 )
+from handraise.events import EventKind
 from handraise.testing import promise
 from handraise.testing.contract import Backend
 from handraise.tools import (
@@ -239,7 +239,7 @@ class TestSubmitting:
     async def test_a_client_decides_nothing_of_high_risk(self, desk: Desk, decision: str) -> None:
         question = await desk.post("Pay?", form=Approval.of("pay", risk="high"), conversation="c")
         given = {"agent": "agent", "tool_call_id": f"approval_{question.id}", "decision": decision}
-        with pytest.raises(NotEntitled, match="of high risk"):
+        with pytest.raises(PermissionDenied, match="of high risk"):
             await submit_tool_result(desk, given, by="ana")
         assert await desk.get(question.id) == question
 
@@ -268,7 +268,7 @@ class TestSubmitting:
                 with pytest.raises(QuestionNotFound):
                     await submit_tool_result(desk, {**fine, **wrong}, by="ana")
             with pytest.raises(QuestionNotFound):
-                await submit_tool_result(desk.at(f"{workspace}-2"), fine, by="ana")
+                await submit_tool_result(desk.scoped(f"{workspace}-2"), fine, by="ana")
             assert await submit_tool_result(desk, fine, by="ana") is not None
 
     async def test_a_settled_call_is_refused_and_the_first_answer_kept(self, desk: Desk) -> None:
@@ -278,7 +278,7 @@ class TestSubmitting:
             await submit_tool_result(desk, submission(f"hitl_{question_id}", choice="Blue-green"), by="bob")
 
     async def test_whoever_asks_cannot_answer_this_way_either(self, desk: Desk) -> None:
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await submit_tool_result(desk, submission(f"hitl_{await ask(desk)}", choice="Canary"), by="agent")
 
     async def test_a_person_may_refuse_to_answer(self, desk: Desk) -> None:
@@ -316,7 +316,7 @@ class TestSubmitting:
         assert (await desk.history(question_id))[-1].data["details"]["arguments"] == arguments
 
     async def test_nothing_goes_to_the_model_while_more_people_must_agree(self, desk: Desk) -> None:
-        question = await desk.post("Sure?", form=Confirm(), need=2, tool_call="call_1")
+        question = await desk.post("Sure?", form=Confirm(), quorum=2, tool_call="call_1")
         given = ToolResultSubmission.model_validate(submission(f"hitl_{question.id}", choice="yes"))
         assert await submit_tool_result(desk, given, by="ana") is None
         message = await submit_tool_result(desk, given, by="bob")
@@ -399,7 +399,7 @@ class TestApproving:
         given = {**submission(f"approval_{question_id}"), "workingDirectory": "/somewhere/else"}
         await submit_tool_result(desk, given, by="ana")
         assert isinstance(stored, Approval)
-        assert await desk.consume(question_id) == stored.action
+        assert await desk.consume_approval(question_id) == stored.action
 
     async def test_an_unlimited_scope_is_refused(self, desk: Desk) -> None:
         question_id = await approval(desk)

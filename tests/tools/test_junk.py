@@ -106,7 +106,7 @@ def test_any_arguments_are_a_typed_error_or_a_valid_question(
                 assert executed.status == "invalid"
                 assert executed.problems
                 assert json.loads(executed.content.encode())["problems"]
-                assert (await desk.pending()).questions == []
+                assert (await desk.list_pending()).items == []
 
     asyncio.run(check())
 

@@ -11,7 +11,6 @@ import pytest
 
 from handraise import (
     Answered,
-    AnyForm,
     Approval,
     Choice,
     Confirm,
@@ -29,6 +28,7 @@ from handraise import (
     Status,
     Withdrawn,
 )
+from handraise.forms import AnyForm
 from handraise.tools import ToolResult, to_tool_result
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

@@ -43,9 +43,9 @@ class Shipping:
 async def answered(desk: Desk, value: object, into: type[T]) -> T:
     """What `ask` gives when `value` is the answer."""
     asking = asyncio.create_task(desk.ask("What?", into=into, timeout=SOON))
-    while not (page := await desk.pending()).questions:
+    while not (page := await desk.list_pending()).items:
         await asyncio.wait([asking], timeout=0)
-    await desk.answer(page.questions[0].id, value, by="ana")
+    await desk.answer(page.items[0].id, value, by="ana")
     return await asking
 
 

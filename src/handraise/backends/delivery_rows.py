@@ -10,7 +10,7 @@ from handraise.backends.row_mapping import Instant, Row, to_json
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus
 from handraise.model.events import EventKind
 from handraise.model.routing import Recent
-from handraise.ports.outbox import Line
+from handraise.ports.outbox import OutboxEntry
 
 
 def stored_address(row: Row) -> Address:
@@ -24,9 +24,9 @@ def stored_address(row: Row) -> Address:
     )
 
 
-def stored_line(row: Row, instant: Instant) -> Line:
+def stored_line(row: Row, instant: Instant) -> OutboxEntry:
     """The line in a row."""
-    return Line(
+    return OutboxEntry(
         workspace=row["workspace"],
         number=row["number"],
         question_id=row["question_id"],
@@ -69,7 +69,7 @@ def stored_recent(rows: Iterable[Row]) -> Recent:
     return recent
 
 
-def delivery_values(line: Line, delivery: Delivery) -> dict[str, Any]:
+def delivery_values(line: OutboxEntry, delivery: Delivery) -> dict[str, Any]:
     """A planned delivery as the columns of its row, with the line that it comes from."""
     return {
         "line": line.number,

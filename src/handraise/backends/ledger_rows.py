@@ -22,7 +22,7 @@ def asked_of(row: Row) -> Json:
         "conversation": row["conversation"],
         "tool_call": row["tool_call"],
         "recipients": json.loads(row["recipients"]),
-        "need": row["need"],
+        "quorum": row["quorum"],
         "veto": bool(row["veto"]),
         "max_attempts": row["max_attempts"],
         "prompt": row["prompt"],

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from handraise.model.questions import Question
 from handraise.model.statistics import Ending
-from handraise.ports import LOOKED_THROUGH, SettledPage, Waiting, WaitingPage
+from handraise.ports import MAX_EVENTS_SCANNED, SettledPage, Waiting, WaitingPage
 
 _EVENTS_AN_ENDING = 10
 """How many events are looked through for each ending that is wanted."""
@@ -59,7 +59,7 @@ async def endings_since(look: Look, *, since: datetime, limit: int) -> Sequence[
     """Look at one stretch after the other until there are enough, or none so young any more."""
     found: list[Ending] = []
     after: str | None = None
-    for _ in range(1 + _EVENTS_AN_ENDING * limit // LOOKED_THROUGH):
+    for _ in range(1 + _EVENTS_AN_ENDING * limit // MAX_EVENTS_SCANNED):
         endings, edge = await look(after, limit - len(found))
         found += endings
         if edge is None or edge.at < since or len(found) >= limit:

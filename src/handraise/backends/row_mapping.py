@@ -27,7 +27,7 @@ from handraise.model.seals import SALT
 from handraise.model.statistics import Ending
 from handraise.model.timelines import steps_from_json, steps_to_json
 from handraise.model.workspace_events import Change, WorkspaceEvent, WorkspaceEventKind
-from handraise.ports import LOOKED_THROUGH, Claim, Filter, Waiting, WaitingPage
+from handraise.ports import MAX_EVENTS_SCANNED, Claim, Filter, Waiting, WaitingPage
 
 Instant = Callable[[Any], datetime]
 
@@ -51,7 +51,7 @@ def draft_values(draft: Draft) -> dict[str, Any]:
         "tool_call": draft.tool_call,
         "trace": draft.trace,
         "recipients": _text(draft.recipients) if draft.recipients else "[]",
-        "need": draft.need,
+        "quorum": draft.quorum,
         "veto": draft.veto,
         "max_attempts": draft.max_attempts,
         "prompt": draft.prompt,
@@ -100,32 +100,32 @@ def grant_query(question: Question) -> dict[str, Any]:
     }
 
 
-def page_query(narrow: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
+def page_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
     """The statement whose index fits a filter best, and its parameters."""
-    if narrow.conversation is not None:
+    if where.conversation is not None:
         name = "pending_by_conversation"
-    elif narrow.recipient is not None:
+    elif where.recipient is not None:
         name = "pending_by_recipient"
-    elif narrow.asker is not None:
+    elif where.asker is not None:
         name = "pending_by_asker"
     else:
         name = "pending_all"
     return name, {
-        "workspace": narrow.workspace,
-        "conversation": narrow.conversation,
-        "asker": narrow.asker,
-        "person": narrow.recipient.id if narrow.recipient else None,
-        "principals": ["*", *narrow.recipient.principals] if narrow.recipient else [],
+        "workspace": where.workspace,
+        "conversation": where.conversation,
+        "asker": where.asker,
+        "person": where.recipient.id if where.recipient else None,
+        "principals": ["*", *where.recipient.principals] if where.recipient else [],
         "after": after or "",
         "limit": limit,
     }
 
 
-def urgent_query(narrow: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
+def urgent_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
     """The same for places in the order of urgency: one more says that there are more."""
     urgency, last = read_cursor(after)
-    name, values = page_query(narrow, after=last, limit=limit + 1)
-    if narrow.conversation is None and narrow.asker is not None:
+    name, values = page_query(where, after=last, limit=limit + 1)
+    if where.conversation is None and where.asker is not None:
         name = "pending_by_asker"
     return name.replace("pending", "urgent"), {**values, "urgency": urgency}
 
@@ -136,15 +136,15 @@ def waiting_page(rows: Sequence[Row], limit: int) -> WaitingPage:
     return paged([Waiting(*(row[name] for name in names)) for row in rows], limit)
 
 
-def settled_query(narrow: Filter, *, limit: int) -> dict[str, Any]:
+def settled_query(where: Filter, *, limit: int) -> dict[str, Any]:
     """The parameters of a page of settled questions besides its place: one more says that there are more."""
     return {
-        "workspace": narrow.workspace,
-        "conversation": narrow.conversation,
-        "asker": narrow.asker,
-        "person": narrow.recipient.id if narrow.recipient else None,
-        "principals": list(narrow.recipient.principals) if narrow.recipient else [],
-        "looked": LOOKED_THROUGH,
+        "workspace": where.workspace,
+        "conversation": where.conversation,
+        "asker": where.asker,
+        "person": where.recipient.id if where.recipient else None,
+        "principals": list(where.recipient.principals) if where.recipient else [],
+        "looked": MAX_EVENTS_SCANNED,
         "limit": limit + 1,
     }
 
@@ -184,7 +184,7 @@ def stored_question(row: Row, instant: Instant) -> Question:
         undo_for=row["undo_for"] or 0.0,
         shared=bool(row["shared"]),
         recipients=() if row["recipients"] == "[]" else tuple(json.loads(row["recipients"])),
-        need=row["need"],
+        quorum=row["quorum"],
         veto=bool(row["veto"]),
         max_attempts=row["max_attempts"],
         steps=() if row["steps"] is None else steps_from_json(json.loads(row["steps"])),

@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 _FINISHING = 5.0
 
 
-class Beside:
+class BackgroundTasks:
     """The tasks of one channel that are under way. One that fails is logged, but for errors that are expected."""
 
     def __init__(self, channel: str, *, expected: tuple[type[Exception], ...] = ()) -> None:

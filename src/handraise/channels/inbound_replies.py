@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Literal
 
-from handraise import AlreadySettled, Desk, InvalidAnswer, NotEntitled, QuestionNotFound, Responder
+from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.errors import RequestConflict, TooManyRequests
 from handraise.model.json_values import Json, text_problem
 from handraise.model.people import ANYONE, GROUP, may_respond, may_see
 from handraise.model.plain_text import too_late
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.replies import NotAnAnswer, read_reply
 from handraise.ports import Directory, Outbox
@@ -105,7 +106,7 @@ class Replies:
         if responder is None:
             return _UNKNOWN
         try:
-            question = await self._desk.at(workspace).get(question_id)
+            question = await self._desk.scoped(workspace).get(question_id)
         except QuestionNotFound:
             return _UNKNOWN
         return question if may_see(question, responder) else _UNKNOWN
@@ -121,8 +122,8 @@ class Replies:
         found: list[tuple[Question, Sequence[Delivery]]] = []
         after: str | None = None
         while responder is not None:
-            page = await self._desk.at(workspace).pending(recipient=responder, after=after)
-            for question in page.questions:
+            page = await self._desk.scoped(workspace).list_pending(recipient=responder, after=after)
+            for question in page.items:
                 deliveries = [
                     each
                     for each in await self._outbox.deliveries(question.ref)
@@ -131,7 +132,7 @@ class Replies:
                 here = [each for each in deliveries if where(each, question)]
                 if here:
                     found.append((question, here))
-            if (after := page.after) is None:
+            if (after := page.next) is None:
                 break
         return found
 
@@ -143,7 +144,7 @@ class Replies:
         responder = await self.find_responder(reply.workspace, reply.channel, reply.identity, reply.recipient)
         if responder is None:
             return _UNKNOWN
-        desk = self._desk.at(reply.workspace)
+        desk = self._desk.scoped(reply.workspace)
         try:
             question = await desk.get(reply.question_id)
         except QuestionNotFound:
@@ -217,7 +218,7 @@ async def _say(desk: Desk, question: Question, responder: Responder, reply: Repl
     except InvalidAnswer as misfit:
         why = "; ".join(map(str, misfit.problems))
         return Said("misfit", f"That does not fit: {why}.", await desk.get(question.id))
-    except NotEntitled as refused:
+    except PermissionDenied as refused:
         # Whoever may answer is told why not like this; nobody else learns that there is anything to answer.
         known = may_respond(question, responder)
         return Said("refused", f"This cannot be taken: {refused.reason}.") if known else _UNKNOWN
@@ -228,9 +229,11 @@ async def _say(desk: Desk, question: Question, responder: Responder, reply: Repl
 async def _take(
     desk: Desk, question: Question, responder: Responder, reply: Reply, shown: str | None
 ) -> Said:
-    how = {"channel": reply.channel, "evidence": reply.evidence, "details": reply.details, "shown": shown}
+    provenance = Provenance(
+        channel=reply.channel, evidence=reply.evidence, shown_digest=shown, details=reply.details
+    )
     if reply.declines:
-        ended = await desk.decline(question.id, by=responder, reason=reply.reason, **how)
+        ended = await desk.decline(question.id, by=responder, reason=reply.reason, provenance=provenance)
         return Said("taken", "You declined to answer.", ended)
     value = reply.value
     if reply.text is not None:
@@ -240,7 +243,7 @@ async def _take(
         if isinstance(read, NotAnAnswer):
             return Said("misfit", f"I cannot take that as an answer: {read.reason}.", question)
         value = read.value
-    answered = await desk.answer(question.id, value, by=responder, **how)
+    answered = await desk.answer(question.id, value, by=responder, provenance=provenance)
     if answered.outcome is None:
-        return Said("taken", f"Your vote counts; {answered.need} people must agree.", answered)
+        return Said("taken", f"Your vote counts; {answered.quorum} people must agree.", answered)
     return Said("taken", "Thank you, your answer was recorded.", answered)

@@ -169,8 +169,8 @@ def facts_of(question: Question) -> Iterator[str]:
     if isinstance(form, MultiChoice) and (form.at_least, form.at_most) != (1, None):
         most = "" if form.at_most is None else f" and at most {form.at_most}"
         yield f"Choose at least {form.at_least}{most}."
-    if question.need > 1:
-        yield f"{question.need} people must agree."
+    if question.quorum > 1:
+        yield f"{question.quorum} people must agree."
     if question.context is not None:
         yield "The agent has said more about it; that is on the page."
     if question.expires_at is not None:

@@ -18,7 +18,7 @@ from handraise.channels.plain_messages import ended_lines, fitting, lines_of, me
 from handraise.channels.safe_http import (
     URL,
     IPNetwork,
-    Outward,
+    SafeHttpClient,
     asked_to_wait,
     open_outward,
     place_of,
@@ -67,7 +67,7 @@ class Ntfy:
     patience = timedelta(hours=6)
 
     def __init__(
-        self, outward: Outward, server: URL, *, token: str | None, now: Callable[[], float] = time.time
+        self, outward: SafeHttpClient, server: URL, *, token: str | None, now: Callable[[], float] = time.time
     ) -> None:
         self._outward = outward
         self._server = server

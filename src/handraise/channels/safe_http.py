@@ -120,7 +120,7 @@ class Answered:
     headers: Mapping[str, str] = field(repr=False)
 
 
-class Outward:
+class SafeHttpClient:
     """Calls what may be called."""
 
     def __init__(self, pools: Mapping[str, httpcore2.AsyncConnectionPool], *, within: float) -> None:
@@ -167,7 +167,7 @@ async def open_outward(
     resolve: Resolve | None = None,
     verify: ssl.SSLContext | None = None,
     within: float = _WITHIN,
-) -> AsyncIterator[Outward]:
+) -> AsyncIterator[SafeHttpClient]:
     """Calls to the public network and these others, for as long as this context lasts.
 
     `resolve` and `verify` are how names are looked up and whose certificates are trusted, where that is not the
@@ -194,7 +194,7 @@ async def open_outward(
     }
     try:
         async with pools["https"], pools["http"]:
-            yield Outward(pools, within=within)
+            yield SafeHttpClient(pools, within=within)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
 

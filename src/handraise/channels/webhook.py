@@ -25,7 +25,7 @@ from handraise.channels.inbound_replies import Replies, Reply, Said
 from handraise.channels.safe_http import (
     URL,
     IPNetwork,
-    Outward,
+    SafeHttpClient,
     asked_to_wait,
     open_outward,
     place_of,
@@ -51,7 +51,7 @@ _NEVER_CHANGES = frozenset(
         "tool_call",
         "recipients",
     }
-    | {"need", "veto", "max_attempts", "undo_for", "timeline", "asked_at", "expires_at"}
+    | {"quorum", "veto", "max_attempts", "undo_for", "timeline", "asked_at", "expires_at"}
 )
 """What of a question is the same however often it is told."""
 _AT_THE_END = frozenset({"status", "votes", "outcome"})
@@ -89,7 +89,7 @@ class Webhook:
     def __init__(
         self,
         replies: Replies,
-        outward: Outward,
+        outward: SafeHttpClient,
         allowed: Sequence[IPNetwork],
         *,
         now: Callable[[], float] = time.time,

@@ -19,7 +19,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from handraise.channels.push_subscriptions import NAME, subscription_id
-from handraise.channels.safe_http import IPNetwork, Outward, asked_to_wait, open_outward, place_of, read_url
+from handraise.channels.safe_http import (
+    IPNetwork,
+    SafeHttpClient,
+    asked_to_wait,
+    open_outward,
+    place_of,
+    read_url,
+)
 from handraise.model.errors import MissingExtra
 from handraise.model.forms import Approval
 from handraise.model.json_values import Json
@@ -71,7 +78,7 @@ class WebPush:
 
     def __init__(
         self,
-        outward: Outward,
+        outward: SafeHttpClient,
         outbox: Outbox,
         *,
         keys: Sequence[ec.EllipticCurvePrivateKey],

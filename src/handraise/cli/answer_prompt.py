@@ -13,8 +13,8 @@ from typing import Any, assert_never
 
 from handraise.cli.exit_codes import CannotDo
 from handraise.cli.prompts import Back, Check, Entry, Refuses, Settled, Terminal
-from handraise.cli.question_view import Line, difference_lines, digest_of, question_lines, wrapped
-from handraise.cli.session import CHANNEL, Seat
+from handraise.cli.question_view import OutboxEntry, difference_lines, digest_of, question_lines, wrapped
+from handraise.cli.session import CHANNEL, CliSession
 from handraise.cli.terminal_texts import (
     answer_words,
     bounds_words,
@@ -26,6 +26,7 @@ from handraise.cli.terminal_texts import (
 from handraise.model.errors import AlreadySettled, InvalidAnswer, StoreUnavailable
 from handraise.model.forms import Approval, Choice, Confirm, Field, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.validation import check_answer, decision_of
 
@@ -38,22 +39,24 @@ _OTHER = object()
 _NOTHING = object()
 
 
-async def answer_at_terminal(seat: Seat, question: Question, *, terminal: Terminal | None = None) -> Question:
+async def answer_at_terminal(
+    session: CliSession, question: Question, *, terminal: Terminal | None = None
+) -> Question:
     """Show a question, ask for the answer and give it; the question as it then stands.
 
     Leaving it says how to come back. Ctrl+C raises `KeyboardInterrupt` after that.
     """
     terminal = terminal or Terminal()
-    if not seat.may_answer:
+    if not session.may_answer:
         raise CannotDo("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
-    settled = asyncio.ensure_future(seat.desk.wait(question.id))
+    settled = asyncio.ensure_future(session.desk.wait(question.id))
     terminal.end_with(settled)
     terminal.forget_typed()
     try:
         with terminal.sitting():
-            return await _Answering(seat, question, terminal).run()
+            return await _Answering(session, question, terminal).run()
     except (Settled, AlreadySettled):
-        question = await seat.desk.get(question.id)
+        question = await session.desk.get(question.id)
         assert question.outcome is not None  # noqa: S101 -- for the type checker
         told = outcome_words(question.form, question.outcome)
         terminal.put([[], *wrapped([("class:strong", f"Already settled: {told}.")], terminal.width)])
@@ -83,8 +86,8 @@ def _say_how_to_come_back(terminal: Terminal, question: Question) -> None:
 class _Answering:
     """One sitting over one question."""
 
-    def __init__(self, seat: Seat, question: Question, terminal: Terminal) -> None:
-        self._seat = seat
+    def __init__(self, session: CliSession, question: Question, terminal: Terminal) -> None:
+        self._session = session
         self._question = question
         self._terminal = terminal
         self._seen: str | None = None
@@ -109,7 +112,7 @@ class _Answering:
     async def _show(self) -> None:
         """Print the question; an approval is not asked for before all of it has been on the screen."""
         question = self._question
-        events = await self._seat.desk.history(question.id) if question.votes else ()
+        events = await self._session.desk.history(question.id) if question.votes else ()
         lines = [[], *question_lines(question, self._terminal.width, events), []]
         page = max(self._terminal.height - _MENU_LINES, 5)
         if not isinstance(self._question.form, Approval):
@@ -220,7 +223,7 @@ class _Answering:
             return None
         return await self._value(form, _NOTHING if start is None else start)
 
-    def _field_lines(self, field: Field, place: int, total: int) -> list[Line]:
+    def _field_lines(self, field: Field, place: int, total: int) -> list[OutboxEntry]:
         width = self._terminal.width
         about = f"{place + 1}/{total} " if total > 1 else ""
         lines = wrapped(
@@ -313,12 +316,11 @@ class _Answering:
             [[("class:strong", "You won't answer"), ("class:soft", " · why? Enter alone gives no reason.")]]
         )
         reason = await self._terminal.write(hint="enter declines · esc back", check=lambda _: None)
-        question = await self._seat.desk.decline(
+        question = await self._session.desk.decline(
             self._question.id,
-            by=self._seat.me,
+            by=self._session.me,
             reason=reason.strip() or None,
-            channel=CHANNEL,
-            shown=self._seen,
+            provenance=Provenance(channel=CHANNEL, shown_digest=self._seen),
         )
         self._tell(question, "You declined.")
         return question
@@ -326,8 +328,11 @@ class _Answering:
     async def _send(self, value: Json) -> Question:
         while True:
             try:
-                question = await self._seat.desk.answer(
-                    self._question.id, value, by=self._seat.me, channel=CHANNEL, shown=self._seen
+                question = await self._session.desk.answer(
+                    self._question.id,
+                    value,
+                    by=self._session.me,
+                    provenance=Provenance(channel=CHANNEL, shown_digest=self._seen),
                 )
             except StoreUnavailable as error:
                 self._terminal.put(
@@ -342,7 +347,7 @@ class _Answering:
 
     def _tell(self, question: Question, done: str) -> None:
         if question.outcome is None:
-            done += f" · {len(question.votes)} voted, {question.need} must agree"
+            done += f" · {len(question.votes)} voted, {question.quorum} must agree"
         self._terminal.put(wrapped([("class:good", "✓ "), ("", done)], self._terminal.width, indent=2))
 
     def _complain(self, misfit: InvalidAnswer) -> None:

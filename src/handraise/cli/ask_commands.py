@@ -15,7 +15,7 @@ import typer
 
 from handraise.cli.answer_prompt import answer_at_terminal
 from handraise.cli.exit_codes import STILL_PENDING, CannotDo, code_of
-from handraise.cli.session import AsAsker, Seat, Workspace, as_asker, as_person, person_seat
+from handraise.cli.session import AsAsker, CliSession, Workspace, as_asker, as_person, person_session
 from handraise.cli.terminal_texts import json_line, outcome_words, shown, shown_lines, span_of
 from handraise.model.drafting import QuestionOptions
 from handraise.model.errors import StillPending
@@ -65,7 +65,7 @@ def ask(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An argument of that action, VALUE perhaps as JSON."),
     ] = None,
-    need: Annotated[int, typer.Option(metavar="N", help="How many people must agree.")] = 1,
+    quorum: Annotated[int, typer.Option(metavar="N", help="How many people must agree.")] = 1,
     remind: Annotated[
         list[str] | None, typer.Option(metavar="SPAN", help="When to remind people; give it once for each.")
     ] = None,
@@ -119,24 +119,26 @@ def ask(
         to=to,
         context=context,
         approval=_approval(approval, argument or []),
-        need=need,
+        quorum=quorum,
         timeline=_timeline(remind or [], escalate or [], expires, default),
         key=key,
         conversation=conversation,
     )
     patience = None if timeout is None else span_of(timeout)
 
-    async def work(seat: Seat) -> Question:
-        question = await seat.desk.post(prompt, **options)
+    async def work(session: CliSession) -> Question:
+        question = await session.desk.post(prompt, **options)
         posted.append(question)
         if here and question.outcome is None:
             await _ask_here(question, patience, workspace=workspace)
         elif wait or patience is not None:
             _say(f"Waiting for an answer. To give it: handraise answer {question.id}")
-            await _until_settled(seat, question.id, patience)
-        question = await seat.desk.get(question.id)
+            await _until_settled(session, question.id, patience)
+        question = await session.desk.get(question.id)
         if question.decision:
-            await seat.desk.consume(question.id)  # a script that is run again must not do it again
+            await session.desk.consume_approval(
+                question.id
+            )  # a script that is run again must not do it again
         return question
 
     posted: list[Question] = []
@@ -161,9 +163,9 @@ def wait_for(
     """Wait until a question is settled, and print the answer; ends with the same codes as `ask`."""
     patience = None if timeout is None else span_of(timeout)
 
-    async def work(seat: Seat) -> Question:
-        await _until_settled(seat, question_id, patience)
-        return await seat.desk.get(question_id)
+    async def work(session: CliSession) -> Question:
+        await _until_settled(session, question_id, patience)
+        return await session.desk.get(question_id)
 
     try:
         question = as_person(work, name=None, workspace=workspace)
@@ -173,16 +175,16 @@ def wait_for(
     _end(question, as_json=as_json)
 
 
-async def _until_settled(seat: Seat, question_id: str, patience: timedelta | None) -> None:
+async def _until_settled(session: CliSession, question_id: str, patience: timedelta | None) -> None:
     try:
-        await seat.desk.wait(question_id, timeout=patience)
+        await session.desk.wait(question_id, timeout=patience)
     except StillPending:
         return
 
 
 async def _ask_here(question: Question, patience: timedelta | None, *, workspace: str | None) -> None:
     """Let whoever sits at this terminal answer, until somebody has, here or elsewhere."""
-    async with person_seat(name=None, workspace=workspace, ignore_key=True) as person:
+    async with person_session(name=None, workspace=workspace, ignore_key=True) as person:
         with suppress(TimeoutError):
             async with asyncio.timeout(None if patience is None else patience.total_seconds()):
                 await answer_at_terminal(person, question)
@@ -240,7 +242,7 @@ def _options(
     to: list[str] | None,
     context: str | None,
     approval: Approval | None,
-    need: int,
+    quorum: int,
     timeline: Timeline | None,
     key: str | None,
     conversation: str | None,
@@ -249,7 +251,7 @@ def _options(
         raise typer.BadParameter("Give --choice, --confirm, --form or --approval, and only one of them.")
     if several and not choice:
         raise typer.BadParameter("--several needs options: give each as --choice TEXT.")
-    options: QuestionOptions = {"recipients": to or [], "need": need}
+    options: QuestionOptions = {"recipients": to or [], "quorum": quorum}
     if approval is not None:
         options["form"] = approval
     if choice and several:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from handraise.cli.environment import in_house
+from handraise.cli.environment import with_context
 from handraise.cli.exit_codes import REFUSED, CannotDo
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_facts
@@ -20,7 +20,7 @@ from handraise.desk.sealer import BrokenChain, Sealer
 from handraise.model.audit_verification import TrustedKey, Verdict
 from handraise.model.audit_verification import verify as verify_lines
 from handraise.model.seals import HeadMark, Seal
-from handraise.server import House
+from handraise.server import ServerContext
 
 _HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
 _RANGE = re.compile(r"(.+)=([1-9][0-9]{0,17})-([1-9][0-9]{0,17})?", re.ASCII)
@@ -54,10 +54,10 @@ def key(
 def head(*, workspace: Workspace = None) -> None:
     """Print the last seal as NUMBER:DIGEST. Kept elsewhere, it shows whether anything up to it was changed or cut off."""
 
-    async def work(house: House) -> Seal | None:
-        return (await house.ledger.head(house.settings.workspace)).seal
+    async def work(ctx: ServerContext) -> Seal | None:
+        return (await ctx.ledger.head(ctx.settings.workspace)).seal
 
-    seal = in_house(work, workspace=workspace)
+    seal = with_context(work, workspace=workspace)
     if seal is None:
         raise CannotDo("Nothing is sealed yet. A server seals, and so does: handraise audit export")
     typer.echo(f"{seal.number}:{seal.digest.hex()}")
@@ -78,18 +78,18 @@ def accept(
     """
     chosen = None if seal == "none" else _mark(seal)
 
-    async def work(house: House) -> None:
-        if house.signed_heads is None:
+    async def work(ctx: ServerContext) -> None:
+        if ctx.signed_heads is None:
             raise CannotDo("HANDRAISE_AUDIT_KEY is not set, so nothing is signed here.")
-        last = (await house.ledger.head(house.settings.workspace)).seal
+        last = (await ctx.ledger.head(ctx.settings.workspace)).seal
         there = None if last is None else HeadMark(last.number, last.digest)
         if there != chosen:
             raise CannotDo(
                 f"The last seal of the store is {there or 'none'}. Look into that one, then give it."
             )
-        await house.signed_heads.reset(house.settings.workspace, there)
+        await ctx.signed_heads.reset(ctx.settings.workspace, there)
 
-    in_house(work, workspace=workspace)
+    with_context(work, workspace=workspace)
     typer.echo(f"From now on, what goes on from {seal} is signed.")
 
 
@@ -107,15 +107,15 @@ def export(
     it that are kept: it is not for everybody's eyes.
     """
 
-    async def work(house: House) -> int:
-        where, number = house.settings.workspace, 0
-        await Sealer(house.store, house.ledger, house.signer, house.signed_heads).seal(where)
-        known = None if house.signed_heads is None else await house.signed_heads.find(where)
+    async def work(ctx: ServerContext) -> int:
+        where, number = ctx.settings.workspace, 0
+        await Sealer(ctx.store, ctx.ledger, ctx.signer, ctx.signed_heads).seal(where)
+        known = None if ctx.signed_heads is None else await ctx.signed_heads.find(where)
         if file:
             file.touch(mode=0o600, exist_ok=False)
         out = file.open("w", encoding="utf-8") if file else sys.stdout
         try:
-            async for line in export_lines(house.store, house.ledger, where, house.signer, known):
+            async for line in export_lines(ctx.store, ctx.ledger, where, ctx.signer, known):
                 out.write(line)
                 number += 1
         except BrokenChain:
@@ -129,7 +129,7 @@ def export(
 
     if file and file.exists():
         raise CannotDo(f"{file} exists already, and is left as it is.")
-    number = in_house(work, workspace=workspace)
+    number = with_context(work, workspace=workspace)
     if file:
         typer.echo(f"{number} lines are in {file}. To check it: handraise audit verify {file} --key KEY.pub")
 

@@ -23,7 +23,7 @@ from handraise.model.questions import Question
 from handraise.ports.desk import Desk
 from handraise.server import ServerSettings, process
 from handraise.server.auth.issuer import issue_key
-from handraise.server.context import enter_house
+from handraise.server.context import open_context
 from handraise.server.observability.logs import configure_logs
 
 AGENT = "release-agent"
@@ -63,8 +63,8 @@ def _settings(port: int) -> Iterator[ServerSettings]:
 
 
 async def _play(settings: ServerSettings) -> None:
-    async with enter_house(settings) as house:
-        key = (await issue_key(house, settings.workspace, agent=AGENT, by="demo")).key
+    async with open_context(settings) as ctx:
+        key = (await issue_key(ctx, settings.workspace, agent=AGENT, by="demo")).key
     async with asyncio.TaskGroup() as tasks:
         agents: list[asyncio.Task[None]] = []
 
@@ -112,7 +112,7 @@ async def _agent(address: str, key: str) -> None:
             desk, "Everything is ready. May I start?", {"form": approval, "context": {"dry run": "passed"}}
         )
         try:
-            action = await desk.consume(question.id)
+            action = await desk.consume_approval(question.id)
         except NotApproved:
             _say("Not approved: I deploy nothing.")
         else:

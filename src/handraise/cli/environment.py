@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from handraise.cli.exit_codes import CannotDo
 from handraise.model.people import OPERATOR
-from handraise.server import House, ServerSettings
-from handraise.server.context import enter_house
+from handraise.server import ServerContext, ServerSettings
+from handraise.server.context import open_context
 
 T = TypeVar("T")
 
@@ -34,14 +34,14 @@ def operator() -> str:
         return OPERATOR
 
 
-def in_house(work: Callable[[House], Awaitable[T]], **given: Any) -> T:
+def with_context(work: Callable[[ServerContext], Awaitable[T]], **given: Any) -> T:
     """What `work` gives, done on the store of the settings."""
     settings = settings_with(**given)
     if settings.url == "memory:":
         raise CannotDo("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
 
     async def inside() -> T:
-        async with enter_house(settings) as house:
-            return await work(house)
+        async with open_context(settings) as ctx:
+            return await work(ctx)
 
     return asyncio.run(inside())

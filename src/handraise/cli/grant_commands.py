@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from handraise.cli.session import AsPerson, Seat, Workspace, as_person
+from handraise.cli.session import AsPerson, CliSession, Workspace, as_person
 from handraise.cli.terminal_output import show_table, when
 from handraise.cli.terminal_texts import shown
 from handraise.model.grants import Grant
@@ -30,11 +30,14 @@ def list_grants(
 ) -> None:
     """List the grants that hold."""
 
-    async def work(seat: Seat) -> list[Grant]:
+    async def work(session: CliSession) -> list[Grant]:
         found: list[Grant] = []
-        while page := await seat.desk.grants(after=found[-1].id if found else None, limit=_PAGE):
+        after: str | None = None
+        while True:
+            page = await session.desk.list_grants(after=after, limit=_PAGE)
             found += page
-        return found
+            if (after := page.next) is None:
+                return found
 
     grants = as_person(work, name=name, workspace=workspace)
     listed = [each for each in grants if everything or _ended(each) is None]
@@ -66,8 +69,8 @@ def revoke(
 ) -> None:
     """End a grant now. The next such action needs an approval again."""
 
-    async def work(seat: Seat) -> Grant:
-        return await seat.desk.revoke(grant_id, by=seat.me.id)
+    async def work(session: CliSession) -> Grant:
+        return await session.desk.revoke_grant(grant_id, by=session.me.id)
 
     grant = as_person(work, name=name, workspace=workspace)
     typer.echo(

@@ -19,8 +19,8 @@ from handraise.cli.answer_prompt import answer_at_terminal
 from handraise.cli.exit_codes import CannotDo
 from handraise.cli.inbox_rows import Entry, Row, Rows, entries_of, rows_for
 from handraise.cli.prompts import HERE, Terminal
-from handraise.cli.question_view import STYLE, Line
-from handraise.cli.session import AsPerson, Seat, Workspace, as_person
+from handraise.cli.question_view import STYLE, OutboxEntry
+from handraise.cli.session import AsPerson, CliSession, Workspace, as_person
 from handraise.cli.terminal_texts import (
     age_words,
     end_words,
@@ -47,20 +47,20 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
     The most urgent comes first: what was escalated, then by expiry, by risk, and by age.
     """
 
-    async def work(seat: Seat) -> str:
-        if not seat.may_answer:
+    async def work(session: CliSession) -> str:
+        if not session.may_answer:
             raise CannotDo("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
         terminal = Terminal()
-        queue = _Queue(seat, terminal)
+        queue = _Queue(session, terminal)
         async with asyncio.TaskGroup() as tasks:
             fresh = tasks.create_task(queue.keep_fresh())
             try:
                 while (picked := await queue.pick()) is not None:
                     try:
                         equal = picked.equal
-                        question = picked.row.question if equal is None else await seat.desk.get(equal.id)
-                        answered = await answer_at_terminal(seat, question, terminal=terminal)
-                        queue.notice = _notice(answered, seat.me.id)
+                        question = picked.row.question if equal is None else await session.desk.get(equal.id)
+                        answered = await answer_at_terminal(session, question, terminal=terminal)
+                        queue.notice = _notice(answered, session.me.id)
                     except HandraiseError as error:
                         queue.notice = [("class:bad", " ! "), ("", shown(str(error)))]
                     queue.stir()
@@ -76,7 +76,7 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
         typer.echo(f"{pending} pending. To come back: handraise inbox")
 
 
-def _notice(question: Question, me: str) -> Line:
+def _notice(question: Question, me: str) -> OutboxEntry:
     if question.outcome is None:
         return [("", " Your vote is in; others must agree." if has_voted(question, me) else " Left pending.")]
     told = outcome_words(question.form, question.outcome)
@@ -86,9 +86,9 @@ def _notice(question: Question, me: str) -> Line:
 class _Queue:
     """The list, kept fresh whether it is on the screen or not."""
 
-    def __init__(self, seat: Seat, terminal: Terminal) -> None:
-        self.notice: Line = []
-        self._seat = seat
+    def __init__(self, session: CliSession, terminal: Terminal) -> None:
+        self.notice: OutboxEntry = []
+        self._session = session
         self._terminal = terminal
         self._waiting = Rows()
         self._opened: set[int] = set()
@@ -114,7 +114,7 @@ class _Queue:
             tasks.create_task(self._listen())
             while True:
                 try:
-                    self._waiting = await rows_for(self._seat)
+                    self._waiting = await rows_for(self._session)
                     self._loaded, self._trouble = True, ""
                 except HandraiseError as error:
                     self._trouble = shown(str(error))
@@ -131,7 +131,7 @@ class _Queue:
     async def _listen(self) -> None:
         while True:
             try:
-                async with aclosing(self._seat.desk.follow()) as events:
+                async with aclosing(self._session.desk.follow()) as events:
                     async for _ in events:
                         self._stirred.set()
             except DeskClosed:
@@ -224,10 +224,10 @@ class _Queue:
 
     def _head(self) -> FormattedText:
         size = self._terminal.output.get_size().columns
-        left = f" Handraise · {shown(self._seat.me.id)}"
+        left = f" Handraise · {shown(self._session.me.id)}"
         right = f"{self.told_total or 0} waiting " if self._loaded else "looking… "
         blank = " " * max(1, size - get_cwidth(left) - get_cwidth(right))
-        parts: Line = [("class:name", left), ("", blank), ("class:strong", right), ("", "\n")]
+        parts: OutboxEntry = [("class:name", left), ("", blank), ("class:strong", right), ("", "\n")]
         if self._trouble:
             parts.append(("class:bad", _cut(f" ! {self._trouble}", size)))
         else:
@@ -240,9 +240,9 @@ class _Queue:
         if marked is None:
             return FormattedText(_EMPTY if self._loaded else [])
         size = self._terminal.output.get_size().columns
-        parts: Line = []
+        parts: OutboxEntry = []
         for row in self._waiting.rows:
-            parts += row_parts(row, size, me=self._seat.me.id, marked=marked.id == row.question.id)
+            parts += row_parts(row, size, me=self._session.me.id, marked=marked.id == row.question.id)
             for each in list(entries_of([row], self._opened))[1:]:
                 parts += _equal_parts(each, marked=marked.id == each.id)
             parts.append(("", "\n"))
@@ -257,7 +257,7 @@ class _Queue:
         return FormattedText([("class:soft", f" {told}")])
 
 
-_EMPTY: Line = [
+_EMPTY: OutboxEntry = [
     ("class:strong", "\n Nothing is waiting for you.\n\n"),
     ("", " This list is live: what is asked appears by itself. To see that, ask in another\n"),
     ("", " terminal:\n\n"),
@@ -265,12 +265,12 @@ _EMPTY: Line = [
 ]
 
 
-def row_parts(row: Row, size: int, *, me: str, marked: bool) -> Line:
+def row_parts(row: Row, size: int, *, me: str, marked: bool) -> OutboxEntry:
     """A row as two lines: its prompt, and what is known about it."""
     question = row.question
     told = [shown(question.asker), kind_words(question.form), age_words(question)]
-    if question.need > 1:
-        told.append(f"{len(question.votes)} of {question.need} voted")
+    if question.quorum > 1:
+        told.append(f"{len(question.votes)} of {question.quorum} voted")
     mine = "✓ you voted · " if has_voted(question, me) else ""
     alike = f" · and {len(row.equal)} more just like this one" if row.equal else ""
     urgent = " · ".join(filter(None, ("escalated" if is_escalated(question) else "", end_words(question))))
@@ -292,7 +292,7 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> Line:
     ]
 
 
-def _equal_parts(entry: Entry, *, marked: bool) -> Line:
+def _equal_parts(entry: Entry, *, marked: bool) -> OutboxEntry:
     """One of the equal questions below its row, on one line: only its age is another."""
     assert entry.equal is not None  # noqa: S101 -- for the type checker
     age = span_words(datetime.now(UTC) - entry.equal.asked_at)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from handraise.cli.session import Seat
+from handraise.cli.session import CliSession
 from handraise.model.forms import form_to_json
 from handraise.model.questions import Question
 from handraise.model.urgency import FOLD, folded, likeness_of
@@ -57,7 +57,7 @@ class Entry:
         return self.row.question.id if self.equal is None else self.equal.id
 
 
-async def rows_for(seat: Seat) -> Rows:
+async def rows_for(session: CliSession) -> Rows:
     """What this person may answer. However many equal questions come first, those behind them are in the list."""
     places: list[tuple[str, int]] = []
     equals: dict[str, Equal] = {}
@@ -66,8 +66,10 @@ async def rows_for(seat: Seat) -> Rows:
     folds: list[tuple[str, ...]] = []
     after: str | None = None
     while len(folds) < _MOST_ROWS and len(places) < _MOST_READ:
-        page = await seat.desk.pending(recipient=seat.me, order="urgency", after=after, limit=_AT_ONCE)
-        for each in page.questions:
+        page = await session.desk.list_pending(
+            recipient=session.me, order="urgency", after=after, limit=_AT_ONCE
+        )
+        for each in page.items:
             likeness = likeness_of(each, form_to_json(each.form))
             places.append((each.id, likeness))
             equals[each.id] = Equal(each.id, each.asked_at)
@@ -75,7 +77,7 @@ async def rows_for(seat: Seat) -> Rows:
             if counts[likeness] <= FOLD:  # the others are in a row already, which shows the first of them
                 whole[each.id] = each
         folds = folded(places)
-        after = page.after
+        after = page.next
         if after is None:
             break
     likenesses = dict(places)

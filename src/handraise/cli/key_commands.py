@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from handraise.cli.environment import in_house, operator
+from handraise.cli.environment import operator, with_context
 from handraise.cli.exit_codes import CannotDo
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.model.identities import AgentKey
 from handraise.model.json_values import text_problem
 from handraise.model.visible import visible_line
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_key, issue_reader_key
 
 app = typer.Typer(
@@ -50,15 +50,15 @@ def create(
             f"No agent can be called {name!r}: up to {_LONGEST} printable characters are possible."
         )
 
-    async def work(house: House) -> dict[str, str]:
-        where = house.settings.workspace
+    async def work(ctx: ServerContext) -> dict[str, str]:
+        where = ctx.settings.workspace
         try:
-            made = await issue(house, where, name, by=operator())
+            made = await issue(ctx, where, name, by=operator())
         except ValueError as error:
             raise CannotDo(f"No key can be made for {name!r}: {error}.") from error
         return {"key": made.key, "id": made.id, "agent": made.agent, "workspace": where}
 
-    key = in_house(work, workspace=workspace)
+    key = with_context(work, workspace=workspace)
     if as_json:
         typer.echo(json.dumps(key))
         return
@@ -76,15 +76,15 @@ def create(
 def list_keys(*, workspace: Workspace = None) -> None:
     """List all keys, also revoked ones. The secrets themselves are kept nowhere."""
 
-    async def work(house: House) -> list[AgentKey]:
+    async def work(ctx: ServerContext) -> list[AgentKey]:
         found: list[AgentKey] = []
-        while page := await house.directory.keys(
-            house.settings.workspace, after=found[-1].id if found else None, limit=_PAGE
+        while page := await ctx.directory.keys(
+            ctx.settings.workspace, after=found[-1].id if found else None, limit=_PAGE
         ):
             found += page
         return found
 
-    keys = in_house(work, workspace=workspace)
+    keys = with_context(work, workspace=workspace)
     if not keys:
         typer.echo("There are no keys yet. Make one: handraise keys create NAME")
         return
@@ -102,12 +102,12 @@ def revoke(
 ) -> None:
     """End a key now. What its agent asked stays as it is."""
 
-    async def work(house: House) -> AgentKey | None:
+    async def work(ctx: ServerContext) -> AgentKey | None:
         if text_problem(key_id):
             return None
-        return await house.directory.revoke_key(house.settings.workspace, key_id, by=operator())
+        return await ctx.directory.revoke_key(ctx.settings.workspace, key_id, by=operator())
 
-    key = in_house(work, workspace=workspace)
+    key = with_context(work, workspace=workspace)
     if key is None:
         raise CannotDo(f"There is no key {key_id!r} here. Look at: handraise keys list")
     typer.echo(f"The key of {visible_line(key.agent)} is revoked, since {when(key.revoked_at)}.")

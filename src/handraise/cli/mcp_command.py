@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from handraise.cli.exit_codes import CannotDo
-from handraise.cli.session import AsAsker, Workspace, asker_seat, person_seat
+from handraise.cli.session import AsAsker, Workspace, asker_session, person_session
 from handraise.cli.terminal_texts import span_of
 
 _LONG_ENOUGH = 32
@@ -98,12 +98,12 @@ def mcp(
 
     async def inside() -> None:
         async with AsyncExitStack() as stack:
-            asker = await stack.enter_async_context(asker_seat(name=name, workspace=workspace))
+            asker = await stack.enter_async_context(asker_session(name=name, workspace=workspace))
             if person is not None:
-                seat = await stack.enter_async_context(
-                    person_seat(name=person, workspace=workspace, ignore_key=True)
+                session = await stack.enter_async_context(
+                    person_session(name=person, workspace=workspace, ignore_key=True)
                 )
-                options["person"] = door.ClientPerson(seat.desk, seat.me)
+                options["person"] = door.ClientPerson(session.desk, session.me)
             server = door.mcp_server(asker.desk, **options)
             if http:
                 await door.serve_http(server, host=host, port=port, token=token, listening=_say)

@@ -11,16 +11,16 @@ from typing import Annotated
 import pydantic
 import typer
 
-from handraise.cli.environment import in_house, operator, settings_with
+from handraise.cli.environment import operator, settings_with, with_context
 from handraise.cli.exit_codes import CannotDo
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
-from handraise.model.errors import NotEntitled
+from handraise.model.errors import PermissionDenied
 from handraise.model.identities import Person, Role, Session
 from handraise.model.json_values import text_problem
 from handraise.model.people import Responder, responder_of
 from handraise.model.visible import visible_line
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link, issue_question_link
 from handraise.server.mail_addresses import follow_email
 from handraise.server.web.sign_in import sessions_of
@@ -68,17 +68,17 @@ def add(
     except pydantic.ValidationError as error:
         raise CannotDo(f"{email!r} is not an e-mail address.") from error
 
-    async def work(house: House) -> Person | None:
-        where = house.settings.workspace
-        if await house.directory.find_person(where, name) is not None:
+    async def work(ctx: ServerContext) -> Person | None:
+        where = ctx.settings.workspace
+        if await ctx.directory.find_person(where, name) is not None:
             raise CannotDo(f"There is somebody called {name!r} already.")
-        person = await house.directory.put_person(
+        person = await ctx.directory.put_person(
             where, name, name=asked.name, email=asked.email, role=asked.role, by=operator()
         )
-        await follow_email(house, None, person, by=operator())
+        await follow_email(ctx, None, person, by=operator())
         return person
 
-    if in_house(work, workspace=workspace) is None:
+    if with_context(work, workspace=workspace) is None:
         raise CannotDo(f"{email} belongs to somebody else here.")
     typer.echo(f"{visible_line(name)} is added. To let them in: handraise people link {visible_line(name)}")
 
@@ -87,14 +87,14 @@ def add(
 def link(name: Name, *, server: Server = None, workspace: Workspace = None) -> None:
     """Make a link with which somebody signs in, once."""
 
-    async def work(house: House) -> LinkRecord | None:
+    async def work(ctx: ServerContext) -> LinkRecord | None:
         if text_problem(name):
             return None
         return await issue_link(
-            house, house.settings.workspace, person=name, purpose="sign-in", vouched_by=operator()
+            ctx, ctx.settings.workspace, person=name, purpose="sign-in", vouched_by=operator()
         )
 
-    made = in_house(work, workspace=workspace, public_url=server)
+    made = with_context(work, workspace=workspace, public_url=server)
     if made is None:
         raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
     typer.echo(
@@ -115,14 +115,14 @@ def question_link(
 ) -> None:
     """Make a link with which somebody answers one question, and can do nothing else."""
 
-    async def work(house: House) -> QuestionLinkRecord | None:
-        where = house.settings.workspace
-        question = await house.desk.at(where).get(question_id)
-        person = None if text_problem(name) else await house.directory.find_person(where, name)
+    async def work(ctx: ServerContext) -> QuestionLinkRecord | None:
+        where = ctx.settings.workspace
+        question = await ctx.desk.scoped(where).get(question_id)
+        person = None if text_problem(name) else await ctx.directory.find_person(where, name)
         if person is None:
             return None
         return await issue_question_link(
-            house,
+            ctx,
             question,
             person,
             channel=_ASKED.channel,
@@ -130,7 +130,7 @@ def question_link(
             lasts=timedelta(seconds=_ASKED.expires_in),
         )
 
-    made = in_house(work, workspace=workspace, public_url=server)
+    made = with_context(work, workspace=workspace, public_url=server)
     if made is None:
         raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
     typer.echo(
@@ -159,10 +159,10 @@ def _warn_of_a_guess(server: str | None) -> None:
 def list_people(*, workspace: Workspace = None) -> None:
     """List everybody, with their groups."""
 
-    async def work(house: House) -> list[Person]:
-        return [each async for each in _everybody(house)]
+    async def work(ctx: ServerContext) -> list[Person]:
+        return [each async for each in _everybody(ctx)]
 
-    people = in_house(work, workspace=workspace)
+    people = with_context(work, workspace=workspace)
     if not people:
         typer.echo("There is nobody yet. Add somebody: handraise people add NAME")
         return
@@ -187,20 +187,20 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
     What they answered stays, and so do questions that name them. To erase those too: handraise erase NAME
     """
 
-    async def work(house: House) -> None:
-        where = house.settings.workspace
-        person = await _find(house, name)
-        others = [each async for each in _everybody(house) if each.id != name and each.role is Role.ADMIN]
+    async def work(ctx: ServerContext) -> None:
+        where = ctx.settings.workspace
+        person = await _find(ctx, name)
+        others = [each async for each in _everybody(ctx) if each.id != name and each.role is Role.ADMIN]
         if person.role is Role.ADMIN and not others:
             raise CannotDo(
                 f"{name!r} is the only administrator. Add another first: handraise people add NAME --admin"
             )
-        await house.directory.remove_person(where, name, by=operator())
-        for address in await house.outbox.addresses(where, [name]):
+        await ctx.directory.remove_person(where, name, by=operator())
+        for address in await ctx.outbox.addresses(where, [name]):
             # Somebody else may have this name later.
-            await house.outbox.remove_address(where, name, address.channel, address.id, by=operator())
+            await ctx.outbox.remove_address(where, name, address.channel, address.id, by=operator())
 
-    in_house(work, workspace=workspace)
+    with_context(work, workspace=workspace)
     typer.echo(f"{visible_line(name)} is taken out. What they answered stays.")
 
 
@@ -208,11 +208,11 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
 def sessions(name: Name, *, workspace: Workspace = None) -> None:
     """List where somebody is signed in."""
 
-    async def work(house: House) -> Sequence[Session]:
-        await _find(house, name)
-        return await sessions_of(house, house.settings.workspace, name)
+    async def work(ctx: ServerContext) -> Sequence[Session]:
+        await _find(ctx, name)
+        return await sessions_of(ctx, ctx.settings.workspace, name)
 
-    found = in_house(work, workspace=workspace)
+    found = with_context(work, workspace=workspace)
     if not found:
         typer.echo(f"{visible_line(name)} is not signed in anywhere.")
         return
@@ -237,17 +237,17 @@ def sign_out(
 ) -> None:
     """End the sessions of somebody, who can sign in again with a new link."""
 
-    async def work(house: House) -> int:
-        where, number = house.settings.workspace, 0
-        await _find(house, name)
+    async def work(ctx: ServerContext) -> int:
+        where, number = ctx.settings.workspace, 0
+        await _find(ctx, name)
         while found := [
-            each.id for each in await sessions_of(house, where, name) if session in (None, each.id)
+            each.id for each in await sessions_of(ctx, where, name) if session in (None, each.id)
         ]:
             for each in found:
-                number += await house.directory.end_session(where, each, by=operator())
+                number += await ctx.directory.end_session(where, each, by=operator())
         return number
 
-    number = in_house(work, workspace=workspace)
+    number = with_context(work, workspace=workspace)
     if session is not None and not number:
         raise CannotDo(f"{name!r} has no such session. To see theirs: handraise people sessions NAME")
     typer.echo(f"Ended {number} {'session' if number == 1 else 'sessions'} of {visible_line(name)}.")
@@ -267,31 +267,31 @@ def set_group(
     if text_problem(name):
         raise CannotDo(f"No group can be called {name!r}.")
 
-    async def work(house: House) -> None:
-        where = house.settings.workspace
+    async def work(ctx: ServerContext) -> None:
+        where = ctx.settings.workspace
         for each in names:
-            if text_problem(each) or await house.directory.find_person(where, each) is None:
+            if text_problem(each) or await ctx.directory.find_person(where, each) is None:
                 raise CannotDo(f"There is nobody called {each!r} here. Add them: handraise people add NAME")
-        await house.directory.put_group(where, name, names, by=operator())
+        await ctx.directory.put_group(where, name, names, by=operator())
 
-    in_house(work, workspace=workspace)
+    with_context(work, workspace=workspace)
     inside = ", ".join(map(visible_line, sorted(set(names))))
     typer.echo(
         f"group:{visible_line(name)} is {inside}." if names else f"group:{visible_line(name)} is gone."
     )
 
 
-async def _everybody(house: House) -> AsyncIterator[Person]:
+async def _everybody(ctx: ServerContext) -> AsyncIterator[Person]:
     after = None
-    while page := await house.directory.people(house.settings.workspace, after=after, limit=_PAGE):
+    while page := await ctx.directory.people(ctx.settings.workspace, after=after, limit=_PAGE):
         for person in page:
             yield person
         after = page[-1].id
 
 
-async def _find(house: House, name: str) -> Person:
-    where = house.settings.workspace
-    person = None if text_problem(name) else await house.directory.find_person(where, name)
+async def _find(ctx: ServerContext, name: str) -> Person:
+    where = ctx.settings.workspace
+    person = None if text_problem(name) else await ctx.directory.find_person(where, name)
     if person is None:
         raise CannotDo(f"There is nobody called {name!r} here. To see who is: handraise people list")
     return person
@@ -300,5 +300,5 @@ async def _find(house: House, name: str) -> Person:
 def _check_name(name: str) -> None:
     try:
         responder_of(Responder(name))
-    except NotEntitled as refusal:
+    except PermissionDenied as refusal:
         raise CannotDo(f"Nobody can be called {name!r}: {refusal.reason}.") from None

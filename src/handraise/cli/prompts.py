@@ -34,7 +34,7 @@ from prompt_toolkit.output import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from handraise.cli.exit_codes import CannotDo
-from handraise.cli.question_view import STYLE, WIDEST, Line, put, wrapped
+from handraise.cli.question_view import STYLE, WIDEST, OutboxEntry, put, wrapped
 from handraise.cli.terminal_texts import shown_lines
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class Terminal:
         """How many lines can be seen at once."""
         return self.output.get_size().rows
 
-    def put(self, lines: Sequence[Line]) -> None:
+    def put(self, lines: Sequence[OutboxEntry]) -> None:
         """Print lines for good."""
         put(lines, output=self.output)
 
@@ -272,7 +272,7 @@ class _Menu:
                 self.at, self.typed = place, ""
 
     def _draw(self) -> FormattedText:
-        parts: Line = []
+        parts: OutboxEntry = []
         size = len(str(len(self.entries)))
         for place, entry in enumerate(self.entries):
             marked = place == self.at
@@ -281,7 +281,7 @@ class _Menu:
             box = "" if self.ticked is None else ("[x] " if place in self.ticked else "[ ] ")
             head = f"{'❯' if marked else ' '} {place + 1:>{size}}  {box}"
             style = "class:cursor" if marked else ("class:soft" if entry.ours else "")
-            line: Line = [("class:cursor" if marked else "class:soft", head), (style, entry.text)]
+            line: OutboxEntry = [("class:cursor" if marked else "class:soft", head), (style, entry.text)]
             lines = wrapped(line, self._width(), indent=len(head))
             if entry.note and (marked or not entry.ours):
                 lines += wrapped(
@@ -315,11 +315,11 @@ def _hint(told: str | Callable[[], str], terminal: Terminal) -> Window:
     return Window(FormattedTextControl(draw), dont_extend_height=True)
 
 
-def _plain(text: str, width: int) -> list[Line]:
+def _plain(text: str, width: int) -> list[OutboxEntry]:
     return [part for line in shown_lines(text) for part in wrapped([("", line)], width)]
 
 
-def _joined(lines: Sequence[Line]) -> FormattedText:
+def _joined(lines: Sequence[OutboxEntry]) -> FormattedText:
     parts = [part for line in lines for part in (*line, ("", "\n"))]
     return FormattedText(parts[:-1])
 

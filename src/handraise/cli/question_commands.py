@@ -13,8 +13,8 @@ import typer
 from handraise.cli.answer_prompt import answer_at_terminal
 from handraise.cli.ask_commands import AsJson, json_or_text
 from handraise.cli.exit_codes import STILL_PENDING, CannotDo, code_of
-from handraise.cli.question_view import Line, columns, form_lines, put, question_lines, wrapped
-from handraise.cli.session import CHANNEL, AsPerson, Seat, Workspace, as_asker, as_person
+from handraise.cli.question_view import OutboxEntry, columns, form_lines, put, question_lines, wrapped
+from handraise.cli.session import CHANNEL, AsPerson, CliSession, Workspace, as_asker, as_person
 from handraise.cli.terminal_texts import (
     age_words,
     end_words,
@@ -27,11 +27,12 @@ from handraise.cli.terminal_texts import (
     span_of,
 )
 from handraise.model.agreement import has_voted
-from handraise.model.errors import InvalidAnswer, NotEntitled, QuestionNotFound
+from handraise.model.errors import InvalidAnswer, PermissionDenied, QuestionNotFound
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Status
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
@@ -70,16 +71,18 @@ def list_questions(
 ) -> None:
     """List pending questions, most urgent first. With the key of an agent, its own."""
 
-    async def work(seat: Seat) -> tuple[list[Question], bool, str]:
+    async def work(session: CliSession) -> tuple[list[Question], bool, str]:
         if not settled:
-            found = await pending_for(seat, everything=everything)
+            found = await pending_for(session, everything=everything)
         else:
             found = [
                 each
-                async for each in settled_for(seat, everything=everything, ended=ended, at_most=limit or None)
+                async for each in settled_for(
+                    session, everything=everything, ended=ended, at_most=limit or None
+                )
             ]
-        others = not (found or settled or everything) and await _others_wait(seat)
-        return found, others, seat.me.id
+        others = not (found or settled or everything) and await _others_wait(session)
+        return found, others, session.me.id
 
     if (since or until) and not settled:
         raise typer.BadParameter("--since and --until are about what ended: give --settled too.")
@@ -103,9 +106,9 @@ def show(
 ) -> None:
     """Show a question: who asks, what, about what, and how it stands."""
 
-    async def work(seat: Seat) -> tuple[Question, Sequence[Event]]:
-        question = await seat.desk.get(question_id)
-        return question, await seat.desk.history(question_id) if question.votes else ()
+    async def work(session: CliSession) -> tuple[Question, Sequence[Event]]:
+        question = await session.desk.get(question_id)
+        return question, await session.desk.history(question_id) if question.votes else ()
 
     question, events = as_person(work, name=name, workspace=workspace)
     if as_json:
@@ -127,8 +130,8 @@ def history(
 ) -> None:
     """Show everything that happened to a question, oldest first."""
 
-    async def work(seat: Seat) -> tuple[Question, list[Event]]:
-        return await seat.desk.get(question_id), list(await seat.desk.history(question_id))
+    async def work(session: CliSession) -> tuple[Question, list[Event]]:
+        return await session.desk.get(question_id), list(await session.desk.history(question_id))
 
     question, events = as_person(work, name=name, workspace=workspace)
     for event in events:
@@ -150,11 +153,13 @@ def answer(
 ) -> None:
     """Answer a question. Without a value, at a terminal, it is shown and you are asked."""
 
-    async def work(seat: Seat) -> Question:
-        question = await seat.desk.get(question_id)
+    async def work(session: CliSession) -> Question:
+        question = await session.desk.get(question_id)
         if value is None:
-            return await answer_at_terminal(seat, question)
-        return await seat.desk.answer(question_id, _value_of(question, value), by=seat.me, channel=CHANNEL)
+            return await answer_at_terminal(session, question)
+        return await session.desk.answer(
+            question_id, _value_of(question, value), by=session.me, provenance=Provenance(channel=CHANNEL)
+        )
 
     try:
         question = as_person(work, name=name, workspace=workspace)
@@ -177,8 +182,10 @@ def decline(
 ) -> None:
     """Say that you will not answer a question."""
 
-    async def work(seat: Seat) -> Question:
-        return await seat.desk.decline(question_id, by=seat.me, reason=reason, channel=CHANNEL)
+    async def work(session: CliSession) -> Question:
+        return await session.desk.decline(
+            question_id, by=session.me, reason=reason, provenance=Provenance(channel=CHANNEL)
+        )
 
     _tell(as_person(work, name=name, workspace=workspace))
 
@@ -192,8 +199,8 @@ def take_back(
 ) -> None:
     """Take back an approval that the agent has not used. For those who approved, and for administrators."""
 
-    async def work(seat: Seat) -> Question:
-        return await seat.desk.take_back(question_id, by=seat.me, reason=reason)
+    async def work(session: CliSession) -> Question:
+        return await session.desk.take_back(question_id, by=session.me, reason=reason)
 
     question = as_person(work, name=name, workspace=workspace)
     typer.echo(f"Taken back: {shown(question.asker)} cannot execute the action.")
@@ -224,22 +231,26 @@ def withdraw(
             raise CannotDo("Say which: handraise withdraw ID, or --asker NAME for all that an agent asked.")
         _tell(
             as_asker(
-                lambda seat: seat.desk.withdraw(question_id, reason=reason), name=name, workspace=workspace
+                lambda session: session.desk.withdraw(question_id, reason=reason),
+                name=name,
+                workspace=workspace,
             )
         )
         return
 
-    async def one(seat: Seat) -> Question:
-        found = await seat.desk.get(question_id or "")
+    async def one(session: CliSession) -> Question:
+        found = await session.desk.get(question_id or "")
         if found.asker != asker:
             raise CannotDo(f"{shown(found.asker)} asked that question, not {shown(asker)}.")
-        return await seat.desk.withdraw(found.id, reason=reason, by=seat.me)
+        return await session.desk.withdraw(found.id, reason=reason, by=session.me)
 
     if question_id is not None:
         _tell(as_person(one, name=name, workspace=workspace))
         return
     number = as_person(
-        lambda seat: seat.desk.withdraw_all(asker, by=seat.me, reason=reason), name=name, workspace=workspace
+        lambda session: session.desk.withdraw_all(asker, by=session.me, reason=reason),
+        name=name,
+        workspace=workspace,
     )
     typer.echo(f"Withdrawn: {number:,} {'question' if number == 1 else 'questions'} of {shown(asker)}.")
 
@@ -255,15 +266,15 @@ def watch(
 ) -> None:
     """Follow what happens to all questions, live, until Ctrl+C."""
 
-    async def work(seat: Seat) -> None:
+    async def work(session: CliSession) -> None:
         known: dict[str, Question | None] = {}
-        async with aclosing(seat.desk.follow(after="" if from_start else None)) as events:
+        async with aclosing(session.desk.follow(after="" if from_start else None)) as events:
             async for event in events:
                 if as_json:
                     typer.echo(json_line(EventRecord.of(event)))
                     continue
                 if event.question_id not in known:
-                    known[event.question_id] = await _find(seat, event.question_id)
+                    known[event.question_id] = await _find(session, event.question_id)
                 question = known[event.question_id]
                 put(_event_lines(event, None if question is None else question.form, question))
                 sys.stdout.flush()
@@ -276,30 +287,30 @@ def watch(
         raise typer.Exit from None
 
 
-async def _others_wait(seat: Seat) -> bool:
+async def _others_wait(session: CliSession) -> bool:
     """Whether questions are pending that this person may not answer, as far as they may know."""
     try:
-        return bool((await seat.desk.pending(limit=1)).questions)
-    except NotEntitled:
+        return bool((await session.desk.list_pending(limit=1)).items)
+    except PermissionDenied:
         return False
 
 
-async def pending_for(seat: Seat, *, everything: bool = False) -> list[Question]:
+async def pending_for(session: CliSession, *, everything: bool = False) -> list[Question]:
     """What this person may answer, or the agent at this desk has asked; everything that may be seen, if wanted."""
     found: list[Question] = []
     after: str | None = None
-    recipient = seat.me if seat.may_answer and not everything else None
+    recipient = session.me if session.may_answer and not everything else None
     while len(found) < _MOST_LISTED:
-        page = await seat.desk.pending(recipient=recipient, order="urgency", after=after)
-        found += page.questions
-        after = page.after
+        page = await session.desk.list_pending(recipient=recipient, order="urgency", after=after)
+        found += page.items
+        after = page.next
         if after is None:
             break
     return found
 
 
 async def settled_for(
-    seat: Seat,
+    session: CliSession,
     *,
     everything: bool = False,
     ended: tuple[datetime | None, datetime | None] = (None, None),
@@ -308,10 +319,10 @@ async def settled_for(
     """The last questions that ended, of those that this person may see or the agent at this desk has asked."""
     since, until = ended
     count, after = 0, None
-    recipient = seat.me if seat.may_answer and not everything else None
+    recipient = session.me if session.may_answer and not everything else None
     while True:
-        page = await seat.desk.settled(recipient=recipient, after=after, limit=_LATEST)
-        for question in page.questions:
+        page = await session.desk.list_settled(recipient=recipient, after=after, limit=_LATEST)
+        for question in page.items:
             at = question.outcome.at if question.outcome else question.asked_at
             if since is not None and at < since:
                 return
@@ -321,7 +332,7 @@ async def settled_for(
             count += 1
             if count == at_most:
                 return
-        after = page.after
+        after = page.next
         if after is None:
             return
 
@@ -340,7 +351,7 @@ def instant_of(text: str) -> datetime:
         ) from None
 
 
-def summary_lines(question: Question, width: int, me: str) -> list[Line]:
+def summary_lines(question: Question, width: int, me: str) -> list[OutboxEntry]:
     """A question in a list: its prompt, and below that who asks, for what, since when or how it ended, and its id."""
     prompt = shown_prompt(question.prompt)
     told = [shown(question.asker), kind_words(question.form)]
@@ -359,12 +370,12 @@ def summary_lines(question: Question, width: int, me: str) -> list[Line]:
 
 def _tell(question: Question) -> None:
     if question.status is Status.PENDING:
-        typer.echo(f"Your vote is in: {len(question.votes)} voted, and {question.need} must agree.")
+        typer.echo(f"Your vote is in: {len(question.votes)} voted, and {question.quorum} must agree.")
     elif question.outcome is not None:
         typer.echo(f"Settled: {outcome_words(question.form, question.outcome)}.")
 
 
-def _next(question: Question) -> list[Line]:
+def _next(question: Question) -> list[OutboxEntry]:
     if question.outcome is not None:
         return []
     return [[("class:soft", f"To answer: handraise answer {shown(question.id)}")]]
@@ -382,9 +393,9 @@ def _value_of(question: Question, text: str) -> Json:
         return text if isinstance(meant, str) or not isinstance(meant, (dict, list)) else meant
 
 
-def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[Line]:
+def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[OutboxEntry]:
     at = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}  "
-    line: Line = [("class:soft", at), ("", event_words(event, form))]
+    line: OutboxEntry = [("class:soft", at), ("", event_words(event, form))]
     if question is not None:
         line.append(("class:soft", f" · {_glance(shown_prompt(question.prompt), 60)}"))
         line.append(("class:soft", f" · {shown(event.question_id)}"))
@@ -395,8 +406,8 @@ def _glance(text: str, longest: int) -> str:
     return f"{text[:longest]}…" if len(text) > longest else text
 
 
-async def _find(seat: Seat, question_id: str) -> Question | None:
+async def _find(session: CliSession, question_id: str) -> Question | None:
     try:
-        return await seat.desk.get(question_id)
+        return await session.desk.get(question_id)
     except QuestionNotFound:
         return None

@@ -39,7 +39,7 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.presentation import wrapping
 
-Line: TypeAlias = list[tuple[str, str]]
+OutboxEntry: TypeAlias = list[tuple[str, str]]
 
 WIDEST = 100
 STYLE = Style.from_dict(
@@ -68,7 +68,7 @@ _RISKS: dict[Risk, str] = {
 }
 
 
-def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[Line]:
+def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[OutboxEntry]:
     """The whole question: who asks, what, about what, how it stands, and the votes that its history has."""
     lines = [_heading(question), []]
     prompt = shown_markdown(question.prompt, width - len(_BAR))
@@ -83,13 +83,13 @@ def question_lines(question: Question, width: int, events: Sequence[Event] = ())
     return lines
 
 
-def action_lines(approval: Approval, width: int) -> list[Line]:
+def action_lines(approval: Approval, width: int) -> list[OutboxEntry]:
     """The frozen action in full: this and nothing else is what runs."""
     action = approval.action
-    lines: list[Line] = [[("class:strong", "If approved, exactly this runs")]]
+    lines: list[OutboxEntry] = [[("class:strong", "If approved, exactly this runs")]]
     if told_risk := _RISKS.get(approval.risk):
         lines += wrapped([("class:strong", told_risk)], width)
-    told: list[Line] = [[("class:strong", shown(action.tool))]]
+    told: list[OutboxEntry] = [[("class:strong", shown(action.tool))]]
     arguments = (
         value_lines(reading_order(action.arguments))
         if action.arguments
@@ -102,13 +102,13 @@ def action_lines(approval: Approval, width: int) -> list[Line]:
     return lines + _barred(told, width, bar=_ACTION_BAR, style="class:action")
 
 
-def form_lines(form: AnyForm, width: int) -> list[Line]:
+def form_lines(form: AnyForm, width: int) -> list[OutboxEntry]:
     """What can be answered, for where there is no menu: the options, or the fields with theirs."""
     match form:
         case Choice() | MultiChoice():
             return _barred(list(_option_lines(form)), width)
         case Form():
-            lines: list[Line] = []
+            lines: list[OutboxEntry] = []
             for field in form.fields:
                 optional = "" if field.required else ", optional"
                 told = f"  {kind_words(field.form)}{optional}"
@@ -124,13 +124,13 @@ def form_lines(form: AnyForm, width: int) -> list[Line]:
             assert_never(form)
 
 
-def value_lines(value: Json, depth: int = 0) -> list[Line]:
+def value_lines(value: Json, depth: int = 0) -> list[OutboxEntry]:
     """A value as a table, a list or a text, rather than as JSON."""
     match value:
         case dict() if value and depth < _DEEPEST:
             return list(_table(value, depth))
         case list() | tuple() if value and depth < _DEEPEST:
-            lines: list[Line] = []
+            lines: list[OutboxEntry] = []
             for each in value:
                 first, *rest = value_lines(each, depth + 1)
                 lines += [[("class:soft", "• "), *first], *([("", "  "), *line] for line in rest)]
@@ -141,9 +141,9 @@ def value_lines(value: Json, depth: int = 0) -> list[Line]:
             return [[("", json_words(value))]]
 
 
-def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int) -> list[Line]:
+def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int) -> list[OutboxEntry]:
     """What was changed, argument by argument."""
-    lines: list[Line] = []
+    lines: list[OutboxEntry] = []
     for name, value in after.items():
         if before.get(name) != value:
             lines += wrapped([("class:strong", shown(name))], width)
@@ -154,12 +154,12 @@ def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int
     return lines
 
 
-def wrapped(line: Line, width: int, *, indent: int = 0) -> list[Line]:
+def wrapped(line: OutboxEntry, width: int, *, indent: int = 0) -> list[OutboxEntry]:
     """A line as several that fit, the later ones indented; broken at blanks where there are some."""
     return wrapping.wrapped(line, width, indent=indent, measure=get_cwidth)
 
 
-def put(lines: Iterable[Line], *, output: Output | None = None) -> None:
+def put(lines: Iterable[OutboxEntry], *, output: Output | None = None) -> None:
     """Print lines: with colours at a terminal, as plain text elsewhere."""
     if output is None and (not sys.stdout.isatty() or "NO_COLOR" in os.environ):
         for line in lines:
@@ -169,12 +169,12 @@ def put(lines: Iterable[Line], *, output: Output | None = None) -> None:
     print_formatted_text(FormattedText(parts), style=STYLE, output=output, end="")
 
 
-def digest_of(lines: Iterable[Line]) -> str:
+def digest_of(lines: Iterable[OutboxEntry]) -> str:
     """The SHA-256 of lines as they are read, without their colours."""
     return hashlib.sha256("\n".join(map(_plain_text, lines)).encode()).hexdigest()
 
 
-def _plain_text(line: Line) -> str:
+def _plain_text(line: OutboxEntry) -> str:
     return "".join(text for _, text in line).rstrip()
 
 
@@ -183,13 +183,13 @@ def columns() -> int:
     return min(shutil.get_terminal_size().columns, WIDEST)
 
 
-def _heading(question: Question) -> Line:
+def _heading(question: Question) -> OutboxEntry:
     what = " asks for an approval" if isinstance(question.form, Approval) else " asks"
     told = " · ".join(filter(None, (age_words(question), end_words(question))))
     return [("class:name", shown(question.asker)), ("", what), ("class:soft", f" · {told}")]
 
 
-def _names(question: Question) -> list[Line]:
+def _names(question: Question) -> list[OutboxEntry]:
     """Whom the agent asks, and in which conversation: names that the agent chose."""
     told = []
     if question.audience:
@@ -199,12 +199,12 @@ def _names(question: Question) -> list[Line]:
     return [[("class:soft", each)] for each in told]
 
 
-def _standing(question: Question, width: int) -> list[Line]:
+def _standing(question: Question, width: int) -> list[OutboxEntry]:
     """What we know about it: what is wanted, and how it stands."""
     facts = [] if question.audience else ["To anyone"]
     facts.append("an approval" if isinstance(question.form, Approval) else kind_words(question.form))
-    if question.need > 1:
-        facts.append(f"{question.need} people must agree, {len(question.votes)} voted")
+    if question.quorum > 1:
+        facts.append(f"{question.quorum} people must agree, {len(question.votes)} voted")
     if question.attempts:
         facts.append(
             "1 answer did not fit" if question.attempts == 1 else f"{question.attempts} answers did not fit"
@@ -217,7 +217,7 @@ def _standing(question: Question, width: int) -> list[Line]:
     return lines
 
 
-def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[Line]:
+def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[OutboxEntry]:
     """Who voted what, with the arguments they changed, and whether enough people can still agree."""
     form = question.form
     for vote in cast_votes(question, events):
@@ -227,12 +227,12 @@ def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[
             before = form.action.arguments
             for line in difference_lines(before, vote.value["arguments"], width - 2):
                 yield [("", "  "), *line]
-    if question.need > 1 and question.outcome is None and not can_still_agree(question, {}):
+    if question.quorum > 1 and question.outcome is None and not can_still_agree(question, {}):
         told = "These votes cannot lead to an agreement. Somebody has to change their vote."
         yield from wrapped([("class:bad", told)], width)
 
 
-def _table(value: dict[str, Json], depth: int) -> Iterator[Line]:
+def _table(value: dict[str, Json], depth: int) -> Iterator[OutboxEntry]:
     names = {name: shown(name) for name in value}
     width = min(max(get_cwidth(name) for name in names.values()), _LONGEST_NAME)
     for name, each in value.items():
@@ -245,14 +245,14 @@ def _table(value: dict[str, Json], depth: int) -> Iterator[Line]:
             yield from ([("", "  "), *line] for line in told)
 
 
-def _option_lines(form: Choice | MultiChoice) -> Iterator[Line]:
+def _option_lines(form: Choice | MultiChoice) -> Iterator[OutboxEntry]:
     for place, option in enumerate(form.options, 1):
         yield [("class:soft", f"{place:>2}  "), ("", shown(option.label))]
         if option.description:
             yield [("", "    "), ("class:soft", shown(option.description))]
 
 
-def _text_block(text: str) -> list[Line]:
+def _text_block(text: str) -> list[OutboxEntry]:
     """A text of several lines; one that is a difference between files is shown as such."""
     lines = shown_lines(text)
     is_difference = any(line.startswith("@@") for line in lines)
@@ -260,12 +260,14 @@ def _text_block(text: str) -> list[Line]:
     return [[(styles.get(line[:1], "") if is_difference else "", line)] for line in lines]
 
 
-def _barred(lines: Sequence[Line], width: int, *, bar: str = _BAR, style: str = "class:bar") -> list[Line]:
+def _barred(
+    lines: Sequence[OutboxEntry], width: int, *, bar: str = _BAR, style: str = "class:bar"
+) -> list[OutboxEntry]:
     inside = width - len(bar)
     return [[(style, bar), *part] for line in lines for part in wrapped(line, inside, indent=_indent(line))]
 
 
-def _indent(line: Line) -> int:
+def _indent(line: OutboxEntry) -> int:
     """Where the later lines of a long one begin: below its text, not below its name."""
     first = "".join(text for style, text in line[:-1])
     return min(get_cwidth(first), _LONGEST_NAME + 2)

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from handraise.cli.environment import in_house, operator
+from handraise.cli.environment import operator, with_context
 from handraise.cli.exit_codes import REFUSED, CannotDo
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.cli.terminal_texts import shown
 from handraise.model.json_values import text_problem
 from handraise.model.seals import Hold, Rule
-from handraise.server import House
+from handraise.server import ServerContext
 
 _AT_ONCE = 200
 _LONGEST_DAYS = 36_500
@@ -36,11 +36,11 @@ holds = typer.Typer(
 def show_rule(*, workspace: Workspace = None) -> None:
     """Say how long a workspace keeps settled questions."""
 
-    async def work(house: House) -> tuple[Rule | None, float | None, str]:
-        where = house.settings.workspace
-        return await house.ledger.rules(where), house.settings.keep_settled_days, where
+    async def work(ctx: ServerContext) -> tuple[Rule | None, float | None, str]:
+        where = ctx.settings.workspace
+        return await ctx.ledger.rules(where), ctx.settings.keep_settled_days, where
 
-    rule, default, where = in_house(work, workspace=workspace)
+    rule, default, where = with_context(work, workspace=workspace)
     if rule is None:
         kept = "for ever" if default is None else f"for {default:g} days"
         typer.echo(
@@ -59,11 +59,11 @@ def set_rule(
     """Give a workspace a rule of its own, which goes before HANDRAISE_KEEP_SETTLED_DAYS."""
     rule = _rule(days)
 
-    async def work(house: House) -> str:
-        await house.ledger.put_rule(house.settings.workspace, rule)
-        return house.settings.workspace
+    async def work(ctx: ServerContext) -> str:
+        await ctx.ledger.put_rule(ctx.settings.workspace, rule)
+        return ctx.settings.workspace
 
-    where = in_house(work, workspace=workspace)
+    where = with_context(work, workspace=workspace)
     typer.echo(f"{shown(where)} keeps settled questions {_span(rule)} from now on.")
 
 
@@ -75,24 +75,24 @@ def run_rules() -> None:
     run this from time to time as somebody who is.
     """
 
-    async def work(house: House) -> int:
+    async def work(ctx: ServerContext) -> int:
         done = 0
-        while number := await house.engine.tidy():
+        while number := await ctx.engine.tidy():
             done += number
         return done
 
-    typer.echo(f"Done: {in_house(work)} settled questions were put away or removed.")
+    typer.echo(f"Done: {with_context(work)} settled questions were put away or removed.")
 
 
 @retention.command("unset")
 def unset_rule(*, workspace: Workspace = None) -> None:
     """Take a workspace's rule away: HANDRAISE_KEEP_SETTLED_DAYS counts again."""
 
-    async def work(house: House) -> str:
-        await house.ledger.put_rule(house.settings.workspace, None)
-        return house.settings.workspace
+    async def work(ctx: ServerContext) -> str:
+        await ctx.ledger.put_rule(ctx.settings.workspace, None)
+        return ctx.settings.workspace
 
-    typer.echo(f"{shown(in_house(work, workspace=workspace))} has no rule of its own any more.")
+    typer.echo(f"{shown(with_context(work, workspace=workspace))} has no rule of its own any more.")
 
 
 @holds.command("add")
@@ -111,19 +111,19 @@ def add_hold(
         if text_problem(text):
             raise CannotDo("A hold's name and reason must be plain text.")
 
-    async def work(house: House) -> Hold:
+    async def work(ctx: ServerContext) -> Hold:
         hold = Hold(
-            workspace=house.settings.workspace,
+            workspace=ctx.settings.workspace,
             name=name,
             question_id=question,
             reason=reason,
             since=datetime.now(UTC),
             by=operator(),
         )
-        await house.ledger.hold(hold)
-        return next(each for each in await house.ledger.holds(hold.workspace) if each.name == name)
+        await ctx.ledger.hold(hold)
+        return next(each for each in await ctx.ledger.holds(hold.workspace) if each.name == name)
 
-    hold = in_house(work, workspace=workspace)
+    hold = with_context(work, workspace=workspace)
     if (hold.question_id, hold.reason) != (question, reason):
         raise CannotDo(f"There is another hold {name!r} already. Look at: handraise hold list")
     what = f"Question {shown(question)}" if question else f"All of {shown(hold.workspace)}"
@@ -134,10 +134,10 @@ def add_hold(
 def list_holds(*, workspace: Workspace = None) -> None:
     """List what is held."""
 
-    async def work(house: House) -> Sequence[Hold]:
-        return await house.ledger.holds(house.settings.workspace)
+    async def work(ctx: ServerContext) -> Sequence[Hold]:
+        return await ctx.ledger.holds(ctx.settings.workspace)
 
-    found = in_house(work, workspace=workspace)
+    found = with_context(work, workspace=workspace)
     if not found:
         typer.echo("Nothing is held.")
         return
@@ -158,10 +158,10 @@ def lift_hold(
 ) -> None:
     """Lift a hold. What is over goes with the next tidying."""
 
-    async def work(house: House) -> bool:
-        return not text_problem(name) and await house.ledger.lift(house.settings.workspace, name)
+    async def work(ctx: ServerContext) -> bool:
+        return not text_problem(name) and await ctx.ledger.lift(ctx.settings.workspace, name)
 
-    if not in_house(work, workspace=workspace):
+    if not with_context(work, workspace=workspace):
         raise CannotDo(f"There is no hold {name!r} here. Look at: handraise hold list")
     typer.echo(f"The hold {shown(name)} is lifted.")
 
@@ -189,8 +189,8 @@ def erase(
     if any(map(text_problem, (person or "", *(question or ())))):
         raise CannotDo("There is nobody and nothing of such a name.")
 
-    async def work(house: House) -> tuple[list[str], list[str], bool]:
-        where, ledger = house.settings.workspace, house.ledger
+    async def work(ctx: ServerContext) -> tuple[list[str], list[str], bool]:
+        where, ledger = ctx.settings.workspace, ctx.ledger
         ids = list(question or ())
         if person is not None:
             ids += [each for each in await ledger.concerning(where, person) if each not in ids]
@@ -203,7 +203,7 @@ def erase(
             await ledger.erase_person(where, person)
         return ids, gone, await ledger.scrub()
 
-    ids, gone, scrubbed = in_house(work, workspace=workspace)
+    ids, gone, scrubbed = with_context(work, workspace=workspace)
     whom = f"{shown(person)}, and " if person is not None else ""
     if not yes:
         typer.echo(f"This would erase {whom}{_questions(ids)}, with answers and history, for good.")

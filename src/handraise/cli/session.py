@@ -14,8 +14,8 @@ import typer
 
 from handraise.cli.exit_codes import CannotDo
 from handraise.cli.sign_in_commands import kept_session
-from handraise.desk_factory import default_address, open_backend, open_desk, open_desk_on
-from handraise.model.errors import NotSignedIn
+from handraise.desk_factory import default_address, desk_from_store, open_backend, open_desk
+from handraise.model.errors import Unauthenticated
 from handraise.model.people import Responder, responder_of
 from handraise.ports.desk import Desk
 from handraise.wire.credentials import TokenKind, read_token
@@ -46,7 +46,7 @@ AsAsker = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class CliSession:
     """A desk and whoever sits at it. `may_answer` is False for an agent with its key."""
 
     desk: Desk
@@ -54,30 +54,30 @@ class Seat:
     may_answer: bool
 
 
-def as_person(work: Callable[[Seat], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
+def as_person(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
     """What `work` gives, done by a person."""
 
     async def inside() -> T:
-        async with person_seat(name=name, workspace=workspace) as seat:
-            return await work(seat)
+        async with person_session(name=name, workspace=workspace) as session:
+            return await work(session)
 
     return asyncio.run(inside())
 
 
-def as_asker(work: Callable[[Seat], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
+def as_asker(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
     """What `work` gives, done by somebody who asks."""
 
     async def inside() -> T:
-        async with asker_seat(name=name, workspace=workspace) as seat:
-            return await work(seat)
+        async with asker_session(name=name, workspace=workspace) as session:
+            return await work(session)
 
     return asyncio.run(inside())
 
 
 @asynccontextmanager
-async def person_seat(
+async def person_session(
     *, name: str | None, workspace: str | None, ignore_key: bool = False
-) -> AsyncIterator[Seat]:
+) -> AsyncIterator[CliSession]:
     """A person at a desk: by HANDRAISE_KEY unless that is to be ignored, else by the session that was kept."""
     address = _address()
     async with AsyncExitStack() as stack:
@@ -87,20 +87,20 @@ async def person_seat(
             if token is None:
                 raise CannotDo(f"You are not signed in to {address}. Sign in: handraise sign-in LINK")
             try:
-                seat = await _at_server(stack, address, token, name=name, workspace=workspace)
-            except NotSignedIn:
+                session = await _at_server(stack, address, token, name=name, workspace=workspace)
+            except Unauthenticated:
                 if key is not None:
                     raise
                 raise CannotDo(
                     f"Your session at {address} is over. Sign in again: handraise sign-in LINK"
                 ) from None
-            yield seat
+            yield session
         else:
             yield await _on_store(stack, address, name or login_name(), workspace=workspace)
 
 
 @asynccontextmanager
-async def asker_seat(*, name: str | None, workspace: str | None) -> AsyncIterator[Seat]:
+async def asker_session(*, name: str | None, workspace: str | None) -> AsyncIterator[CliSession]:
     """Somebody who asks."""
     address = _address()
     async with AsyncExitStack() as stack:
@@ -123,7 +123,7 @@ def login_name() -> str:
 
 async def _at_server(
     stack: AsyncExitStack, address: str, token: str, *, name: str | None, workspace: str | None
-) -> Seat:
+) -> CliSession:
     known = read_token(token)
     if known is None:
         raise CannotDo(
@@ -134,10 +134,10 @@ async def _at_server(
         raise CannotDo(
             f"The key or session belongs to {desk.asker!r} in workspace {desk.workspace!r}, and to nobody else."
         )
-    return Seat(desk, Responder(desk.asker), known.kind is TokenKind.SESSION)
+    return CliSession(desk, Responder(desk.asker), known.kind is TokenKind.SESSION)
 
 
-async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace: str | None) -> Seat:
+async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace: str | None) -> CliSession:
     if address == "memory:":
         raise CannotDo("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
     where = workspace or os.environ.get("HANDRAISE_WORKSPACE") or "default"
@@ -145,9 +145,9 @@ async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace
     backend = await stack.enter_async_context(open_backend(address))
     person = await backend.directory.find_person(where, me.id)
     desk = await stack.enter_async_context(
-        open_desk_on(backend.store, backend.bus, directory=backend.directory, workspace=where, asker=me.id)
+        desk_from_store(backend.store, backend.bus, directory=backend.directory, workspace=where, asker=me.id)
     )
-    return Seat(desk, me if person is None else person.responder, may_answer=True)
+    return CliSession(desk, me if person is None else person.responder, may_answer=True)
 
 
 def _address() -> str:

@@ -16,7 +16,7 @@ from handraise.cli.exit_codes import CannotDo
 from handraise.cli.terminal_output import when
 from handraise.cli.terminal_texts import shown
 from handraise.desk_factory import default_address
-from handraise.model.errors import HandraiseError, NotSignedIn, StoreUnavailable
+from handraise.model.errors import HandraiseError, StoreUnavailable, Unauthenticated
 from handraise.wire.credentials import TokenKind, read_token
 from handraise.wire.problems import ProblemDocument, error_of
 from handraise.wire.records import CallerRecord, SessionRecord
@@ -39,7 +39,7 @@ def sign_in(
     with httpx2.Client(timeout=_PATIENCE) as http:
         try:
             said = _call(http, "POST", f"{address}/v1/sessions", json={"link": token})
-        except NotSignedIn:
+        except Unauthenticated:
             raise CannotDo(
                 "This link does not work: it was used already, or its time is over. Ask for a new one."
             ) from None

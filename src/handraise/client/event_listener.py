@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import aclosing, asynccontextmanager
 from itertools import islice
 
-from handraise.client.http_transport import Line
+from handraise.client.http_transport import HttpTransport
 from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.questions import Ref
 from handraise.ports import Heard
@@ -27,17 +27,17 @@ _RETRY = 1.0
 
 
 class ServerHints:
-    """What `WaitingRoom` listens to: hints about one workspace's questions, for one token."""
+    """What `Waiters` listens to: hints about one workspace's questions, for one token."""
 
     def __init__(
         self,
-        line: Line,
+        transport: HttpTransport,
         token: Callable[[], Awaitable[str]],
         waited_for: Callable[[], Collection[Ref]],
         *,
         first_within: float = _FIRST_WITHIN,
     ) -> None:
-        self._line = line
+        self._transport = transport
         self._token = token
         self._waited_for = waited_for
         self._first_within = first_within
@@ -76,7 +76,9 @@ class ServerHints:
 
     async def _stream(self, heard: Heard, listening: asyncio.Event) -> None:
         token = await self._token()
-        messages = self._line.stream("/v1/events", token=token, after=None, first_within=self._first_within)
+        messages = self._transport.stream(
+            "/v1/events", token=token, after=None, first_within=self._first_within
+        )
         async with aclosing(messages):
             async for kind, data in messages:
                 if kind == "ready":
@@ -91,7 +93,7 @@ class ServerHints:
         if not refs:
             await asyncio.sleep(_RETRY)
             return
-        said = await self._line.call(
+        said = await self._transport.call(
             "GET",
             "/v1/outcomes",
             token=await self._token(),

@@ -46,7 +46,7 @@ def _trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-class Line:
+class HttpTransport:
     """Requests to one or several servers on the same store: where one does not answer, the next is asked.
 
     Every POST has an idempotency key or the id of what it makes, so that making it again does nothing twice.

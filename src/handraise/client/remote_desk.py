@@ -13,19 +13,18 @@ from urllib.parse import quote
 import pydantic
 
 from handraise.client.event_listener import MOST_IDS, ServerHints
-from handraise.client.http_transport import Line
-from handraise.model.answer_metadata import check_kept, check_problems, keepable
+from handraise.client.http_transport import HttpTransport
 from handraise.model.drafting import Limits, QuestionOptions, check_key
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import (
     InvalidAnswer,
     InvalidQuestion,
     KeyConflict,
-    NotEntitled,
-    NotSignedIn,
+    PermissionDenied,
     Problem,
     QuestionNotFound,
     StoreUnavailable,
+    Unauthenticated,
 )
 from handraise.model.events import Event
 from handraise.model.forms import Action
@@ -33,12 +32,21 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json, text_problem
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder, responder_of
+from handraise.model.provenance import (
+    UNKNOWN,
+    Provenance,
+    check_problems,
+    check_provenance,
+    check_texts,
+    keepable,
+)
 from handraise.model.questions import Question, Ref
 from handraise.model.validation import value_problems
 from handraise.ports import Bus, Durability, IdFactory, Recovered
 from handraise.ports.desk import (
     PAGE,
     SENDING_LEASE,
+    Close,
     Desk,
     OpenedIn,
     Order,
@@ -48,7 +56,7 @@ from handraise.ports.desk import (
     check_limit,
     check_max_age,
 )
-from handraise.waiters import WaitingRoom
+from handraise.waiters import Waiters
 from handraise.wire.credentials import Credentials
 from handraise.wire.problems import ConflictingQuestion
 from handraise.wire.records import (
@@ -64,13 +72,12 @@ from handraise.wire.records import (
     QuestionPage,
     QuestionRecord,
     RecoveredRecord,
-    SweptRecord,
+    RunDueRecord,
     WithdrawnRecord,
 )
 from handraise.wire.requests import (
     QUESTION_ID,
     AnswerQuestion,
-    AttemptQuestion,
     ClaimSending,
     ConsumeQuestion,
     DeclineQuestion,
@@ -79,6 +86,7 @@ from handraise.wire.requests import (
     PostQuestion,
     ProblemRecord,
     Recover,
+    RejectAnswer,
     Request,
     TakeBack,
     WithdrawAll,
@@ -108,27 +116,29 @@ async def open_remote(
     With a single token, the workspace and the asker are the token's own.
     """
     if credentials is None:
-        raise NotSignedIn("A desk at a server needs the key of an agent: set HANDRAISE_KEY, or credentials=…")
-    line = Line([each.strip() for each in address.split(",")])
+        raise Unauthenticated(
+            "A desk at a server needs the key of an agent: set HANDRAISE_KEY, or credentials=…"
+        )
+    transport = HttpTransport([each.strip() for each in address.split(",")])
     try:
         if isinstance(credentials, str):
-            me = _read(CallerRecord, await line.call("GET", "/v1/me", token=credentials, opening=True))
+            me = _read(CallerRecord, await transport.call("GET", "/v1/me", token=credentials, opening=True))
             credentials = OneToken(credentials, me)
             workspace, asker = workspace or me.workspace, asker or credentials.whose
             credentials.check(workspace, asker)
-        office = Office(line, credentials, bus=bus, poll_interval=seconds_of(poll_interval))
+        session = RemoteSession(transport, credentials, bus=bus, poll_interval=seconds_of(poll_interval))
         try:
             yield RemoteDesk(
-                office,
+                session,
                 workspace=workspace or "default",
                 asker=asker or "agent",
                 new_id=new_id,
                 limits=limits or Limits(),
             )
         finally:
-            await office.close()
+            await session.close()
     finally:
-        await line.close()
+        await transport.close()
 
 
 class OneToken:
@@ -140,22 +150,24 @@ class OneToken:
         self.whose = me.agent or me.person or me.reader or ""
 
     def check(self, workspace: str, name: str) -> None:
-        """Raise `NotEntitled` unless this workspace and name are the token's own."""
+        """Raise `PermissionDenied` unless this workspace and name are the token's own."""
         if (workspace, name) != (self._me.workspace, self.whose):
             own = f"{self.whose!r} in workspace {self._me.workspace!r}"
-            raise NotEntitled(name, f"this desk has the key or session of {own}, and no other")
+            raise PermissionDenied(name, f"this desk has the key or session of {own}, and no other")
 
     async def agent(self, workspace: str, asker: str) -> str:
         """See `Credentials.agent`."""
         if self._me.reader is not None:
-            raise NotEntitled(self.whose, "this key reads what is settled, and does nothing else")
+            raise PermissionDenied(self.whose, "this key reads what is settled, and does nothing else")
         self.check(workspace, asker)
         return self._token
 
     async def person(self, workspace: str, responder: Responder) -> str:
         """See `Credentials.person`."""
         if self._me.person is None:
-            raise NotEntitled(self.whose, "an agent cannot answer: open a desk with the session of a person")
+            raise PermissionDenied(
+                self.whose, "an agent cannot answer: open a desk with the session of a person"
+            )
         self.check(workspace, responder.id)
         return self._token
 
@@ -165,20 +177,20 @@ class OneToken:
         return self._token
 
 
-class Office:
+class RemoteSession:
     """What all views of one remote desk share: the line, the credentials, and the waits of each asker."""
 
     def __init__(
-        self, line: Line, credentials: Credentials, *, bus: Bus | None, poll_interval: float
+        self, transport: HttpTransport, credentials: Credentials, *, bus: Bus | None, poll_interval: float
     ) -> None:
         self.opened_in = OpenedIn()
-        self.line = line
+        self.transport = transport
         self.credentials = credentials
         self._bus = bus
         self._poll_interval = poll_interval
-        self._rooms: dict[tuple[str, str], WaitingRoom] = {}
+        self._rooms: dict[tuple[str, str], Waiters] = {}
 
-    def room(self, workspace: str, asker: str) -> WaitingRoom:
+    def room(self, workspace: str, asker: str) -> Waiters:
         """The waits of one asker."""
         place = (workspace, asker)
         if place not in self._rooms:
@@ -187,10 +199,10 @@ class Office:
                 return await self.credentials.agent(workspace, asker)
 
             async def read(refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
-                return await _outcomes(self.line, await token(), refs)
+                return await _outcomes(self.transport, await token(), refs)
 
-            hints = self._bus or ServerHints(self.line, token, lambda: self._rooms[place].waited_for)
-            self._rooms[place] = WaitingRoom(read, hints.listen, poll_interval=self._poll_interval)
+            hints = self._bus or ServerHints(self.transport, token, lambda: self._rooms[place].waited_for)
+            self._rooms[place] = Waiters(read, hints.listen, poll_interval=self._poll_interval)
         return self._rooms[place]
 
     async def close(self) -> None:
@@ -206,25 +218,33 @@ class RemoteDesk(Desk):
     """
 
     def __init__(
-        self, office: Office, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits
+        self,
+        session: RemoteSession,
+        *,
+        workspace: str,
+        asker: str,
+        new_id: IdFactory,
+        limits: Limits,
+        close: Close | None = None,
     ) -> None:
-        super().__init__(workspace=workspace, asker=asker, new_id=new_id, limits=limits)
-        self._shared = office
+        super().__init__(workspace=workspace, asker=asker, new_id=new_id, limits=limits, close=close)
+        self._shared = session
 
     @property
-    def _office(self) -> Office:
+    def _session(self) -> RemoteSession:
         """What every verb works with, in the process and the event loop where it was opened."""
         self._shared.opened_in.check()
         return self._shared
 
-    def at(self, workspace: str | None = None, *, asker: str | None = None) -> RemoteDesk:
-        """See `Desk.at`."""
+    def scoped(self, workspace: str | None = None, *, asker: str | None = None) -> RemoteDesk:
+        """See `Desk.scoped`."""
         return RemoteDesk(
             self._shared,
             workspace=self._workspace if workspace is None else workspace,
             asker=self._asker if asker is None else asker,
             new_id=self._new_id,
             limits=self._limits,
+            close=self._close,
         )
 
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
@@ -244,12 +264,12 @@ class RemoteDesk(Desk):
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         _path(ref.id, self._workspace)
-        return self._office.room(self._workspace, self._asker).outcome_of(ref, timeout=timeout)
+        return self._session.room(self._workspace, self._asker).outcome_of(ref, timeout=timeout)
 
     async def _first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[str, Outcome]:
         for ref in refs:
             _path(ref.id, self._workspace)
-        room = self._office.room(self._workspace, self._asker)
+        room = self._session.room(self._workspace, self._asker)
         ref, outcome = await room.first_of(refs, timeout=timeout)
         return ref.id, outcome
 
@@ -259,38 +279,36 @@ class RemoteDesk(Desk):
         value: Json,
         *,
         by: str | Responder,
-        channel: str | None = None,
-        evidence: str | None = None,
-        shown: str | None = None,
-        details: Json = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.answer`."""
-        said: dict[str, Any] = {"channel": channel, "evidence": evidence, "shown": shown, "details": details}
-        check_kept(self._limits, **said)
+        provenance = provenance or UNKNOWN
+        check_provenance(self._limits, provenance)
         if problems := value_problems(value):  # no request could carry it
-            tried = await self.attempt(question_id, None, problems, by=by, channel=channel)
+            tried = await self.reject_answer(question_id, None, problems, by=by, provenance=provenance)
             raise InvalidAnswer(problems, outcome=tried.outcome)
         # The server finds out what does not fit, and keeps the attempt.
-        body = AnswerQuestion(value=value, **said)
+        body = AnswerQuestion(value=value, **provenance.record())
         return await self._respond(question_id, "answer", by, body)
 
-    async def attempt(
+    async def reject_answer(
         self,
         question_id: str,
         value: Json,
         problems: Sequence[Problem],
         *,
         by: str | Responder,
-        channel: str | None = None,
+        provenance: Provenance | None = None,
     ) -> Question:
-        """See `Desk.attempt`."""
-        check_problems(self._limits, problems, channel=channel)
-        body = AttemptQuestion(
+        """See `Desk.reject_answer`."""
+        provenance = provenance or UNKNOWN
+        check_problems(self._limits, problems, provenance)
+        body = RejectAnswer(
             value=keepable(self._limits, value),
             problems=tuple(ProblemRecord(path=each.path, message=each.message) for each in problems),
-            channel=channel,
+            **provenance.record(),
         )
-        return await self._respond(question_id, "attempt", by, body)
+        return await self._respond(question_id, "reject-answer", by, body)
 
     async def decline(
         self,
@@ -298,22 +316,19 @@ class RemoteDesk(Desk):
         *,
         by: str | Responder,
         reason: str | None = None,
-        channel: str | None = None,
-        evidence: str | None = None,
-        shown: str | None = None,
-        details: Json = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.decline`."""
-        said: dict[str, Any] = {"channel": channel, "evidence": evidence, "shown": shown, "details": details}
-        check_kept(self._limits, reason=reason, **said)
-        body = DeclineQuestion(reason=reason, **said)
+        provenance = provenance or UNKNOWN
+        check_provenance(self._limits, provenance, reason=reason)
+        body = DeclineQuestion(reason=reason, **provenance.record())
         return await self._respond(question_id, "decline", by, body)
 
     async def withdraw(
         self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
     ) -> Question:
         """See `Desk.withdraw`."""
-        check_kept(self._limits, reason=reason)
+        check_texts(self._limits, reason=reason)
         body = WithdrawQuestion(reason=reason)
         if by is not None:
             return await self._respond(question_id, "withdraw", by, body)
@@ -321,14 +336,14 @@ class RemoteDesk(Desk):
 
     async def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
         """See `Desk.withdraw_all`."""
-        check_kept(self._limits, reason=reason)
+        check_texts(self._limits, reason=reason)
         if not _sendable(asker):
             return 0
         responder = responder_of(by)
-        said = await self._office.line.call(
+        said = await self._session.transport.call(
             "POST",
             "/v1/withdraw",
-            token=await self._office.credentials.person(self._workspace, responder),
+            token=await self._session.credentials.person(self._workspace, responder),
             body=WithdrawAll(asker=asker, reason=reason),
             workspace=self._workspace,
             actor=responder.id,
@@ -340,9 +355,9 @@ class RemoteDesk(Desk):
         said = await self._to_question(question_id, "apply-grant")
         return None if said is None else _question(said)
 
-    async def consume(self, question_id: str, *, request: str | None = None) -> Action:
-        """See `Desk.consume`."""
-        check_kept(self._limits, request=request)
+    async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
+        """See `Desk.consume_approval`."""
+        check_texts(self._limits, request=request)
         # Without one of the caller's, the idempotency key does: the line sends it again with every try.
         body = ConsumeQuestion(request=request)
         action = _read(ActionRecord, await self._to_question(question_id, "consume", body=body))
@@ -355,29 +370,30 @@ class RemoteDesk(Desk):
 
     async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
         """See `Desk.mark_sent`."""
-        check_kept(self._limits, channel=channel)
+        check_texts(self._limits, channel=channel)
         return _question(await self._to_question(question_id, "sent", body=MarkSent(channel=channel)))
 
     async def take_back(
         self, question_id: str, *, by: str | Responder, reason: str | None = None
     ) -> Question:
         """See `Desk.take_back`."""
-        check_kept(self._limits, reason=reason)
+        check_texts(self._limits, reason=reason)
         return await self._respond(question_id, "take-back", by, TakeBack(reason=reason))
 
-    async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
-        """See `Desk.grants`."""
+    async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
+        """See `Desk.list_grants`."""
         check_limit(limit)
         said = await self._as_reader("/v1/grants", query=_given(after=after, limit=limit))
-        return [record.grant() for record in _read(GrantPage, said).grants]
+        page = _read(GrantPage, said)
+        return Page([record.grant() for record in page.items], page.next)
 
-    async def revoke(self, grant_id: str, *, by: str) -> Grant:
-        """See `Desk.revoke`."""
+    async def revoke_grant(self, grant_id: str, *, by: str) -> Grant:
+        """See `Desk.revoke_grant`."""
         responder = responder_of(by)
-        said = await self._office.line.call(
+        said = await self._session.transport.call(
             "POST",
             f"/v1/grants/{quote(grant_id, safe='', errors='replace')}/revoke",
-            token=await self._office.credentials.person(self._workspace, responder),
+            token=await self._session.credentials.person(self._workspace, responder),
             subject=grant_id,
             workspace=self._workspace,
             actor=responder.id,
@@ -400,9 +416,9 @@ class RemoteDesk(Desk):
         if not _sendable(key):
             return None
         said = await self._as_agent("GET", "/v1/questions", query={"key": key})
-        return next((each.question() for each in _read(QuestionPage, said).questions), None)
+        return next((each.question() for each in _read(QuestionPage, said).items), None)
 
-    async def pending(
+    async def list_pending(
         self,
         *,
         conversation: str | None = None,
@@ -411,8 +427,8 @@ class RemoteDesk(Desk):
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
-    ) -> Page:
-        """See `Desk.pending`."""
+    ) -> Page[Question]:
+        """See `Desk.list_pending`."""
         check_limit(limit)
         if not all(map(_sendable, filter(None, (conversation, asker, after)))):
             return Page([], None)
@@ -426,7 +442,7 @@ class RemoteDesk(Desk):
             limit=limit,
         )
 
-    async def settled(
+    async def list_settled(
         self,
         *,
         conversation: str | None = None,
@@ -434,8 +450,8 @@ class RemoteDesk(Desk):
         asker: str | None = None,
         after: str | None = None,
         limit: int = PAGE,
-    ) -> Page:
-        """See `Desk.settled`."""
+    ) -> Page[Question]:
+        """See `Desk.list_settled`."""
         check_limit(limit)
         if not all(map(_sendable, filter(None, (conversation, asker)))):
             return Page([], None)
@@ -449,9 +465,9 @@ class RemoteDesk(Desk):
         """See `Desk.history`."""
         path = f"{_path(question_id, self._workspace)}/history"
         said = await self._as_reader(path, subject=question_id)
-        return [record.event() for record in _read(EventPage, said).events]
+        return [record.event() for record in _read(EventPage, said).items]
 
-    async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
+    async def feed(self, *, after: str | None = None, limit: int = 500) -> Page[Event]:
         """See `Desk.feed`."""
         check_limit(limit)
         if after is not None and not _FEED_CURSOR.fullmatch(after):
@@ -459,21 +475,23 @@ class RemoteDesk(Desk):
         while True:
             said = await self._as_reader("/v1/feed", query=_given(after=after, limit=limit))
             page = _read(EventPage, said)
-            if page.events or page.after in (None, after):
-                return [record.event() for record in page.events]
-            after = page.after  # everything up to here concerned others
+            if page.items or page.next in (None, after):
+                return Page([record.event() for record in page.items], page.next)
+            after = page.next  # everything up to here concerned others
 
     async def follow(self, *, after: str | None = None) -> AsyncGenerator[Event, None]:
         """See `Desk.follow`."""
-        token = await self._office.credentials.reader(self._workspace, self._asker)
-        async with aclosing(self._office.line.stream("/v1/events", token=token, after=after)) as messages:
+        token = await self._session.credentials.reader(self._workspace, self._asker)
+        async with aclosing(
+            self._session.transport.stream("/v1/events", token=token, after=after)
+        ) as messages:
             async for kind, data in messages:
                 if kind != "ready":
                     yield EventRecord.model_validate_json(data).event()
 
-    async def sweep(self) -> int:
-        """See `Desk.sweep`."""
-        return _read(SweptRecord, await self._as_agent("POST", "/v1/sweep")).settled
+    async def run_due(self) -> int:
+        """See `Desk.run_due`."""
+        return _read(RunDueRecord, await self._as_agent("POST", "/v1/run-due")).settled
 
     async def _recover(self, max_age: timedelta) -> Recovered:
         check_max_age(max_age)
@@ -486,27 +504,27 @@ class RemoteDesk(Desk):
         said = await self._as_agent("GET", "/v1/durability")
         return _read(DurabilityRecord, said).durability()
 
-    async def _page(self, recipient: str | Responder | None, **query: Any) -> Page:
+    async def _page(self, recipient: str | Responder | None, **query: Any) -> Page[Question]:
         if recipient is None:
             said = await self._as_reader("/v1/questions", query=_given(**query))
         else:
             responder = responder_of(recipient)
-            said = await self._office.line.call(
+            said = await self._session.transport.call(
                 "GET",
                 "/v1/questions",
-                token=await self._office.credentials.person(self._workspace, responder),
+                token=await self._session.credentials.person(self._workspace, responder),
                 query=_given(**query, recipient=responder.id),
                 actor=responder.id,
             )
         page = _read(QuestionPage, said)
-        return Page([record.question() for record in page.questions], page.after)
+        return Page([record.question() for record in page.items], page.next)
 
     async def _respond(self, question_id: str, verb: str, by: str | Responder, body: Request) -> Question:
         responder = responder_of(by)
-        said = await self._office.line.call(
+        said = await self._session.transport.call(
             "POST",
             f"{_path(question_id, self._workspace)}/{verb}",
-            token=await self._office.credentials.person(self._workspace, responder),
+            token=await self._session.credentials.person(self._workspace, responder),
             body=body.model_copy(update={"by": responder.id}),
             subject=question_id,
             workspace=self._workspace,
@@ -527,10 +545,10 @@ class RemoteDesk(Desk):
         body: Request | None = None,
         query: dict[str, Any] | None = None,
     ) -> bytes | None:
-        return await self._office.line.call(
+        return await self._session.transport.call(
             method,
             path,
-            token=await self._office.credentials.agent(self._workspace, self._asker),
+            token=await self._session.credentials.agent(self._workspace, self._asker),
             subject=subject,
             workspace=self._workspace,
             actor=self._asker,
@@ -541,10 +559,10 @@ class RemoteDesk(Desk):
     async def _as_reader(
         self, path: str, *, subject: str = "", query: dict[str, Any] | None = None
     ) -> bytes | None:
-        return await self._office.line.call(
+        return await self._session.transport.call(
             "GET",
             path,
-            token=await self._office.credentials.reader(self._workspace, self._asker),
+            token=await self._session.credentials.reader(self._workspace, self._asker),
             subject=subject,
             workspace=self._workspace,
             actor=self._asker,
@@ -552,13 +570,13 @@ class RemoteDesk(Desk):
         )
 
 
-async def _outcomes(line: Line, token: str, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
+async def _outcomes(transport: HttpTransport, token: str, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
     """The outcomes of what is settled, None for what is not there; see `Store.outcomes`."""
     places = {ref.id: ref for ref in refs}
     ids = list(places)
     pages = [ids[start : start + MOST_IDS] for start in range(0, len(ids), MOST_IDS)]
     said = await asyncio.gather(
-        *(line.call("GET", "/v1/outcomes", token=token, query={"id": page}) for page in pages)
+        *(transport.call("GET", "/v1/outcomes", token=token, query={"id": page}) for page in pages)
     )
     found: dict[Ref, Outcome | None] = {}
     for each in said:

@@ -14,14 +14,11 @@ from handraise import (
     Desk,
     InvalidAnswer,
     InvalidQuestion,
-    NotAnAnswer,
-    NotEntitled,
     Option,
     Outcome,
+    PermissionDenied,
     Problem,
     Question,
-    Understood,
-    read_reply,
 )
 from handraise.conversations.asks import (
     PendingAsk,
@@ -35,9 +32,11 @@ from handraise.conversations.chat_messages import AgentReply, IncomingMessage
 from handraise.conversations.chat_texts import asking_again, giving_up
 from handraise.conversations.conversation_errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
 from handraise.conversations.turns import Turn, current_turn
+from handraise.forms import NotAnAnswer, Understood, read_reply
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.model.plain_text import too_late
+from handraise.model.provenance import Provenance
 from handraise.model.typed_answers import FormSource, python_value
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ Judge = Callable[[PendingAsk, Json], Awaitable[str | None]]
 class AskOptions(TypedDict, total=False):
     """What can be said about a question in a chat; `Agent.ask` takes it as keywords.
 
-    The words are those of `handraise.QuestionOptions`. Where `recipients` are not given, only the person
+    The words are those of `handraise.questions.QuestionOptions`. Where `recipients` are not given, only the person
     whose message is being handled may answer; none at all is anyone in the workspace.
     """
 
@@ -194,12 +193,14 @@ class Agent(ABC):
         """Answer a question in the name of whoever wrote the message, and get it as it then stands.
 
         For authors who decide themselves. A value that does not fit raises `InvalidAnswer`, and a question that the
-        conversation has not got yet `NotEntitled`.
+        conversation has not got yet `PermissionDenied`.
         """
         turn = self._turn()
         desk = self._desk(turn)
         pending = self._own(turn, await desk.get(question_id))
-        answered = await desk.answer(question_id, value, by=turn.responder, channel=turn.channel.name)
+        answered = await desk.answer(
+            question_id, value, by=turn.responder, provenance=Provenance(channel=turn.channel.name)
+        )
         turn.spent_on = question_id
         return replace(pending, record=answered)
 
@@ -217,15 +218,15 @@ class Agent(ABC):
         return turn
 
     def _desk(self, turn: Turn) -> Desk:
-        return turn.desk.at(asker=self.name)
+        return turn.desk.scoped(asker=self.name)
 
     def _own(self, turn: Turn, record: Question) -> PendingAsk:
         """The ask behind a question, if this agent asked it in this conversation and it was sent there."""
         pending = find_ask(record)
         if pending is None or (pending.agent, pending.conversation) != (self.name, turn.conversation):
-            raise NotEntitled(self.name, "another agent asked that question, or in another conversation")
+            raise PermissionDenied(self.name, "another agent asked that question, or in another conversation")
         if pending.outcome is None and not pending.was_sent:
-            raise NotEntitled(self.name, "that question has not been sent, so nobody has replied to it")
+            raise PermissionDenied(self.name, "that question has not been sent, so nobody has replied to it")
         return pending
 
     async def _record(
@@ -235,10 +236,14 @@ class Agent(ABC):
         desk, by, channel = self._desk(turn), turn.responder, turn.channel.name
         if isinstance(verdict, NotAnAnswer):
             problems = [Problem("", verdict.reason)]
-            tried = await desk.attempt(pending.id, reply, problems, by=by, channel=channel)
+            tried = await desk.reject_answer(
+                pending.id, reply, problems, by=by, provenance=Provenance(channel=channel)
+            )
             return tried.outcome, verdict.reason
         try:
-            answered = await desk.answer(pending.id, verdict.value, by=by, channel=channel)
+            answered = await desk.answer(
+                pending.id, verdict.value, by=by, provenance=Provenance(channel=channel)
+            )
         except InvalidAnswer as misfit:  # an `evaluate_answer` of the author's own understood too much
             return misfit.outcome, "; ".join(map(str, misfit.problems))
         return answered.outcome, ""

@@ -13,21 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Unpack
 
-from handraise import (
-    AlreadySettled,
-    Desk,
-    InvalidQuestion,
-    Outcome,
-    Question,
-    QuestionOptions,
-    Responder,
-    Status,
-)
+from handraise import AlreadySettled, Desk, InvalidQuestion, Outcome, Question, Responder, Status
 from handraise.conversations.channels import Channel
 from handraise.conversations.conversation_errors import Undelivered
 from handraise.model.drafting import Limits, compose
 from handraise.model.json_values import Json
 from handraise.model.plain_text import plain_text
+from handraise.questions import QuestionOptions
 
 LEASE = 30.0
 """For how many seconds whoever sends a question has it to themselves; then they are taken for dead."""
@@ -149,12 +141,14 @@ async def oldest_asks(
     oldest: dict[str, PendingAsk] = {}
     after: str | None = None
     while True:
-        page = await desk.pending(conversation=conversation, recipient=recipient, asker=only, after=after)
-        for record in page.questions:
+        page = await desk.list_pending(
+            conversation=conversation, recipient=recipient, asker=only, after=after
+        )
+        for record in page.items:
             ask = find_ask(record)
             if ask is not None and ask.agent in agents:
                 oldest.setdefault(ask.agent, ask)
-        after = page.after
+        after = page.next
         if after is None:
             return list(oldest.values())
 
@@ -164,12 +158,12 @@ async def unsent_conversations(desk: Desk, agent: str) -> Sequence[str]:
     oldest: dict[str, PendingAsk] = {}
     after: str | None = None
     while True:
-        page = await desk.pending(asker=agent, after=after)
-        for record in page.questions:
+        page = await desk.list_pending(asker=agent, after=after)
+        for record in page.items:
             ask = find_ask(record)
             if ask is not None:
                 oldest.setdefault(ask.conversation, ask)
-        after = page.after
+        after = page.next
         if after is None:
             return [conversation for conversation, ask in oldest.items() if not ask.was_sent]
 
@@ -180,7 +174,7 @@ async def put(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
     Where the channel fails it is withdrawn, because nobody saw it. Whoever dies in here leaves a question without a
     record of its sending: once the lease is over, it is sent again.
     """
-    own = desk.at(asker=ask.agent)
+    own = desk.scoped(asker=ask.agent)
     if not await own.claim_sending(ask.id, lease=LEASE):
         return False
     try:
@@ -197,7 +191,7 @@ async def put(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
 
 async def put_again(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
     """The same for what another process has left behind: where the channel fails, it stays for the next time."""
-    own = desk.at(asker=ask.agent)
+    own = desk.scoped(asker=ask.agent)
     if not await own.claim_sending(ask.id, lease=LEASE):
         return False
     try:

@@ -95,7 +95,7 @@ class AgentRegistry:
             return AgentReply()
         with self._working():
             agent = await self._route(message, responder)
-            desk = self._desk.at(asker=agent.name)
+            desk = self._desk.scoped(asker=agent.name)
             turn = Turn(message=message, channel=channel, responder=responder, desk=desk)
             with taking(turn):
                 reply = await agent.handle(message)
@@ -133,7 +133,7 @@ class AgentRegistry:
         await asyncio.sleep(LEASE)
         for name in self._agents:
             with _logged():
-                for conversation in await unsent_conversations(self._desk.at(asker=name), name):
+                for conversation in await unsent_conversations(self._desk.scoped(asker=name), name):
                     await self._ask_again(conversation)
 
     async def _ask_later(self, conversation: str) -> None:

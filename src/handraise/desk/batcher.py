@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 _LANES = 1_000
 
 
-class Coalesced(Generic[Item, Result]):
+class Batched(Generic[Item, Result]):
     """Calls `many` with what concurrent callers gave; each gets exactly its own result or error.
 
     A batch has `at_most` so many calls, or `when_slow` after one that took long: whoever waits for a slow disk is
@@ -133,17 +133,17 @@ class Lanes(Generic[Item, Result]):
         *,
         when_slow: int | None = None,
     ) -> None:
-        self._new = partial(Coalesced[Item, Result], many, at_most, when_slow=when_slow)
+        self._new = partial(Batched[Item, Result], many, at_most, when_slow=when_slow)
         self._lane_of = lane_of
-        self._lanes: dict[Hashable, Coalesced[Item, Result]] = {}
+        self._lanes: dict[Hashable, Batched[Item, Result]] = {}
         self._closed = False
 
     async def __call__(self, item: Item) -> Result:
-        """See `Coalesced`."""
+        """See `Batched`."""
         return await self.soon(item)
 
     def soon(self, item: Item) -> asyncio.Future[Result]:
-        """See `Coalesced`."""
+        """See `Batched`."""
         if self._closed:
             raise DeskClosed
         lane = self._lane_of(item)
@@ -154,7 +154,7 @@ class Lanes(Generic[Item, Result]):
         return self._lanes[lane].soon(item)
 
     async def close(self) -> None:
-        """See `Coalesced`."""
+        """See `Batched`."""
         self._closed = True
         await asyncio.gather(*(calls.close() for calls in self._lanes.values()))
 

@@ -20,6 +20,7 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.ports import Durability, Recovered
 from handraise.ports.desk import PAGE, SENDING_LEASE, Desk, OpenedIn, Order, Page, running_loop
@@ -125,9 +126,9 @@ class BlockingDesk:
         """In whose name this desk asks."""
         return self._desk.asker
 
-    def at(self, workspace: str | None = None, *, asker: str | None = None) -> BlockingDesk:
-        """See `Desk.at`."""
-        return BlockingDesk(self._desk.at(workspace, asker=asker), self._loop)
+    def scoped(self, workspace: str | None = None, *, asker: str | None = None) -> BlockingDesk:
+        """See `Desk.scoped`."""
+        return BlockingDesk(self._desk.scoped(workspace, asker=asker), self._loop)
 
     def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
         """See `Desk.post`."""
@@ -152,6 +153,10 @@ class BlockingDesk:
         """See `Desk.ask`."""
         return self._loop.run(self._desk.ask(prompt, into=into, timeout=timeout, **options))
 
+    def close(self) -> None:
+        """See `Desk.close`."""
+        self._loop.run(self._desk.close())
+
     def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
         """See `Desk.wait`."""
         return self._loop.run(self._desk.wait(question_id, timeout=timeout))
@@ -166,29 +171,24 @@ class BlockingDesk:
         value: Json,
         *,
         by: str | Responder,
-        channel: str | None = None,
-        evidence: str | None = None,
-        shown: str | None = None,
-        details: Json = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.answer`."""
-        return self._loop.run(
-            self._desk.answer(
-                question_id, value, by=by, channel=channel, evidence=evidence, shown=shown, details=details
-            )
-        )
+        return self._loop.run(self._desk.answer(question_id, value, by=by, provenance=provenance))
 
-    def attempt(
+    def reject_answer(
         self,
         question_id: str,
         value: Json,
         problems: Sequence[Problem],
         *,
         by: str | Responder,
-        channel: str | None = None,
+        provenance: Provenance | None = None,
     ) -> Question:
-        """See `Desk.attempt`."""
-        return self._loop.run(self._desk.attempt(question_id, value, problems, by=by, channel=channel))
+        """See `Desk.reject_answer`."""
+        return self._loop.run(
+            self._desk.reject_answer(question_id, value, problems, by=by, provenance=provenance)
+        )
 
     def decline(
         self,
@@ -196,23 +196,10 @@ class BlockingDesk:
         *,
         by: str | Responder,
         reason: str | None = None,
-        channel: str | None = None,
-        evidence: str | None = None,
-        shown: str | None = None,
-        details: Json = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.decline`."""
-        return self._loop.run(
-            self._desk.decline(
-                question_id,
-                by=by,
-                reason=reason,
-                channel=channel,
-                evidence=evidence,
-                shown=shown,
-                details=details,
-            )
-        )
+        return self._loop.run(self._desk.decline(question_id, by=by, reason=reason, provenance=provenance))
 
     def withdraw(
         self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
@@ -224,7 +211,7 @@ class BlockingDesk:
         """See `Desk.withdraw_all`."""
         return self._loop.run(self._desk.withdraw_all(asker, by=by, reason=reason))
 
-    def approve(
+    def request_approval(
         self,
         approval: Approval,
         *,
@@ -232,16 +219,18 @@ class BlockingDesk:
         timeout: Span | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Action:
-        """See `Desk.approve`."""
-        return self._loop.run(self._desk.approve(approval, prompt=prompt, timeout=timeout, **options))
+        """See `Desk.request_approval`."""
+        return self._loop.run(
+            self._desk.request_approval(approval, prompt=prompt, timeout=timeout, **options)
+        )
 
     def apply_grant(self, question_id: str) -> Question | None:
         """See `Desk.apply_grant`."""
         return self._loop.run(self._desk.apply_grant(question_id))
 
-    def consume(self, question_id: str, *, request: str | None = None) -> Action:
-        """See `Desk.consume`."""
-        return self._loop.run(self._desk.consume(question_id, request=request))
+    def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
+        """See `Desk.consume_approval`."""
+        return self._loop.run(self._desk.consume_approval(question_id, request=request))
 
     def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """See `Desk.claim_sending`."""
@@ -255,13 +244,13 @@ class BlockingDesk:
         """See `Desk.take_back`."""
         return self._loop.run(self._desk.take_back(question_id, by=by, reason=reason))
 
-    def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
-        """See `Desk.grants`."""
-        return self._loop.run(self._desk.grants(after=after, limit=limit))
+    def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
+        """See `Desk.list_grants`."""
+        return self._loop.run(self._desk.list_grants(after=after, limit=limit))
 
-    def revoke(self, grant_id: str, *, by: str) -> Grant:
-        """See `Desk.revoke`."""
-        return self._loop.run(self._desk.revoke(grant_id, by=by))
+    def revoke_grant(self, grant_id: str, *, by: str) -> Grant:
+        """See `Desk.revoke_grant`."""
+        return self._loop.run(self._desk.revoke_grant(grant_id, by=by))
 
     def get(self, question_id: str) -> Question:
         """See `Desk.get`."""
@@ -275,7 +264,7 @@ class BlockingDesk:
         """See `Desk.find_by_key`."""
         return self._loop.run(self._desk.find_by_key(key))
 
-    def pending(
+    def list_pending(
         self,
         *,
         conversation: str | None = None,
@@ -284,10 +273,10 @@ class BlockingDesk:
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
-    ) -> Page:
-        """See `Desk.pending`."""
+    ) -> Page[Question]:
+        """See `Desk.list_pending`."""
         return self._loop.run(
-            self._desk.pending(
+            self._desk.list_pending(
                 conversation=conversation,
                 recipient=recipient,
                 asker=asker,
@@ -297,7 +286,7 @@ class BlockingDesk:
             )
         )
 
-    def settled(
+    def list_settled(
         self,
         *,
         conversation: str | None = None,
@@ -305,10 +294,10 @@ class BlockingDesk:
         asker: str | None = None,
         after: str | None = None,
         limit: int = PAGE,
-    ) -> Page:
-        """See `Desk.settled`."""
+    ) -> Page[Question]:
+        """See `Desk.list_settled`."""
         return self._loop.run(
-            self._desk.settled(
+            self._desk.list_settled(
                 conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
             )
         )
@@ -317,7 +306,7 @@ class BlockingDesk:
         """See `Desk.history`."""
         return self._loop.run(self._desk.history(question_id))
 
-    def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
+    def feed(self, *, after: str | None = None, limit: int = 500) -> Page[Event]:
         """See `Desk.feed`."""
         return self._loop.run(self._desk.feed(after=after, limit=limit))
 
@@ -334,9 +323,9 @@ class BlockingDesk:
         finally:
             self._loop.finish(events.aclose())
 
-    def sweep(self) -> int:
-        """See `Desk.sweep`."""
-        return self._loop.run(self._desk.sweep())
+    def run_due(self) -> int:
+        """See `Desk.run_due`."""
+        return self._loop.run(self._desk.run_due())
 
     def recover(self, max_age: timedelta, *, show: Callable[[Question], None] | None = None) -> Recovered:
         """See `Desk.recover`; `show` is called in this thread."""

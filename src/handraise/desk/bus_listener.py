@@ -10,7 +10,7 @@ from handraise.model.questions import Ref
 from handraise.ports import Bus, Heard
 
 
-class Hearing:
+class BusListener:
     """Listens at the bus while anybody does here, and for feeds as soon as anybody follows one."""
 
     def __init__(self, bus: Bus) -> None:

@@ -15,7 +15,7 @@ from handraise.model.events import EventKind
 from handraise.model.questions import Question, Ref
 from handraise.model.routing import Policy, Recent, Telling, names_for, plan
 from handraise.ports import Directory
-from handraise.ports.outbox import Line, Outbox, Routed
+from handraise.ports.outbox import Outbox, OutboxEntry, Routed
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Router:
                 _log.error("the lines of a workspace cannot be routed; they wait", exc_info=error)
         return number
 
-    async def _route(self, workspace: str, lines: Sequence[Line]) -> int:
+    async def _route(self, workspace: str, lines: Sequence[OutboxEntry]) -> int:
         policy = await self._policy(workspace)
         members = await self._directory.groups(workspace)
         recent = Recent.nothing()
@@ -104,7 +104,7 @@ class Router:
             return Policy()
 
 
-def _telling(line: Line, question: Question | None) -> Telling | None:
+def _telling(line: OutboxEntry, question: Question | None) -> Telling | None:
     """What a line means for people, or None where there is nothing to tell them any more."""
     reason = _REASONS.get(line.kind)
     if reason is None or question is None or question.outcome is not None:

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
-from handraise.desk.batcher import Coalesced
+from handraise.desk.batcher import Batched
 from handraise.desk.delivery_planner import Router
 from handraise.desk.engine import Engine
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
@@ -96,7 +96,7 @@ class Dispatcher:
         self._stirred = asyncio.Event()
         self._lanes: Counter[str] = Counter()
         self._ailing: set[str] = set()
-        self._record: Coalesced[Try, None] = Coalesced(self._record_all, _RECORDED_AT_ONCE)
+        self._record: Batched[Try, None] = Batched(self._record_all, _RECORDED_AT_ONCE)
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 
 from handraise.desk.batcher import Gathered, Lanes
-from handraise.desk.bus_listener import Hearing
+from handraise.desk.bus_listener import BusListener
 from handraise.desk.feed_reader import Feeds
 from handraise.desk.recipient_check import Recipients
 from handraise.model.durations import Span, seconds_of
@@ -20,7 +20,7 @@ from handraise.model.lifecycle import Move
 from handraise.model.questions import Draft, Question, Ref
 from handraise.ports import Bus, Directory, Heard, Inserted, Store, feed_of
 from handraise.ports.desk import OpenedIn
-from handraise.waiters import WaitingRoom
+from handraise.waiters import Waiters
 
 _log = logging.getLogger(__name__)
 
@@ -79,9 +79,9 @@ class Engine:
         )
         self.read: Lanes[Ref, Question | None] = Lanes(store.read, BATCH, lambda ref: lane_of(ref.workspace))
         self.hints: Gathered[Ref] = Gathered(bus.wake, lambda ref: lane_of(ref.workspace))
-        self._hearing, self.poll_interval = Hearing(bus), seconds_of(poll_interval)
+        self._hearing, self.poll_interval = BusListener(bus), seconds_of(poll_interval)
         interval = self.poll_interval
-        self.room = WaitingRoom(store.outcomes, self._hearing.listen, poll_interval=interval, tend=self.tend)
+        self.room = Waiters(store.outcomes, self._hearing.listen, poll_interval=interval, tend=self.tend)
         self.feeds = Feeds(store, partial(self._hearing.listen, feeds=True), poll_interval=interval)
         self._watchers: list[Heard] = []
         self._remembered: dict[Ref, Question] = {}
@@ -133,7 +133,7 @@ class Engine:
 
     async def tend(self) -> int:
         """Sweep everywhere, and now and then begin to tidy, beside everything else; see `sweep`."""
-        settled = await self.sweep()
+        settled = await self.run_due()
         if time.monotonic() >= self._tidy_at and (self._tidying is None or self._tidying.done()):
             self._tidying = asyncio.create_task(self._tidy(), name="handraise tidies")
         return settled
@@ -154,19 +154,19 @@ class Engine:
             _log.error("settled questions could not be put away; trying again later", exc_info=error)
         self._tidy_at = time.monotonic() + _TIDY_EVERY
 
-    async def sweep(self, workspace: str | None = None) -> int:
+    async def run_due(self, workspace: str | None = None) -> int:
         """Do what is due, everywhere or in one workspace; give back how many questions that settled.
 
         Safe in any number of processes at once.
         """
-        settled = await self.store.sweep(limit=_SWEPT_AT_ONCE, workspace=workspace)
+        settled = await self.store.run_due(limit=_SWEPT_AT_ONCE, workspace=workspace)
         await self.tell_settled(settled)
         return len(settled)
 
     async def tell_settled(self, refs: Collection[Ref]) -> None:
         """Tell whoever waits, here and elsewhere, that the clock settled these."""
         if refs:
-            self.room.stir(refs)
+            self.room.mark_dirty(refs)
             self._stir(refs)
             await self.bus.wake([*refs, *{feed_of(ref.workspace) for ref in refs}])
 

@@ -13,7 +13,6 @@ from typing import TypeVar, Unpack
 from urllib.parse import quote
 
 from handraise.desk.engine import Engine
-from handraise.model.answer_metadata import check_kept, check_problems, keepable
 from handraise.model.drafting import Limits, QuestionOptions, check_key
 from handraise.model.durations import Span
 from handraise.model.errors import (
@@ -27,7 +26,7 @@ from handraise.model.errors import (
     InvalidQuestion,
     KeyConflict,
     NotApproved,
-    NotEntitled,
+    PermissionDenied,
     Problem,
     QuestionNotFound,
     QuotaExceeded,
@@ -55,6 +54,14 @@ from handraise.model.people import (
     may_respond,
     responder_of,
 )
+from handraise.model.provenance import (
+    UNKNOWN,
+    Provenance,
+    check_problems,
+    check_provenance,
+    check_texts,
+    keepable,
+)
 from handraise.model.questions import Draft, Question, Ref, changed
 from handraise.model.replay import says_approved
 from handraise.model.validation import check_answer
@@ -62,6 +69,7 @@ from handraise.ports import Durability, Filter, IdFactory, Recovered, WaitingPag
 from handraise.ports.desk import (
     PAGE,
     SENDING_LEASE,
+    Close,
     Desk,
     Order,
     Page,
@@ -82,9 +90,16 @@ class LocalDesk(Desk):
     """The verbs, on a store in reach of this process. `Desk` says what each promises."""
 
     def __init__(
-        self, engine: Engine, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits
+        self,
+        engine: Engine,
+        *,
+        workspace: str,
+        asker: str,
+        new_id: IdFactory,
+        limits: Limits,
+        close: Close | None = None,
     ) -> None:
-        super().__init__(workspace=workspace, asker=asker, new_id=new_id, limits=limits)
+        super().__init__(workspace=workspace, asker=asker, new_id=new_id, limits=limits, close=close)
         self._shared = engine
 
     @property
@@ -93,16 +108,17 @@ class LocalDesk(Desk):
         self._shared.opened_in.check()
         return self._shared
 
-    def at(
+    def scoped(
         self, workspace: str | None = None, *, asker: str | None = None, new_id: IdFactory | None = None
     ) -> LocalDesk:
-        """See `Desk.at`; `new_id` makes the ids of what is posted there."""
+        """See `Desk.scoped`; `new_id` makes the ids of what is posted there."""
         return LocalDesk(
             self._shared,
             workspace=self._workspace if workspace is None else workspace,
             asker=self._asker if asker is None else asker,
             new_id=new_id or self._new_id,
             limits=self._limits,
+            close=self._close,
         )
 
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
@@ -111,7 +127,7 @@ class LocalDesk(Desk):
         if options.get("check_recipients", True):
             await self._check_recipients(draft)
         result = await self._engine.insert.soon(draft)
-        if isinstance(result, QuotaExceeded) and await self.sweep():  # some of them were past their expiry
+        if isinstance(result, QuotaExceeded) and await self.run_due():  # some of them were past their expiry
             result = await self._engine.insert.soon(draft)
         if isinstance(result, KeyConflict) and options.get("if_exists") == "keep":
             result = result.existing or result
@@ -147,28 +163,25 @@ class LocalDesk(Desk):
         value: Json,
         *,
         by: str | Responder,
-        channel: str | None = None,
-        evidence: str | None = None,
-        shown: str | None = None,
-        details: Json = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.answer`."""
-        question, responder = await self._answerable(question_id, by, evidence)
-        check_kept(self._limits, channel=channel, evidence=evidence, shown=shown, details=details)
+        provenance = provenance or UNKNOWN
+        question, responder = await self._answerable(question_id, by, provenance.evidence)
+        check_provenance(self._limits, provenance)
         try:
             canonical = check_answer(question.form, value)
         except InvalidAnswer as misfit:
             kept = keepable(self._limits, value)
-            tried = await self._move(attempting(question, responder, kept, misfit.problems, channel=channel))
+            tried = await self._move(
+                attempting(question, responder, kept, misfit.problems, provenance=provenance)
+            )
             raise InvalidAnswer(misfit.problems, outcome=tried.outcome) from None
         move = answering(
             question,
             responder,
             canonical,
-            channel=channel,
-            evidence=evidence,
-            shown=shown,
-            details=details,
+            provenance=provenance,
             grant_id=self._new_id() if wants_grant(question.form, canonical) else None,
         )
         if move.granting is None or move.granting.until is None:
@@ -176,25 +189,26 @@ class LocalDesk(Desk):
         # The store alone knows what time it is, so it alone can say that an end is past.
         if moved := self._told(await self._engine.settle.soon(move)):
             return moved
-        question, responder = await self._answerable(question_id, by, evidence)
+        question, responder = await self._answerable(question_id, by, provenance.evidence)
         past = [Problem("until", "is in the past: say an instant to come, or leave it out")]
-        tried = await self._move(attempting(question, responder, canonical, past, channel=channel))
+        tried = await self._move(attempting(question, responder, canonical, past, provenance=provenance))
         raise InvalidAnswer(past, outcome=tried.outcome)
 
-    async def attempt(
+    async def reject_answer(
         self,
         question_id: str,
         value: Json,
         problems: Sequence[Problem],
         *,
         by: str | Responder,
-        channel: str | None = None,
+        provenance: Provenance | None = None,
     ) -> Question:
-        """See `Desk.attempt`."""
+        """See `Desk.reject_answer`."""
+        provenance = provenance or UNKNOWN
         question, responder = await self._answerable(question_id, by)
-        check_problems(self._limits, problems, channel=channel)
+        check_problems(self._limits, problems, provenance)
         return await self._move(
-            attempting(question, responder, keepable(self._limits, value), problems, channel=channel)
+            attempting(question, responder, keepable(self._limits, value), problems, provenance=provenance)
         )
 
     async def decline(
@@ -203,27 +217,13 @@ class LocalDesk(Desk):
         *,
         by: str | Responder,
         reason: str | None = None,
-        channel: str | None = None,
-        evidence: str | None = None,
-        shown: str | None = None,
-        details: Json = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """See `Desk.decline`."""
-        question, responder = await self._answerable(question_id, by, evidence)
-        check_kept(
-            self._limits, reason=reason, channel=channel, evidence=evidence, shown=shown, details=details
-        )
-        return await self._move(
-            declining(
-                question,
-                responder,
-                reason=reason,
-                channel=channel,
-                evidence=evidence,
-                shown=shown,
-                details=details,
-            )
-        )
+        provenance = provenance or UNKNOWN
+        question, responder = await self._answerable(question_id, by, provenance.evidence)
+        check_provenance(self._limits, provenance, reason=reason)
+        return await self._move(declining(question, responder, reason=reason, provenance=provenance))
 
     async def withdraw(
         self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
@@ -231,24 +231,24 @@ class LocalDesk(Desk):
         """See `Desk.withdraw`."""
         if by is not None:
             question = await self._pending(question_id)
-            check_kept(self._limits, reason=reason)
+            check_texts(self._limits, reason=reason)
             return await self._move(withdrawing_for(question, responder_of(by), reason=reason))
         question = await self._own(question_id, "only whoever asked can withdraw")
         if question.outcome is not None:
             raise AlreadySettled(question_id, question.outcome)
-        check_kept(self._limits, reason=reason)
+        check_texts(self._limits, reason=reason)
         return await self._move(withdrawing(question, self._asker, reason=reason))
 
     async def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
         """See `Desk.withdraw_all`."""
-        check_kept(self._limits, reason=reason)
+        check_texts(self._limits, reason=reason)
         responder, withdrawn, after = responder_of(by), 0, None
         while True:
-            page = await self.pending(asker=asker, after=after, limit=_WITHDRAWN_AT_ONCE)
-            moves = [withdrawing_for(question, responder, reason=reason) for question in page.questions]
+            page = await self.list_pending(asker=asker, after=after, limit=_WITHDRAWN_AT_ONCE)
+            moves = [withdrawing_for(question, responder, reason=reason) for question in page]
             moved = await asyncio.gather(*map(self._engine.settle, moves))
             withdrawn += sum(self._told(each) is not None for each in moved)
-            if (after := page.after) is None:
+            if (after := page.next) is None:
                 return withdrawn
 
     async def apply_grant(self, question_id: str) -> Question | None:
@@ -267,9 +267,9 @@ class LocalDesk(Desk):
             return question if question.outcome is not None else None
         return moved
 
-    async def consume(self, question_id: str, *, request: str | None = None) -> Action:
-        """See `Desk.consume`."""
-        check_kept(self._limits, request=request)
+    async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
+        """See `Desk.consume_approval`."""
+        check_texts(self._limits, request=request)
         question = await self._own(question_id, "only whoever asked can execute the action")
         decision = question.decision
         if decision is None or not isinstance(question.outcome, Answered):
@@ -296,7 +296,7 @@ class LocalDesk(Desk):
 
     async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
         """See `Desk.mark_sent`."""
-        check_kept(self._limits, channel=channel)
+        check_texts(self._limits, channel=channel)
         question = await self._own(question_id, "only whoever asked can mark it as sent")
         if await self._engine.store.mark_sent(question.ref, by=self._asker, channel=channel):
             self._engine.stir_feed(self._workspace)
@@ -307,7 +307,7 @@ class LocalDesk(Desk):
     ) -> Question:
         """See `Desk.take_back`."""
         responder = responder_of(by)
-        check_kept(self._limits, reason=reason)
+        check_texts(self._limits, reason=reason)
         ref = self._ref(question_id)
         taken = await self._engine.store.take_back(ref, by=responder.id, reason=reason)
         question = await self.get(question_id)
@@ -319,15 +319,18 @@ class LocalDesk(Desk):
             raise NotApproved(question_id, question.outcome, "there is no approval to take back")
         if question.consumed_at is not None:
             raise AlreadyConsumed(question_id)
-        raise NotEntitled(responder.id, "only those who approved, and administrators, can take that back")
+        raise PermissionDenied(
+            responder.id, "only those who approved, and administrators, can take that back"
+        )
 
-    async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
-        """See `Desk.grants`."""
+    async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
+        """See `Desk.list_grants`."""
         check_limit(limit)
-        return await self._engine.store.grants(self._workspace, after=after, limit=limit)
+        grants = await self._engine.store.grants(self._workspace, after=after, limit=limit)
+        return Page(grants, grants[-1].id if len(grants) == limit else None)
 
-    async def revoke(self, grant_id: str, *, by: str) -> Grant:
-        """See `Desk.revoke`."""
+    async def revoke_grant(self, grant_id: str, *, by: str) -> Grant:
+        """See `Desk.revoke_grant`."""
         responder = responder_of(by)
         found = None
         if not text_problem(grant_id):
@@ -370,7 +373,7 @@ class LocalDesk(Desk):
         shared = await store.find_by_key(self._workspace, "", key)
         return shared if shared is not None and shared.asker == self._asker else None
 
-    async def pending(
+    async def list_pending(
         self,
         *,
         conversation: str | None = None,
@@ -379,8 +382,8 @@ class LocalDesk(Desk):
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
-    ) -> Page:
-        """See `Desk.pending`."""
+    ) -> Page[Question]:
+        """See `Desk.list_pending`."""
         check_limit(limit)
         if any(map(text_problem, filter(None, (conversation, asker, after)))):
             return Page([], None)
@@ -389,11 +392,11 @@ class LocalDesk(Desk):
                 conversation=conversation, recipient=recipient, asker=asker, after=after, limit=limit
             )
             return Page(await self.still_pending([each.id for each in waiting.places]), waiting.after)
-        narrow = await self._filter(conversation, recipient, asker)
+        where = await self._filter(conversation, recipient, asker)
         if recipient is not None and after is None:
-            await self.sweep()  # an escalation that is due counts, whether somebody has noticed or not
+            await self.run_due()  # an escalation that is due counts, whether somebody has noticed or not
         questions = await self._swept(
-            lambda: self._engine.store.pending(narrow, after=after, limit=limit + 1),
+            lambda: self._engine.store.pending(where, after=after, limit=limit + 1),
             lambda page: page,
         )
         page = questions[:limit]
@@ -414,10 +417,10 @@ class LocalDesk(Desk):
         """Where pending questions stand, most urgent first, without reading them; see `Store.by_urgency`."""
         if any(map(text_problem, filter(None, (conversation, asker, after)))):
             return WaitingPage([], None)
-        narrow = await self._filter(conversation, recipient, asker)
+        where = await self._filter(conversation, recipient, asker)
         if recipient is not None and after is None:
-            await self.sweep()
-        return await self._engine.store.by_urgency(narrow, after=after, limit=limit)
+            await self.run_due()
+        return await self._engine.store.by_urgency(where, after=after, limit=limit)
 
     async def still_pending(self, question_ids: Sequence[str]) -> Sequence[Question]:
         """Those of these questions that are pending, in the same order."""
@@ -430,7 +433,7 @@ class LocalDesk(Desk):
         self._engine.remember_page(pending)
         return pending
 
-    async def settled(
+    async def list_settled(
         self,
         *,
         conversation: str | None = None,
@@ -438,15 +441,15 @@ class LocalDesk(Desk):
         asker: str | None = None,
         after: str | None = None,
         limit: int = PAGE,
-    ) -> Page:
-        """See `Desk.settled`."""
+    ) -> Page[Question]:
+        """See `Desk.list_settled`."""
         check_limit(limit)
         if any(map(text_problem, filter(None, (conversation, asker)))):
             return Page([], None)
-        narrow = await self._filter(conversation, recipient, asker)
+        where = await self._filter(conversation, recipient, asker)
         if after is None:
-            await self.sweep()  # what the clock has ended is settled, whether somebody has noticed or not
-        page = await self._engine.store.settled(narrow, after=after, limit=limit)
+            await self.run_due()  # what the clock has ended is settled, whether somebody has noticed or not
+        page = await self._engine.store.settled(where, after=after, limit=limit)
         return Page([self._linked(each) for each in page.questions], page.after)
 
     async def history(self, question_id: str) -> Sequence[Event]:
@@ -456,10 +459,11 @@ class LocalDesk(Desk):
             raise QuestionNotFound(question_id, self._workspace)
         return events
 
-    async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
+    async def feed(self, *, after: str | None = None, limit: int = 500) -> Page[Event]:
         """See `Desk.feed`."""
         check_limit(limit)
-        return await self._engine.store.feed(self._workspace, after=after, limit=limit)
+        events = await self._engine.store.feed(self._workspace, after=after, limit=limit)
+        return Page(events, events[-1].cursor if events else after or None)
 
     async def follow(self, *, after: str | None = None) -> AsyncGenerator[Event, None]:
         """See `Desk.follow`."""
@@ -472,9 +476,9 @@ class LocalDesk(Desk):
         """What `follow` gives, as many at a time as there are."""
         return self._engine.feeds.follow(self._workspace, after=after)
 
-    async def sweep(self) -> int:
-        """See `Desk.sweep`."""
-        return await self._engine.sweep(self._workspace)
+    async def run_due(self) -> int:
+        """See `Desk.run_due`."""
+        return await self._engine.run_due(self._workspace)
 
     async def tend(self) -> int:
         """Do what the timelines of every workspace say is due; give back how many questions that settled."""
@@ -484,7 +488,7 @@ class LocalDesk(Desk):
         check_max_age(max_age)
         expired = 0
         store = self._engine.store
-        await self.sweep()
+        await self.run_due()
         while refs := await store.expire_older(self._workspace, self._asker, max_age, limit=_RECOVER):
             expired += len(refs)
             await self._engine.tell_settled(refs)
@@ -518,7 +522,7 @@ class LocalDesk(Desk):
         if question.asker == self._asker:
             return question
         if question.shared:
-            raise NotEntitled(self._asker, reason)
+            raise PermissionDenied(self._asker, reason)
         raise QuestionNotFound(question_id, self._workspace, self._asker)
 
     async def _pending(self, question_id: str) -> Question:
@@ -551,7 +555,7 @@ class LocalDesk(Desk):
             # Deeds that were due are done now, and may have put off its end.
             moved = self._told(await self._engine.settle.soon(replace(move, question=question)))
         if moved is None:
-            raise NotEntitled(move.by, "the question changed meanwhile; look at it again")
+            raise PermissionDenied(move.by, "the question changed meanwhile; look at it again")
         return moved
 
     def _told(self, moved: Question | None) -> Question | None:
@@ -593,7 +597,7 @@ class LocalDesk(Desk):
                 )
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
-            await self.sweep()
+            await self.run_due()
 
 
 def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> HandraiseError:

@@ -10,7 +10,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Unpack
 
-from handraise import Desk, MissingExtra, NotAnswered, Open, Problem
+from handraise import Desk, NotAnswered, Open, Problem
+from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking, described, pause_in
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.integrations.state_store import Keeping

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from handraise import Desk, MissingExtra, QuestionOptions
+from handraise import Desk
+from handraise.errors import MissingExtra
 from handraise.integrations.claude_code import Allow, Call, ToolCalls, answer_hook, settled
+from handraise.questions import QuestionOptions
 
 try:
     from claude_agent_sdk import (

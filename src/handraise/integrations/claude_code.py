@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Literal, Unpack
 
 from handraise import (
-    AlreadyConsumed,
     AlreadySettled,
     Answered,
     Approval,
@@ -32,10 +31,11 @@ from handraise import (
     Outcome,
     Problem,
     Question,
-    QuestionOptions,
     open_desk,
 )
+from handraise.errors import AlreadyConsumed
 from handraise.model.json_values import Json, digest
+from handraise.questions import QuestionOptions
 from handraise.tools import to_tool_result
 
 ASK_USER_QUESTION = "AskUserQuestion"
@@ -140,7 +140,7 @@ class ToolCalls:
             return Allow({**call.arguments, "answers": answers})
         [question] = asked
         try:
-            action = await self._desk.consume(question.id)
+            action = await self._desk.consume_approval(question.id)
         except (NotApproved, AlreadyConsumed) as refused:
             why = str(refused) if question.decision else to_tool_result(question).content
             return Deny(f"Not approved. {why}")

@@ -11,13 +11,15 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar, Unpack
 
-from handraise import Action, Approval, HandraiseError, MissingExtra, Outcome, Question, QuestionOptions
+from handraise import Action, Approval, HandraiseError, Outcome, Question
 from handraise.blocking import BlockingDesk
+from handraise.errors import MissingExtra
 from handraise.integrations import workflows
 from handraise.integrations.waker import NobodyWaits, run_waker
 from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
+from handraise.questions import QuestionOptions
 
 try:
     from dbos import DBOS, DBOSClient, StepOptions
@@ -155,8 +157,8 @@ class _Desk:
     async def get(self, question_id: str) -> Question:
         return self._desk.get(question_id)
 
-    async def consume(self, question_id: str, *, request: str) -> Action:
-        return self._desk.consume(question_id, request=request)
+    async def consume_approval(self, question_id: str, *, request: str) -> Action:
+        return self._desk.consume_approval(question_id, request=request)
 
 
 def _perform(desk: _Desk, verb: Verb, request: dict[str, Json]) -> Json:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
-from handraise import Desk, MissingExtra, NotAnswered, Open
+from handraise import Desk, NotAnswered, Open
+from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking, form_of
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.model.durations import Span

@@ -21,13 +21,12 @@ from handraise import (
     Exhausted,
     Expired,
     InvalidQuestion,
-    MissingExtra,
     NotAnswered,
     Open,
     Outcome,
-    QuestionOptions,
     Withdrawn,
 )
+from handraise.errors import MissingExtra
 from handraise.integrations.langchain import response_to, reviews_of
 from handraise.integrations.pause_questions import (
     ASK_HUMAN,
@@ -41,6 +40,7 @@ from handraise.integrations.pause_questions import (
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
+from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions
 
 try:

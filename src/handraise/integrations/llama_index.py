@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Unpack
 
-from handraise import Answered, Desk, MissingExtra, Question
+from handraise import Answered, Desk, Question
+from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import Askable, Pause, approving, described, pause_in
 from handraise.integrations.paused_run import PauseOptions, Run
 from handraise.integrations.state_store import Keeping
@@ -80,7 +81,7 @@ async def approve(
     """
     action = {"tool": tool, "arguments": dict(arguments), "prompt": prompt, "editable": list(editable)}
     told = await _wait(ctx, name, {"approve": action})
-    return (await _going.get().desk.consume(told.question_id)).arguments
+    return (await _going.get().desk.consume_approval(told.question_id)).arguments
 
 
 async def run(

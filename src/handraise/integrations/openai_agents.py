@@ -12,7 +12,8 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
-from handraise import Approval, Desk, MissingExtra, Problem
+from handraise import Approval, Desk, Problem
+from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.integrations.state_store import Folder, Keeping

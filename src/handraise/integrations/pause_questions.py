@@ -8,22 +8,10 @@ from typing import Any
 
 import pydantic
 
-from handraise import (
-    AnyForm,
-    Approval,
-    Choice,
-    Confirm,
-    Field,
-    Form,
-    InvalidQuestion,
-    MultiChoice,
-    Open,
-    Problem,
-    QuestionOptions,
-    coerce_choices,
-    form_from_schema,
-)
+from handraise import Approval, Choice, Confirm, Field, Form, InvalidQuestion, MultiChoice, Open, Problem
+from handraise.forms import AnyForm, coerce_choices, form_from_schema
 from handraise.model.json_values import Json
+from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions
 
 ASK_HUMAN = (
@@ -36,7 +24,7 @@ Askable = Choice | MultiChoice | Open | Confirm | Form
 """What a program can describe; an approval is made of an action that waits, and of nothing else."""
 _NO_APPROVAL = (
     "ask() cannot ask for an approval: put the action behind a tool that waits for its approval, or write "
-    "`action = await desk.approve(Approval.of(…), key=…)`"
+    "`action = await desk.request_approval(Approval.of(…), key=…)`"
 )
 _FORM: pydantic.TypeAdapter[Askable] = pydantic.TypeAdapter(Askable)
 

@@ -17,7 +17,6 @@ from typing import TypedDict
 
 from handraise import (
     Action,
-    AlreadyConsumed,
     Answered,
     Approval,
     Desk,
@@ -26,14 +25,15 @@ from handraise import (
     NotApproved,
     Problem,
     Question,
-    QuestionOptions,
     StillPending,
     Timeline,
 )
+from handraise.errors import AlreadyConsumed
 from handraise.integrations.pause_questions import Pause
 from handraise.integrations.state_store import Keeping
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
+from handraise.questions import QuestionOptions
 from handraise.tools import ApprovalOptions, ToolResult, to_tool_result
 
 _NAMES = "pause:"
@@ -45,7 +45,7 @@ class PauseOptions(TypedDict, total=False):
 
     conversation: str
     recipients: Sequence[str]
-    need: int
+    quorum: int
     veto: bool
     max_attempts: int
     expires_in: Span
@@ -181,7 +181,7 @@ class Run:
         if not isinstance(question.form, Approval):
             return Ending(words=to_tool_result(question).content, question=question)
         try:
-            action = await self._desk.consume(question_id)
+            action = await self._desk.consume_approval(question_id)
         except (NotApproved, AlreadyConsumed) as refused:
             words = f"Not executed. {refused}" if question.decision else _refusal(question)
             return Ending(words=words, question=question)

@@ -12,7 +12,8 @@ from typing import Any, TypeVar, Unpack
 
 import pydantic
 
-from handraise import Desk, MissingExtra, Open
+from handraise import Desk, Open
+from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import Askable, Pause, approving, asking, described, pause_in
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.integrations.state_store import Folder, Keeping

@@ -10,24 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Unpack
 
-from handraise import (
-    AlreadyConsumed,
-    Approval,
-    Choice,
-    InvalidQuestion,
-    MissingExtra,
-    NotApproved,
-    Open,
-    Question,
-    QuestionOptions,
-    StillPending,
-    coerce_choices,
-)
+from handraise import Approval, Choice, InvalidQuestion, NotApproved, Open, Question, StillPending
 from handraise.blocking import BlockingDesk
+from handraise.errors import AlreadyConsumed, MissingExtra
+from handraise.forms import coerce_choices
 from handraise.integrations.pause_questions import ASK_HUMAN
 from handraise.integrations.paused_run import PauseOptions
 from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest
+from handraise.questions import QuestionOptions
 from handraise.tools import ToolResult, to_tool_result
 
 try:
@@ -105,7 +96,7 @@ def approved(
         if question is None or question.outcome is None:
             return result.content
         try:
-            action = desk.consume(question.id)
+            action = desk.consume_approval(question.id)
         except (NotApproved, AlreadyConsumed) as refused:
             return f"Not executed. {refused}"
         return run(**action.arguments)

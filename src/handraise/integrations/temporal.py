@@ -13,12 +13,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Unpack
 
-from handraise import Action, Approval, Desk, HandraiseError, MissingExtra, Outcome, QuestionOptions
+from handraise import Action, Approval, Desk, HandraiseError, Outcome
+from handraise.errors import MissingExtra
 from handraise.integrations import workflows
 from handraise.integrations.waker import NobodyWaits, run_waker
 from handraise.integrations.workflows import LOOK_AGAIN, PASSING, Verb
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
+from handraise.questions import QuestionOptions
 
 try:
     from temporalio import activity, workflow

@@ -16,17 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from handraise import (
-    Desk,
-    Event,
-    EventKind,
-    Question,
-    QuestionNotFound,
-    Status,
-    StoreUnavailable,
-    TooManyRequests,
-    open_desk,
-)
+from handraise import Desk, Event, Question, QuestionNotFound, Status, StoreUnavailable, open_desk
+from handraise.errors import TooManyRequests
+from handraise.events import EventKind
 from handraise.integrations.state_store import write_whole
 from handraise.model.durations import Span, seconds_of
 
@@ -199,7 +191,7 @@ async def _keep_time(desk: Desk, poll: float) -> None:
     """Expire what is due, for nobody else may be there to do it."""
     while True:
         try:
-            await desk.sweep()
+            await desk.run_due()
         except (StoreUnavailable, TooManyRequests) as error:
             _log.warning("timelines wait: %s", error)
         await asyncio.sleep(poll)

@@ -23,13 +23,13 @@ from handraise import (
     Outcome,
     Problem,
     Question,
-    QuestionOptions,
     StoreUnavailable,
-    TooManyRequests,
 )
+from handraise.errors import TooManyRequests
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json, digest
 from handraise.model.typed_answers import form_from
+from handraise.questions import QuestionOptions
 from handraise.wire.records import OutcomeRecord, TimelineRecord
 from handraise.wire.requests import PostQuestion
 
@@ -73,8 +73,8 @@ class Asker(Protocol):
         """See `Desk.get`."""
         ...
 
-    def consume(self, question_id: str, *, request: str) -> Awaitable[Action]:
-        """See `Desk.consume`."""
+    def consume_approval(self, question_id: str, *, request: str) -> Awaitable[Action]:
+        """See `Desk.consume_approval`."""
         ...
 
 
@@ -129,7 +129,7 @@ async def perform(desk: Asker, verb: Verb, request: dict[str, Json], *, place: J
     # A step that is tried again, because what it got was lost, asks for the same thing.
     key = f"{to['engine']}:{digest(place)}"
     if verb == "consume":
-        return (await desk.consume(request["question_id"], request=key)).model_dump(mode="json")
+        return (await desk.consume_approval(request["question_id"], request=key)).model_dump(mode="json")
     body = PostQuestion.model_validate(request)
     options: QuestionOptions = {"key": key, **body.options(), "state": {"wake": to}}
     question = await desk.post(body.prompt, **options)

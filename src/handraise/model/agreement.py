@@ -55,7 +55,7 @@ def can_still_agree(question: Question, groups: Mapping[str, Collection[str]]) -
     if voters is None:
         return True
     left = voters - {vote.by for vote in question.votes} - {question.asker}
-    return most_agreeing(question) + len(left) >= question.need
+    return most_agreeing(question) + len(left) >= question.quorum
 
 
 def _voters(question: Question, groups: Mapping[str, Collection[str]]) -> set[str] | None:

@@ -66,7 +66,7 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     # The usual types first: asking an abstract one takes ten times as long.
     "choices": ("a list of options", (list, tuple, Sequence)),
     "recipients": ("a list of names", (list, tuple, Sequence)),
-    "need": ("a whole number", (int,)),
+    "quorum": ("a whole number", (int,)),
     "veto": ("True or False", (bool,)),
     "shared": ("True or False", (bool,)),
     "check_recipients": ("True or False", (bool,)),
@@ -83,7 +83,7 @@ class QuestionOptions(TypedDict, total=False):
     """What can be said about a question besides its prompt; `post` and `ask` take it as keywords.
 
     Say what a valid answer is with `choices` or `form`; with neither, it is free text. `recipients` are the
-    names of people and `group:` names, none for anyone in the workspace. `need` distinct people must agree;
+    names of people and `group:` names, none for anyone in the workspace. `quorum` distinct people must agree;
     with `veto`, one refusal is enough to end it. `state` is the asker's own: it comes back with the question
     and no page shows it. `trace` is the asker's span as a W3C `traceparent`. `undo_for` is how long, up to a
     minute, a person may take an answer back before it is sent; what shows them the question holds it back that long.
@@ -104,7 +104,7 @@ class QuestionOptions(TypedDict, total=False):
     conversation: str
     tool_call: str
     recipients: Sequence[str]
-    need: int
+    quorum: int
     veto: bool
     max_attempts: int
     expires_in: Span
@@ -154,7 +154,7 @@ def compose(
         conversation=options.get("conversation"),
         tool_call=options.get("tool_call"),
         recipients=tuple(dict.fromkeys(options.get("recipients", ()))),
-        need=options.get("need", 1),
+        quorum=options.get("quorum", 1),
         veto=options.get("veto", False),
         max_attempts=options.get("max_attempts"),
         steps=steps_of(timeline) if timeline else (),
@@ -296,13 +296,13 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
         yield Problem("recipients", f"at most {limits.recipients} are possible, not {len(draft.recipients)}")
     if draft.recipients == (draft.asker,):
         yield Problem("recipients", "whoever asks cannot answer, so nobody could")
-    if not 1 <= draft.need <= limits.recipients:
-        yield Problem("need", f"between 1 and {limits.recipients} people must agree")
-    if draft.recipients and draft.need > 1:
+    if not 1 <= draft.quorum <= limits.recipients:
+        yield Problem("quorum", f"between 1 and {limits.recipients} people must agree")
+    if draft.recipients and draft.quorum > 1:
         escalated = (name for step in draft.steps for name in step.to)
         others = {*draft.recipients, *escalated} - {draft.asker}
-        if 0 < len(others) < draft.need and not any(name.startswith(GROUP) for name in others):
-            yield Problem("need", f"{draft.need} people must agree, but only {len(others)} may answer")
+        if 0 < len(others) < draft.quorum and not any(name.startswith(GROUP) for name in others):
+            yield Problem("quorum", f"{draft.quorum} people must agree, but only {len(others)} may answer")
     if draft.max_attempts is not None and not 1 <= draft.max_attempts <= _MOST_ATTEMPTS:
         yield Problem("max_attempts", f"allow between 1 and {_MOST_ATTEMPTS} attempts")
     yield from _json_problems("context", draft.context, limits)
@@ -433,7 +433,7 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
 def _scope_problems(draft: Draft, form: Approval) -> Iterator[Problem]:
     if "session" in form.scopes and draft.conversation is None:
         yield Problem("form.scopes", "an approval for the session needs a conversation")
-    if form.scopes != ("once",) and draft.need > 1:
+    if form.scopes != ("once",) and draft.quorum > 1:
         yield Problem("form.scopes", "an approval that needs several people is for once")
 
 

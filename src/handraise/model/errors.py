@@ -5,8 +5,8 @@ HandraiseError
 ├── KeyConflict       (ValueError)       the key already names a different question
 ├── QuotaExceeded     (RuntimeError)     the asker has too many pending questions already; nothing was registered
 ├── InvalidAnswer     (ValueError)       does not fit; the question stays pending
-├── UnusableAnswer    (ValueError)       fits the form, but not the asker's own type
-├── NotEntitled       (PermissionError)  this person may not do this to this question
+├── AnswerTypeMismatch    (ValueError)       fits the form, but not the asker's own type
+├── PermissionDenied       (PermissionError)  this person may not do this to this question
 ├── QuestionNotFound  (LookupError)      no such question in this workspace
 ├── AlreadySettled                       somebody or the clock was first; carries the outcome
 ├── StillPending      (TimeoutError)     a wait ended by its own timeout; the record is untouched
@@ -16,7 +16,7 @@ HandraiseError
 │   └── ApprovalTakenBack                the approval was taken back before it was used
 ├── AlreadyConsumed                      the approval has been used: an action is executed at most once
 ├── GrantNotFound     (LookupError)      no such grant in this workspace
-├── NotSignedIn       (PermissionError)  the server does not know this key or session
+├── Unauthenticated       (PermissionError)  the server does not know this key or session
 ├── InvalidRequest    (ValueError)       the server cannot read the request
 ├── RequestConflict                      a request with the same idempotency key is under way
 ├── PreconditionFailed                   what a request was to replace has changed since it was read
@@ -110,10 +110,10 @@ class InvalidAnswer(_Problems):
         super().__init__("That answer does not fit:", problems)
 
 
-class UnusableAnswer(_Problems):
+class AnswerTypeMismatch(_Problems):
     """The stored answer fits the form but not the type given as `into`."""
 
-    code = "unusable_answer"
+    code = "answer_type_mismatch"
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("The answer fits the question but not the asker's own type:", problems)
@@ -162,10 +162,10 @@ class QuotaExceeded(HandraiseError, RuntimeError):
         )
 
 
-class NotEntitled(HandraiseError, PermissionError):
+class PermissionDenied(HandraiseError, PermissionError):
     """This person may not do this to this question."""
 
-    code = "not_entitled"
+    code = "permission_denied"
 
     def __init__(self, by: str, reason: str) -> None:
         self.by = by
@@ -173,7 +173,13 @@ class NotEntitled(HandraiseError, PermissionError):
         super().__init__(f"{by!r} may not do this: {reason}.")
 
 
-class QuestionNotFound(HandraiseError, LookupError):
+class NotFound(HandraiseError, LookupError):
+    """There is no such question, grant, key, person, group or page."""
+
+    code = "not_found"
+
+
+class QuestionNotFound(NotFound):
     """There is no such question in this workspace, or none of the asker whose alone it would be to do this."""
 
     code = "question_not_found"
@@ -255,7 +261,7 @@ class AlreadyConsumed(HandraiseError):
         )
 
 
-class GrantNotFound(HandraiseError, LookupError):
+class GrantNotFound(NotFound):
     """There is no such grant in this workspace."""
 
     code = "grant_not_found"
@@ -266,10 +272,10 @@ class GrantNotFound(HandraiseError, LookupError):
         super().__init__(f"There is no grant {grant_id!r} in workspace {workspace!r}.")
 
 
-class NotSignedIn(HandraiseError, PermissionError):
+class Unauthenticated(HandraiseError, PermissionError):
     """The server does not know this key or session, or it has ended."""
 
-    code = "not_signed_in"
+    code = "unauthenticated"
 
 
 class InvalidRequest(_Problems):
@@ -302,12 +308,6 @@ class TooManyRequests(HandraiseError, ConnectionError):
         self.retry_after = retry_after
         self.reason = reason
         super().__init__(f"{reason}; come back in {retry_after:.0f} seconds.")
-
-
-class NotFound(HandraiseError, LookupError):
-    """There is no such key, person, group or page."""
-
-    code = "not_found"
 
 
 class DeskClosed(HandraiseError, RuntimeError):

@@ -21,6 +21,7 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json, digest
 from handraise.model.outcomes import Status, outcome_of
 from handraise.model.people import Responder, may_respond
+from handraise.model.provenance import UNKNOWN, Provenance
 from handraise.model.questions import Question, Vote
 from handraise.model.validation import check_answer, decision_of
 
@@ -75,27 +76,17 @@ def answering(
     responder: Responder,
     value: Json,
     *,
-    channel: str | None = None,
-    evidence: str | None = None,
-    shown: str | None = None,
-    details: Json = None,
+    provenance: Provenance = UNKNOWN,
     grant_id: str | None = None,
 ) -> Move:
     """The move that gives a checked, canonical answer; `grant_id` names the grant it may leave."""
-    record = {
-        "value": value,
-        "by": responder.id,
-        "channel": channel,
-        "evidence": evidence,
-        "shown": shown,
-        "details": details,
-    }
+    record = {"value": value, "by": responder.id, **provenance.record()}
     return Move(
         question=question,
         kind="answer",
         responder=responder,
         record=_given(record),
-        ballot=ballot_of(question.form, value) if question.need > 1 else "",
+        ballot=ballot_of(question.form, value) if question.quorum > 1 else "",
         negative=_is_denial(question.form, value),
         granting=_granting(question, value, grant_id),
     )
@@ -119,20 +110,10 @@ def declining(
     responder: Responder,
     *,
     reason: str | None = None,
-    channel: str | None = None,
-    evidence: str | None = None,
-    shown: str | None = None,
-    details: Json = None,
+    provenance: Provenance = UNKNOWN,
 ) -> Move:
     """The move of a person who will not answer."""
-    record = {
-        "by": responder.id,
-        "reason": reason,
-        "channel": channel,
-        "evidence": evidence,
-        "shown": shown,
-        "details": details,
-    }
+    record = {"by": responder.id, "reason": reason, **provenance.record()}
     return Move(
         question=question,
         kind="decline",
@@ -161,13 +142,13 @@ def attempting(
     value: Json,
     problems: Sequence[Problem],
     *,
-    channel: str | None = None,
+    provenance: Provenance = UNKNOWN,
 ) -> Move:
     """The move that keeps an answer that did not fit, with its reasons."""
     record = {
         "value": value,
         "by": responder.id,
-        "channel": channel,
+        **provenance.record(),
         "problems": [{"path": problem.path, "message": problem.message} for problem in problems],
     }
     return Move(question=question, kind="attempt", responder=responder, record=_given(record))
@@ -204,7 +185,7 @@ def transition(
     if move.kind == "withdraw_for":  # whether they may is for whoever knows the people
         return _settled(question, Status.WITHDRAWN, move, now)
     if move.kind == "grant":
-        if move.by != question.asker or question.need > 1:
+        if move.by != question.asker or question.quorum > 1:
             return None
         return _settled(question, Status.ANSWERED, move, now)
     if not may_respond(question, move.responder):
@@ -217,13 +198,13 @@ def transition(
             return _settled(tried, Status.EXHAUSTED, move, now)
         return tried, EventKind.ATTEMPTED
     ending = Status.ANSWERED if move.kind == "answer" else Status.DECLINED
-    if question.need == 1:
+    if question.quorum == 1:
         return _settled(question, ending, move, now)
     others = tuple(vote for vote in question.votes if vote.by != move.by and counts(vote))
     votes = sorted((*others, Vote(move.by, move.ballot)), key=lambda vote: vote.by)
     voted = replace(question, votes=tuple(votes))
     agreeing = sum(vote.ballot == move.ballot for vote in voted.votes)
-    if agreeing >= question.need or (question.veto and move.negative):
+    if agreeing >= question.quorum or (question.veto and move.negative):
         return _settled(voted, ending, move, now)
     return voted, EventKind.VOTED
 

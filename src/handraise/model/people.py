@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from handraise.model.errors import NotEntitled
+from handraise.model.errors import PermissionDenied
 from handraise.model.forms import Approval
 from handraise.model.json_values import text_problem
 from handraise.model.questions import Question
@@ -61,16 +61,18 @@ def responder_of(by: str | Responder) -> Responder:
     """The responder, refusing names that could pass for something else."""
     responder = Responder(by) if isinstance(by, str) else by
     if not responder.id.strip():
-        raise NotEntitled(responder.id, "an answer needs the name of the person who gives it")
+        raise PermissionDenied(responder.id, "an answer needs the name of the person who gives it")
     if responder.id == ANYONE:
-        raise NotEntitled(responder.id, "that stands for anyone, and only somebody can answer")
+        raise PermissionDenied(responder.id, "that stands for anyone, and only somebody can answer")
     if responder.id.startswith(GROUP):
-        raise NotEntitled(responder.id, "a group cannot answer, only one of its people can")
+        raise PermissionDenied(responder.id, "a group cannot answer, only one of its people can")
     if responder.id.startswith(OPERATOR):
-        raise NotEntitled(responder.id, "that is how the audit trail names whoever uses the command line")
+        raise PermissionDenied(
+            responder.id, "that is how the audit trail names whoever uses the command line"
+        )
     for name in (responder.id, *responder.groups):
         if len(name) > _LONGEST or text_problem(name):
-            raise NotEntitled(responder.id[:_LONGEST], "that is not a name a person could have")
+            raise PermissionDenied(responder.id[:_LONGEST], "that is not a name a person could have")
     return responder
 
 
@@ -108,11 +110,11 @@ def still_may_respond(
 
 
 def check_may_respond(question: Question, responder: Responder) -> None:
-    """Raise `NotEntitled` unless this person may answer or decline this question."""
+    """Raise `PermissionDenied` unless this person may answer or decline this question."""
     if responder.id == question.asker:
-        raise NotEntitled(responder.id, "whoever asks cannot answer")
+        raise PermissionDenied(responder.id, "whoever asks cannot answer")
     if not may_respond(question, responder):
-        raise NotEntitled(responder.id, "the question is addressed to others")
+        raise PermissionDenied(responder.id, "the question is addressed to others")
 
 
 def may_see(question: Question, responder: Responder) -> bool:
@@ -132,9 +134,9 @@ def may_take_back(question: Question, person: str, *, administrator: bool) -> bo
 
 
 def check_evidence(question: Question, responder: Responder, evidence: str | None) -> None:
-    """Raise `NotEntitled` if the evidence of a person is too little for what is at stake."""
+    """Raise `PermissionDenied` if the evidence of a person is too little for what is at stake."""
     if why := why_too_weak(question, evidence):
-        raise NotEntitled(responder.id, why)
+        raise PermissionDenied(responder.id, why)
 
 
 def why_too_weak(question: Question, evidence: str | None) -> str | None:

@@ -57,7 +57,7 @@ class Draft:
     conversation: str | None = None
     tool_call: str | None = None
     recipients: tuple[str, ...] = ()
-    need: int = 1
+    quorum: int = 1
     veto: bool = False
     max_attempts: int | None = None
     steps: tuple[Step, ...] = field(default=(), repr=False)
@@ -104,7 +104,7 @@ class Draft:
             "form": form_to_json(self.form),
             "conversation": self.conversation,
             "recipients": list(self.recipients),
-            "need": self.need,
+            "quorum": self.quorum,
             "veto": self.veto,
             "steps": [[step.after.total_seconds(), step.do, *step.to, step.record] for step in self.steps],
         }

@@ -74,7 +74,7 @@ class Life:
         """Take an event as it is sealed. Its `place` is given back if it is the one that does not fit."""
         kind, data = record["kind"], record["data"]
         if kind == "asked" and isinstance(record.get("asked"), dict):
-            self._asked = {name: record["asked"].get(name) for name in ("asker", "need")}
+            self._asked = {name: record["asked"].get(name) for name in ("asker", "quorum")}
         # The feed goes by transactions. What happened to one question goes by the last number of a place.
         order = int(record["cursor"].rpartition(".")[2])
         kept = data if kind in ENDINGS or kind in _OF_APPROVALS else None
@@ -128,9 +128,9 @@ class Life:
             return "whoever asked cannot answer"
         value = data.get("value")
         denies = isinstance(value, dict) and value.get("decision") == "deny"
-        need = self._asked.get("need") or 1
-        if step.kind == "answered" and by_person and not denies and len(voters) < need:
-            return f"{need} people had to agree, and only {len(voters)} took part"
+        quorum = self._asked.get("quorum") or 1
+        if step.kind == "answered" and by_person and not denies and len(voters) < quorum:
+            return f"{quorum} people had to agree, and only {len(voters)} took part"
         return None
 
     def _expected(self, ending: _Step | None, used: set[str]) -> dict[str, Json]:

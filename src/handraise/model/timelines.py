@@ -36,7 +36,8 @@ class Escalation:
 class Timeline:
     """Remind, escalate, then expire or take the named default. Without `expire` it waits for ever.
 
-    All spans count from the moment of asking: `Timeline(remind=["10m"], expire="2h")`. A deed that comes late, after an
+    All spans count from the moment of asking: `Timeline(remind="10m", expire="2h")`. `remind` and `escalate` take one value
+    or several. A deed that comes late, after an
     outage, puts off those behind it: at least ten minutes are left for each, or the planned gap where that is less.
     `default` is the answer recorded, marked as a default, when the time of `expire` comes.
     """
@@ -49,25 +50,25 @@ class Timeline:
     def __init__(
         self,
         *,
-        remind: Sequence[Span] = (),
-        escalate: Sequence[Escalation] = (),
+        remind: Span | Sequence[Span] = (),
+        escalate: Escalation | Sequence[Escalation] = (),
         expire: Span | None = None,
         default: Json = None,
     ) -> None:
         """What cannot be meant raises `InvalidQuestion`, here already."""
-        if not isinstance(remind, (list, tuple)):
-            raise _mistaken("timeline.remind", f"expected a list of spans: write remind=[{_written(remind)}]")
-        if not isinstance(escalate, (list, tuple)) or not all(
-            isinstance(each, Escalation) for each in escalate
+        reminders = remind if isinstance(remind, (list, tuple)) else (remind,)
+        escalations = (escalate,) if isinstance(escalate, Escalation) else escalate
+        if not isinstance(escalations, (list, tuple)) or not all(
+            isinstance(each, Escalation) for each in escalations
         ):
             raise _mistaken(
                 "timeline.escalate",
-                "expected a list of Escalation: write escalate=[Escalation(after='2h', to=['group:leads'])]",
+                "expected an Escalation, or a list: write escalate=Escalation(after='2h', to=['group:leads'])",
             )
         _set(
             self,
-            remind=tuple(_span(f"timeline.remind[{place}]", each) for place, each in enumerate(remind)),
-            escalate=tuple(escalate),
+            remind=tuple(_span(f"timeline.remind[{place}]", each) for place, each in enumerate(reminders)),
+            escalate=tuple(escalations),
             expire=None if expire is None else _span("timeline.expire", expire),
             default=default,
         )

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 
 import pydantic
 
-from handraise.model.errors import InvalidQuestion, Problem, UnusableAnswer
+from handraise.model.errors import AnswerTypeMismatch, InvalidQuestion, Problem
 from handraise.model.form_schemas import Schema, form_from_schema, simple_form_from_schema
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
 from handraise.model.json_values import Json
@@ -82,7 +82,7 @@ def _validated(into: Any, form: AnyForm, members: Mapping[str, Enum] = MappingPr
             # As JSON, a strict type takes a date or a set in the only way an answer can give it.
             return adapter.validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
-            raise UnusableAnswer(
+            raise AnswerTypeMismatch(
                 [Problem(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
             ) from error
 

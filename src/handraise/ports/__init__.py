@@ -9,14 +9,14 @@ from handraise.ports.bus import Bus, Heard, feed_of
 from handraise.ports.clock import Clock, IdFactory
 from handraise.ports.directory import Claim, Directory
 from handraise.ports.ledger import Head, Ledger, SignedHeads
-from handraise.ports.outbox import Line, Outbox, Routed
+from handraise.ports.outbox import Outbox, OutboxEntry, Routed
 from handraise.ports.store import (
     AGES,
-    LOOKED_THROUGH,
+    MAX_EVENTS_SCANNED,
     Durability,
     Filter,
     Inserted,
-    Pulse,
+    QueueStats,
     Recovered,
     SettledPage,
     Store,
@@ -26,7 +26,7 @@ from handraise.ports.store import (
 
 __all__ = [
     "AGES",
-    "LOOKED_THROUGH",
+    "MAX_EVENTS_SCANNED",
     "Backend",
     "Bus",
     "Claim",
@@ -39,9 +39,9 @@ __all__ = [
     "IdFactory",
     "Inserted",
     "Ledger",
-    "Line",
     "Outbox",
-    "Pulse",
+    "OutboxEntry",
+    "QueueStats",
     "Recovered",
     "Routed",
     "SettledPage",

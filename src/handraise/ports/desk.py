@@ -6,11 +6,11 @@ import asyncio
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from inspect import isawaitable
-from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.durations import Span, seconds_of
@@ -28,6 +28,7 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json, text_problem
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.typed_answers import python_value, typed
 from handraise.ports.clock import IdFactory
@@ -40,6 +41,9 @@ T = TypeVar("T")
 Show: TypeAlias = Callable[[Question], Awaitable[None] | None]
 """Shows a question to people."""
 
+Close: TypeAlias = Callable[[], Awaitable[None]]
+"""Closes a desk, and what was opened for it."""
+
 SENDING_LEASE = 30.0
 """For how many seconds whoever takes on to show a question has it to themselves."""
 Order = Literal["age", "urgency"]
@@ -49,8 +53,8 @@ PAGE = 50
 MOST_ON_A_PAGE = 500
 LONGEST_LEASE = 3_600
 _USE_APPROVE = (
-    "ask() would give an approved action out again and again: write `action = await desk.approve(Approval.of(…), "
-    "prompt=…, key=…)`, or post(…) and later consume(question.id)"
+    "ask() would give an approved action out again and again: write `action = await desk.request_approval(Approval.of(…), "
+    "prompt=…, key=…)`, or post(…) and later consume_approval(question.id)"
 )
 
 
@@ -126,20 +130,37 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Some questions, and what to go on from where there are more, or may be."""
+class Page(Generic[T]):
+    """Some items of a list. Give `next` as `after` to get the next page; it is None if there is no more.
 
-    questions: Sequence[Question]
-    after: str | None
+    A page can be iterated and has a length.
+    """
+
+    items: Sequence[T]
+    next: str | None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
 
 
 class Desk(ABC):
     """The verbs. Made by `handraise.open_desk`: a `LocalDesk` on a store, a `RemoteDesk` over HTTP.
 
-    A desk asks in the name of one asker and sees one workspace; `at` gives another view of the same desk.
+    A desk asks in the name of one asker and sees one workspace; `scoped` gives another view of the same desk.
     """
 
-    def __init__(self, *, workspace: str, asker: str, new_id: IdFactory, limits: Limits) -> None:
+    def __init__(
+        self,
+        *,
+        workspace: str,
+        asker: str,
+        new_id: IdFactory,
+        limits: Limits,
+        close: Close | None = None,
+    ) -> None:
         for what, name in (("a workspace", workspace), ("an asker", asker)):
             # Calls of all workspaces go to the store together: a name it cannot keep would fail the others.
             if not name.strip() or len(name) > limits.name or text_problem(name):
@@ -148,6 +169,15 @@ class Desk(ABC):
         self._asker = asker
         self._new_id = new_id
         self._limits = limits
+        self._close = close
+
+    async def close(self) -> None:
+        """Close a desk that was opened with `await open_desk(…)`, with all desks that `scoped` made of it.
+
+        `async with` does this by itself. A second time does nothing.
+        """
+        if self._close is not None:
+            await self._close()
 
     @property
     def workspace(self) -> str:
@@ -160,7 +190,7 @@ class Desk(ABC):
         return self._asker
 
     @abstractmethod
-    def at(self, workspace: str | None = None, *, asker: str | None = None) -> Desk:
+    def scoped(self, workspace: str | None = None, *, asker: str | None = None) -> Desk:
         """The same desk for another workspace or asker; it is closed with this one."""
 
     @abstractmethod
@@ -194,7 +224,7 @@ class Desk(ABC):
 
         `into` names the type to get: it makes the form, unless `form` or `choices` do. Any other ending than an
         answer raises `NotAnswered`; the wait's own `timeout` raises `StillPending` and leaves the question alone. An
-        approval is refused with `InvalidQuestion`: `approve` asks for one and gives the action out once.
+        approval is refused with `InvalidQuestion`: `request_approval` asks for one and gives the action out once.
         """
         if isinstance(options.get("form"), Approval):
             raise InvalidQuestion([Problem("form", _USE_APPROVE)])
@@ -250,28 +280,24 @@ class Desk(ABC):
         value: Json,
         *,
         by: str | Responder,
-        channel: str | None = None,
-        evidence: str | None = None,
-        shown: str | None = None,
-        details: Json = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """Give an answer and get the question as it then stands: answered, or pending more votes.
 
         An answer that does not fit raises `InvalidAnswer`, is kept as an attempt, and leaves the question
-        pending. A question that ended before raises `AlreadySettled` with its outcome. `shown` is the SHA-256,
-        in hexadecimal, of the question as the person saw it, where the channel knows that; `details` are what else it
-        wants kept with the answer. Both are in the question's history, and sealed with it.
+        pending. A question that ended before raises `AlreadySettled` with its outcome. `provenance` says where the answer
+        came from.
         """
 
     @abstractmethod
-    async def attempt(
+    async def reject_answer(
         self,
         question_id: str,
         value: Json,
         problems: Sequence[Problem],
         *,
         by: str | Responder,
-        channel: str | None = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """Keep an answer that fits the form but not the asker's need; get the question as it then stands.
 
@@ -285,10 +311,7 @@ class Desk(ABC):
         *,
         by: str | Responder,
         reason: str | None = None,
-        channel: str | None = None,
-        evidence: str | None = None,
-        shown: str | None = None,
-        details: Json = None,
+        provenance: Provenance | None = None,
     ) -> Question:
         """Say that one will not answer, and get the question as it then stands."""
 
@@ -309,7 +332,7 @@ class Desk(ABC):
         Gives back how many that were. Each is taken back by itself, and whatever is answered first stays answered.
         """
 
-    async def approve(
+    async def request_approval(
         self,
         approval: Approval,
         *,
@@ -331,7 +354,7 @@ class Desk(ABC):
         if question.outcome is None and await self.apply_grant(question.id) is None:
             _say_what_waits(question)
             await self.wait(question.id, timeout=timeout)
-        return await self.consume(question.id)
+        return await self.consume_approval(question.id)
 
     @abstractmethod
     async def apply_grant(self, question_id: str) -> Question | None:
@@ -341,7 +364,7 @@ class Desk(ABC):
         """
 
     @abstractmethod
-    async def consume(self, question_id: str, *, request: str | None = None) -> Action:
+    async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
         """The approved action, to be executed now: an approval is used at most once.
 
         The action comes from the record, and its digest is computed again. Raises `NotApproved` where nobody
@@ -374,20 +397,20 @@ class Desk(ABC):
     ) -> Question:
         """Take an approval back, until it is consumed, and get the question as it then stands.
 
-        For those who approved and for administrators of the directory; anybody else gets `NotEntitled`. The outcome
+        For those who approved and for administrators of the directory; anybody else gets `PermissionDenied`. The outcome
         stays in the record, and `taken_back_at` says that it holds no more. A second time changes nothing. Raises
         `AlreadyConsumed` if the action was given out before, and `NotApproved` if there is no approval.
         """
 
     @abstractmethod
-    async def grants(self, *, after: str | None = None, limit: int = PAGE) -> Sequence[Grant]:
-        """The workspace's grants, also those that have ended; go on from the last one's id.
+    async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
+        """A page of the workspace's grants, also those that have ended.
 
         `limit` is from 1 to 500, here and below.
         """
 
     @abstractmethod
-    async def revoke(self, grant_id: str, *, by: str) -> Grant:
+    async def revoke_grant(self, grant_id: str, *, by: str) -> Grant:
         """End a grant now. A second time changes nothing."""
 
     @abstractmethod
@@ -408,7 +431,7 @@ class Desk(ABC):
         """
 
     @abstractmethod
-    async def pending(
+    async def list_pending(
         self,
         *,
         conversation: str | None = None,
@@ -417,8 +440,8 @@ class Desk(ABC):
         order: Order = "age",
         after: str | None = None,
         limit: int = PAGE,
-    ) -> Page:
-        """A page of pending questions, oldest first; go on with `after` where the page has one.
+    ) -> Page[Question]:
+        """A page of pending questions, oldest first; `next` of a page is the `after` of the next one.
 
         `recipient` narrows it to what that person may answer. With `order="urgency"` the most urgent come first, as in
         an inbox: what was escalated, then by expiry, by risk, and by age. What is escalated meanwhile moves to the
@@ -427,7 +450,7 @@ class Desk(ABC):
         """
 
     @abstractmethod
-    async def settled(
+    async def list_settled(
         self,
         *,
         conversation: str | None = None,
@@ -435,8 +458,8 @@ class Desk(ABC):
         asker: str | None = None,
         after: str | None = None,
         limit: int = PAGE,
-    ) -> Page:
-        """A page of settled questions, the newest ending first; go on with `after` where the page has one.
+    ) -> Page[Question]:
+        """A page of settled questions, the newest ending first; `next` of a page is the `after` of the next one.
 
         `recipient` narrows it to what that person may see: what they might have answered, answered, declined or
         voted on. A page looks back over a bounded part of the past: it may be short, or empty, and yet not the
@@ -448,8 +471,11 @@ class Desk(ABC):
         """Everything that happened to a question, oldest first."""
 
     @abstractmethod
-    async def feed(self, *, after: str | None = None, limit: int = 500) -> Sequence[Event]:
-        """The workspace's events in order. Go on from the last one's `cursor`; none is ever skipped.
+    async def feed(self, *, after: str | None = None, limit: int = 500) -> Page[Event]:
+        """A page of the workspace's events in order; none is ever skipped.
+
+        More may come at any time, so `next` is None only if nothing has ever happened: it is the cursor of the last event
+        that you have seen.
 
         An `after` that no event has as its cursor raises `ValueError`; an empty one is the beginning.
         """
@@ -463,7 +489,7 @@ class Desk(ABC):
         """
 
     @abstractmethod
-    async def sweep(self) -> int:
+    async def run_due(self) -> int:
         """Do what this workspace's timelines say is due; give back how many questions that settled.
 
         A desk with waits does this by itself, for every workspace.
@@ -478,12 +504,12 @@ class Desk(ABC):
         recovered = await self._recover(max_age)
         after: str | None = None
         while show is not None:
-            page = await self.pending(asker=self._asker, after=after)
-            for question in page.questions:
+            page = await self.list_pending(asker=self._asker, after=after)
+            for question in page:
                 shown = show(question)
                 if isawaitable(shown):
                     await shown
-            after = page.after
+            after = page.next
             if after is None:
                 break
         return recovered

@@ -15,7 +15,7 @@ from handraise.model.routing import Recent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class OutboxEntry:
     """An event that nobody has been told of yet, in the order of their numbers."""
 
     workspace: str
@@ -35,7 +35,7 @@ class Routed:
     `settled` says that the question has ended and its messages are stale, `nobody` that nobody can be told of it.
     """
 
-    line: Line
+    line: OutboxEntry
     deliveries: Sequence[Delivery] = ()
     settled: bool = False
     nobody: bool = False
@@ -101,7 +101,7 @@ class Outbox(Protocol):
         """Some of the workspaces that have lines."""
         ...
 
-    async def lines(self, workspace: str, *, limit: int) -> Sequence[Line]:
+    async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
         """The oldest lines of a workspace. Taking a look changes nothing: others may see the same."""
         ...
 

@@ -55,7 +55,7 @@ class SettledPage:
     after: str | None
 
 
-LOOKED_THROUGH = 5_000
+MAX_EVENTS_SCANNED = 5_000
 """How many events a page of settled questions looks through at most."""
 
 
@@ -76,7 +76,7 @@ class Durability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulse:
+class QueueStats:
     """How much waits, in numbers: in the whole store, for an operator, or in one workspace.
 
     `pending` has, for each age in seconds, how many pending questions are at most that old; the last age is
@@ -88,7 +88,7 @@ class Pulse:
 
 
 AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
-"""The ages of a pulse: a minute, ten, an hour, six, a day, a week, and whatever is older."""
+"""The ages by which pending questions are counted: a minute, ten, an hour, six, a day, a week, and whatever is older."""
 
 
 Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded
@@ -159,11 +159,11 @@ class Store(Protocol):
         """
         ...
 
-    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+    async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """Pending, unexpired questions in the order of their ids, from just behind the id `after`."""
         ...
 
-    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
         """Where pending questions stand, the most urgent first, from just behind the cursor `after`.
 
         The order is that of `handraise.model.urgency`, with the ids below it: it is kept with each question, and an
@@ -172,10 +172,10 @@ class Store(Protocol):
         """
         ...
 
-    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+    async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions, the newest ending first, from just behind the cursor `after`.
 
-        `recipient` narrows it to what that person may see, as in `may_see`. No more than `LOOKED_THROUGH` events
+        `recipient` narrows it to what that person may see, as in `may_see`. No more than `MAX_EVENTS_SCANNED` events
         are looked through: a page may be short, or empty, and have a cursor all the same. Whoever goes on from
         there meets every question that was settled when they began, and none twice. Raises `ValueError` for a
         cursor that no page has given out.
@@ -190,7 +190,7 @@ class Store(Protocol):
         """
         ...
 
-    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+    async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
         """Do every due deed of every timeline, or of one workspace's; give back what one of them settled.
 
         Works in batches of `limit`, each atomic. Never waits for another sweep: what another process is
@@ -305,7 +305,7 @@ class Store(Protocol):
         """The cursor behind everything that `feed` gives out now: from there on it gives what is new."""
         ...
 
-    async def pulse(self, workspace: str | None = None) -> Pulse:
+    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How much waits, everywhere or in one workspace, where no deliveries are counted.
 
         Counted up to some 100,000 questions; what is beyond that is left out.

@@ -1,6 +1,6 @@
 """The desk as a service: HTTP API, live events, identities. `handraise serve` runs it.
 
-`open_house` opens what a server works with, `create_app` makes the ASGI application around it.
+`open_server` opens what a server works with, `create_app` makes the ASGI application around it.
 """
 
 from handraise.model.errors import MissingExtra
@@ -11,7 +11,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("FastAPI", "server") from error
 
 from handraise.server.app import create_app
-from handraise.server.context import House, open_house
+from handraise.server.context import ServerContext, open_server
 from handraise.server.settings import ServerSettings
 
-__all__ = ["House", "ServerSettings", "create_app", "open_house"]
+__all__ = ["ServerContext", "ServerSettings", "create_app", "open_server"]

@@ -1,4 +1,4 @@
-"""The ASGI application: routes, problems and guards around a house."""
+"""The ASGI application: routes, problems and guards around a server."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from handraise.server.api import (
 from handraise.server.api.health_routes import Readiness
 from handraise.server.api.openapi import document_problems, operation_id
 from handraise.server.auth import question_links
-from handraise.server.auth.authenticator import BEARER, Doorkeeper
+from handraise.server.auth.authenticator import BEARER, Authenticator
 from handraise.server.auth.last_used import LastUsed
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.server.live.broadcaster import Streams
 from handraise.server.live.stream_limits import StreamLimits
-from handraise.server.live.visibility import Sights
+from handraise.server.live.visibility import VisibilityCache
 from handraise.server.middleware.error_handlers import DOCUMENTED, handle_errors
-from handraise.server.middleware.security import STATIC, Guards, Rates
+from handraise.server.middleware.security import STATIC, Rates, SecurityMiddleware
 from handraise.server.observability import ObservedRequests
 from handraise.server.web import embedded_question, sign_in
 from handraise.server.web.inbox import (
@@ -60,40 +60,40 @@ API: tuple[APIRouter, ...] = (
 )
 
 
-def create_app(house: House) -> FastAPI:
-    """The application that serves this house."""
+def create_app(ctx: ServerContext) -> FastAPI:
+    """The application that serves this server."""
     app = _application()
-    app.state.house = house
-    app.state.sights = sights = Sights(house)
-    app.state.streams = Streams(house, sights)
-    app.state.rates = Rates(house.settings)
-    app.state.stream_limits = StreamLimits(house.settings)
-    app.state.doorkeeper = Doorkeeper(house.directory)
-    app.state.last_used = LastUsed(house)
-    app.state.readiness = Readiness(house)
-    if house.settings.oidc_issuer:
-        _add_oidc(app, house)
+    app.state.ctx = ctx
+    app.state.visibility = visibility = VisibilityCache(ctx)
+    app.state.streams = Streams(ctx, visibility)
+    app.state.rates = Rates(ctx.settings)
+    app.state.stream_limits = StreamLimits(ctx.settings)
+    app.state.authenticator = Authenticator(ctx.directory)
+    app.state.last_used = LastUsed(ctx)
+    app.state.readiness = Readiness(ctx)
+    if ctx.settings.oidc_issuer:
+        _add_oidc(app, ctx)
     return app
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document of the application, whatever house it serves."""
+    """The OpenAPI document of the application, whatever server it serves."""
     return _application().openapi()
 
 
 class _Application(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Guards around everything, also around what answers a failure; and all of it is observed."""
-        house: House = self.state.house
-        guarded = Guards(super().build_middleware_stack(), house.settings)
-        return ObservedRequests(guarded, metrics=house.metrics, traces=house.traces, stopping=house.stopping)
+        ctx: ServerContext = self.state.ctx
+        guarded = SecurityMiddleware(super().build_middleware_stack(), ctx.settings)
+        return ObservedRequests(guarded, metrics=ctx.metrics, traces=ctx.traces, stopping=ctx.stopping)
 
 
-def _add_oidc(app: FastAPI, house: House) -> None:
+def _add_oidc(app: FastAPI, ctx: ServerContext) -> None:
     from handraise.server.auth import oidc  # noqa: PLC0415 -- Authlib is an extra
     from handraise.server.web import sign_in_oidc  # noqa: PLC0415 -- Authlib is an extra
 
-    app.state.oidc = oidc.Provider(house.settings)
+    app.state.oidc = oidc.Provider(ctx.settings)
     app.include_router(sign_in_oidc.pages)
 
 

@@ -34,11 +34,11 @@ _log = logging.getLogger(__name__)
 _FORGET_AFTER = timedelta(days=1)
 _FORGET_AT_ONCE = 1_000
 _FORGET_EVERY = 600.0
-_PULSE_EVERY = 15.0
+_QUEUE_STATS_EVERY = 15.0
 
 
 @dataclass(slots=True)
-class House:
+class ServerContext:
     """Everything that a request may need.
 
     `leaving` says that newcomers should go elsewhere; `stopping` is set when long answers should come to an
@@ -63,21 +63,21 @@ class House:
     errands: set[asyncio.Task[None]] = field(default_factory=set)
 
     def beside(self, errand: Coroutine[Any, Any, None]) -> None:
-        """Do something small beside a request; the house does not close before it is done."""
+        """Do something small beside a request; the server does not close before it is done."""
         task = asyncio.create_task(errand)
         self.errands.add(task)
         task.add_done_callback(self.errands.discard)
 
 
 @asynccontextmanager
-async def open_house(
+async def open_server(
     settings: ServerSettings,
     *,
     clock: Clock | None = None,
     metrics: Metrics | None = None,
     traces: Traces | None = None,
     channels: Sequence[Opener] = (),
-) -> AsyncIterator[House]:
+) -> AsyncIterator[ServerContext]:
     """Open the store as the settings say, and do the chores for as long as this context lasts.
 
     `channels` are functions that open channels of one's own, besides those of the settings; see
@@ -87,56 +87,56 @@ async def open_house(
     `UnsafeStore`.
     """
     async with (
-        enter_house(settings, clock=clock, metrics=metrics, traces=traces) as house,
-        open_channels(
-            settings, Replies(house.desk, house.directory, house.outbox), house.outbox, channels
-        ) as opened,
-        _telling(house, opened),
+        open_context(settings, clock=clock, metrics=metrics, traces=traces) as ctx,
+        open_channels(settings, Replies(ctx.desk, ctx.directory, ctx.outbox), ctx.outbox, channels) as opened,
+        _telling(ctx, opened),
     ):
         chores = [
-            asyncio.create_task(_every(settings.seal_interval, _sealing(house)), name="handraise seals"),
-            asyncio.create_task(_every(settings.poll_interval, house.desk.tend), name="handraise sweeps"),
-            asyncio.create_task(_every(_FORGET_EVERY, lambda: _forget(house)), name="handraise forgets"),
-            asyncio.create_task(_every(_PULSE_EVERY, lambda: _feel_pulse(house)), name="handraise pulse"),
+            asyncio.create_task(_every(settings.seal_interval, _sealing(ctx)), name="handraise seals"),
+            asyncio.create_task(_every(settings.poll_interval, ctx.desk.tend), name="handraise sweeps"),
+            asyncio.create_task(_every(_FORGET_EVERY, lambda: _forget(ctx)), name="handraise forgets"),
+            asyncio.create_task(
+                _every(_QUEUE_STATS_EVERY, lambda: _update_queue_stats(ctx)), name="handraise queue stats"
+            ),
         ]
         try:
-            yield house
+            yield ctx
         finally:
-            house.leaving = True
-            house.stopping.set()
+            ctx.leaving = True
+            ctx.stopping.set()
             for chore in chores:
                 chore.cancel()
-            await asyncio.gather(*chores, *house.errands, return_exceptions=True)
+            await asyncio.gather(*chores, *ctx.errands, return_exceptions=True)
 
 
 @asynccontextmanager
-async def _telling(house: House, channels: Mapping[str, Channel]) -> AsyncIterator[None]:
+async def _telling(ctx: ServerContext, channels: Mapping[str, Channel]) -> AsyncIterator[None]:
     """Tell people through the channels; without any, what should have been told has failed in the end."""
-    house.channels = channels
+    ctx.channels = channels
     async with AsyncExitStack() as stack:
         # Over several shards, each has a dispatcher of its own: one that does not answer holds up no other.
-        for outbox in getattr(house.outbox, "apart", [house.outbox]):
+        for outbox in getattr(ctx.outbox, "apart", [ctx.outbox]):
             await stack.enter_async_context(
                 dispatching(
-                    house.engine,
+                    ctx.engine,
                     outbox,
-                    house.directory,
+                    ctx.directory,
                     list(channels.values()),
-                    link_to=Links(house.settings, house.directory, channels),
-                    tried=house.metrics.delivery_tried,
+                    link_to=Links(ctx.settings, ctx.directory, channels),
+                    tried=ctx.metrics.delivery_tried,
                 )
             )
         yield
 
 
 @asynccontextmanager
-async def enter_house(
+async def open_context(
     settings: ServerSettings,
     *,
     clock: Clock | None = None,
     metrics: Metrics | None = None,
     traces: Traces | None = None,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[ServerContext]:
     """The same without the chores, for a command that comes and goes."""
     metrics, traces, new_id = metrics or Metrics(), traces or Traces(), uuid7_ids()
     signer, heads = (
@@ -166,7 +166,7 @@ async def enter_house(
         )
         metrics.count_waits(lambda: len(engine.room))
         try:
-            yield House(
+            yield ServerContext(
                 settings=settings,
                 engine=engine,
                 desk=LocalDesk(
@@ -199,26 +199,26 @@ def _signer(key: Path, heads: Path | None) -> tuple[Signer, SignedHeads]:
     return load_signer(key), HeadsFile.prepare(heads_path(key, heads))
 
 
-def _sealing(house: House) -> Callable[[], Awaitable[None]]:
+def _sealing(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
     """The chore that seals, and says in the metrics what it refuses to sign."""
-    sealer = Sealer(house.store, house.ledger, house.signer, house.signed_heads)
+    sealer = Sealer(ctx.store, ctx.ledger, ctx.signer, ctx.signed_heads)
 
     async def seal() -> None:
         await sealer.run()
-        house.metrics.audit_refused(len(sealer.refused))
+        ctx.metrics.audit_refused(len(sealer.refused))
 
     return seal
 
 
-async def _forget(house: House) -> None:
+async def _forget(ctx: ServerContext) -> None:
     """Let go of requests, links and sessions that nobody can use any more."""
-    while await house.directory.forget(older_than=_FORGET_AFTER, limit=_FORGET_AT_ONCE) >= _FORGET_AT_ONCE:
+    while await ctx.directory.forget(older_than=_FORGET_AFTER, limit=_FORGET_AT_ONCE) >= _FORGET_AT_ONCE:
         pass
 
 
-async def _feel_pulse(house: House) -> None:
+async def _update_queue_stats(ctx: ServerContext) -> None:
     """Count how much waits in the store: here, so that nobody who looks at the metrics makes it count."""
-    house.metrics.beat(await house.store.pulse())
+    ctx.metrics.beat(await ctx.store.queue_stats())
 
 
 async def _every(interval: float, chore: Callable[[], Awaitable[object]]) -> None:

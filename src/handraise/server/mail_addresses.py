@@ -6,50 +6,52 @@ from handraise.channels.email.server_urls import mail_address
 from handraise.model.deliveries import Address
 from handraise.model.identities import Person, fold_email
 from handraise.model.people import OPERATOR
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 
 _CHANNEL = "email"
 _PAGE = 500
 
 
-async def follow_email(house: House, before: Person | None, now: Person | None, *, by: str | None) -> None:
+async def follow_email(
+    ctx: ServerContext, before: Person | None, now: Person | None, *, by: str | None
+) -> None:
     """Reach a person at the e-mail address that they have now, and not at the one that they had."""
     person = now or before
-    if person is None or not await _is_on(house, person.workspace):
+    if person is None or not await _is_on(ctx, person.workspace):
         return
     old, new = _address_of(before), _address_of(now)
     if old is not None and (new is None or new.id != old.id):
-        await house.outbox.remove_address(old.workspace, old.recipient, _CHANNEL, old.id, by=by)
+        await ctx.outbox.remove_address(old.workspace, old.recipient, _CHANNEL, old.id, by=by)
     if new is not None:
-        await house.outbox.put_address(new, by=by)
+        await ctx.outbox.put_address(new, by=by)
 
 
-async def follow_everybody(house: House) -> None:
+async def follow_everybody(ctx: ServerContext) -> None:
     """At the start, reach everybody of the server's own workspaces: also who was here before there was e-mail."""
-    if house.settings.email_smtp_url is not None:
-        for workspace in {house.settings.workspace, house.settings.oidc_workspace}:
-            await _follow_all(house, workspace)
+    if ctx.settings.email_smtp_url is not None:
+        for workspace in {ctx.settings.workspace, ctx.settings.oidc_workspace}:
+            await _follow_all(ctx, workspace)
 
 
-async def _follow_all(house: House, workspace: str) -> None:
+async def _follow_all(ctx: ServerContext, workspace: str) -> None:
     known = {
         (each.recipient, each.id)
-        for each in await house.outbox.addresses(workspace)
+        for each in await ctx.outbox.addresses(workspace)
         if each.channel == _CHANNEL
     }
     after = None
-    while people := await house.directory.people(workspace, after=after, limit=_PAGE):
+    while people := await ctx.directory.people(workspace, after=after, limit=_PAGE):
         for address in filter(None, map(_address_of, people)):
             if (address.recipient, address.id) not in known:
-                await house.outbox.put_address(address, by=OPERATOR)
+                await ctx.outbox.put_address(address, by=OPERATOR)
         after = people[-1].id
 
 
-async def _is_on(house: House, workspace: str) -> bool:
+async def _is_on(ctx: ServerContext, workspace: str) -> bool:
     """Whether the workspace has e-mail. A command beside the server may not know its settings."""
-    if house.settings.email_smtp_url is not None:
+    if ctx.settings.email_smtp_url is not None:
         return True
-    return any(each.channel == _CHANNEL for each in await house.outbox.addresses(workspace))
+    return any(each.channel == _CHANNEL for each in await ctx.outbox.addresses(workspace))
 
 
 def _address_of(person: Person | None) -> Address | None:

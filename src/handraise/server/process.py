@@ -23,7 +23,7 @@ from handraise.model.people import OPERATOR
 from handraise.ports import Durability
 from handraise.server.app import create_app
 from handraise.server.auth.issuer import issue_link
-from handraise.server.context import House, open_house
+from handraise.server.context import ServerContext, open_server
 from handraise.server.file_descriptors import raise_open_files
 from handraise.server.mail_addresses import follow_everybody
 from handraise.server.middleware.connection_limits import Connection, ConnectionLimits
@@ -69,14 +69,14 @@ async def serve(
         settings = settings.model_copy(update={"port": door.getsockname()[1]})
         async with (
             open_exporting(settings) as (metrics, traces),
-            open_house(settings, metrics=metrics, traces=traces) as house,
+            open_server(settings, metrics=metrics, traces=traces) as ctx,
         ):
             _warn(settings)
-            await follow_everybody(house)
-            newcomer = await first_administrator(house)
-            link = await _first_link(house, newcomer) if newcomer and show_link else None
-            told = Listening(settings, await house.store.durability(), newcomer, link)
-            await _Server(house, lambda: listening(told)).serve([door])
+            await follow_everybody(ctx)
+            newcomer = await first_administrator(ctx)
+            link = await _first_link(ctx, newcomer) if newcomer and show_link else None
+            told = Listening(settings, await ctx.store.durability(), newcomer, link)
+            await _Server(ctx, lambda: listening(told)).serve([door])
     _log.info("stopped")
 
 
@@ -98,28 +98,28 @@ def bind(host: str, port: int) -> socket.socket:
     return door
 
 
-async def first_administrator(house: House) -> str | None:
+async def first_administrator(ctx: ServerContext) -> str | None:
     """The first administrator, who is made where there is none; None once an administrator came in."""
-    workspace, name = house.settings.workspace, house.settings.admin
-    administrators = [person async for person in _everybody(house, workspace) if person.role is Role.ADMIN]
+    workspace, name = ctx.settings.workspace, ctx.settings.admin
+    administrators = [person async for person in _everybody(ctx, workspace) if person.role is Role.ADMIN]
     if any(person.signed_in_at for person in administrators):
         return None
     if not administrators:
-        await house.directory.put_person(workspace, name, name=name, email=None, role=Role.ADMIN, by=OPERATOR)
+        await ctx.directory.put_person(workspace, name, name=name, email=None, role=Role.ADMIN, by=OPERATOR)
     elif name not in {person.id for person in administrators}:
         return None  # whoever added them gives them a link
     return name
 
 
-async def _first_link(house: House, name: str) -> LinkRecord | None:
+async def _first_link(ctx: ServerContext, name: str) -> LinkRecord | None:
     return await issue_link(
-        house, house.settings.workspace, person=name, purpose="invitation", vouched_by=OPERATOR
+        ctx, ctx.settings.workspace, person=name, purpose="invitation", vouched_by=OPERATOR
     )
 
 
-async def _everybody(house: House, workspace: str) -> AsyncIterator[Person]:
+async def _everybody(ctx: ServerContext, workspace: str) -> AsyncIterator[Person]:
     after = None
-    while page := await house.directory.people(workspace, after=after, limit=500):
+    while page := await ctx.directory.people(workspace, after=after, limit=500):
         for person in page:
             yield person
         after = page[-1].id
@@ -128,21 +128,21 @@ async def _everybody(house: House, workspace: str) -> AsyncIterator[Person]:
 class _Server(uvicorn.Server):
     """Uvicorn, except for how it stops."""
 
-    def __init__(self, house: House, listening: Callable[[], None]) -> None:
+    def __init__(self, ctx: ServerContext, listening: Callable[[], None]) -> None:
         super().__init__(
             uvicorn.Config(
-                create_app(house),
+                create_app(ctx),
                 ws="none",
-                http=partial(Connection, ConnectionLimits(house.settings, house.metrics.connection_cut)),  # type: ignore[arg-type]
+                http=partial(Connection, ConnectionLimits(ctx.settings, ctx.metrics.connection_cut)),  # type: ignore[arg-type]
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                forwarded_allow_ips=house.settings.trusted_proxies,
+                forwarded_allow_ips=ctx.settings.trusted_proxies,
                 backlog=_BACKLOG,
                 timeout_keep_alive=_KEEP_ALIVE,
             )
         )
-        self._house = house
+        self._context = ctx
         self._listening = listening
         self._hurry = asyncio.Event()
         self._is_draining = True
@@ -158,7 +158,7 @@ class _Server(uvicorn.Server):
         await super().main_loop()
         _log.info("stopping")
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._house.settings.drain_seconds):
+            async with asyncio.timeout(self._context.settings.drain_seconds):
                 await self._hurry.wait()
         self._is_draining = False
 
@@ -173,9 +173,9 @@ class _Server(uvicorn.Server):
         for door, same in doors:
             await _close(door)
             await self._let_in_the_last(same)
-        self._house.stopping.set()
+        self._context.stopping.set()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._house.settings.stop_seconds):
+            async with asyncio.timeout(self._context.settings.stop_seconds):
                 await self._finish()
         await self._cut()
         await self.lifespan.shutdown()
@@ -198,7 +198,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, and do not raise it again afterwards: the house has still to be closed."""
+        """Stop at a signal, and do not raise it again afterwards: the server has still to be closed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -216,10 +216,10 @@ class _Server(uvicorn.Server):
 
     def _stop(self, number: int) -> None:
         """Begin to stop. Another signal hurries: it ends the draining, then it cuts what is under way."""
-        if number == signal.SIGINT or self._house.leaving:  # somebody at a keyboard, and no load balancer
+        if number == signal.SIGINT or self._context.leaving:  # somebody at a keyboard, and no load balancer
             self._hurry.set()
-        self.force_exit = self._house.leaving and not self._is_draining
-        self._house.leaving = True
+        self.force_exit = self._context.leaving and not self._is_draining
+        self._context.leaving = True
         self.should_exit = True
 
     async def _finish(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from handraise import Ref
 from handraise.ports import Heard
+from handraise.questions import Ref
 
 
 class SilentBus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from handraise import MissingExtra
+from handraise.errors import MissingExtra
 
 Test = TypeVar("Test", bound=Callable[..., object])
 

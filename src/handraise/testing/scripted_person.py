@@ -27,13 +27,13 @@ class StandIn:
         """The oldest pending question that this person may answer, as soon as there is one."""
         try:
             async with asyncio.timeout(self._patience):
-                while not (page := await self._desk.pending(recipient=self._by, limit=1)).questions:  # noqa: ASYNC110 -- the store decides
+                while not (page := await self._desk.list_pending(recipient=self._by, limit=1)).items:  # noqa: ASYNC110 -- the store decides
                     await asyncio.sleep(_PAUSE)
         except TimeoutError:
             raise TimeoutError(
                 f"Nobody asked {self._by!r} anything within {self._patience:g} seconds. Is the agent running beside?"
             ) from None
-        return page.questions[0]
+        return page.items[0]
 
     async def answer(self, *values: Json) -> Question:
         """Answer the next questions, one with each of these; get the last one as it then stands."""

@@ -17,19 +17,12 @@ from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, get_type_hints, ov
 import pydantic
 from pydantic_core import PydanticSerializationError
 
-from handraise import (
-    Approval,
-    Desk,
-    Field,
-    InvalidQuestion,
-    Problem,
-    QuestionOptions,
-    Risk,
-    Scope,
-    UnusableAnswer,
-)
+from handraise import Approval, Desk, Field, InvalidQuestion, Problem
 from handraise.blocking import BlockingDesk
+from handraise.errors import AnswerTypeMismatch
+from handraise.forms import Risk, Scope
 from handraise.model.typed_answers import typed
+from handraise.questions import QuestionOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,7 +94,9 @@ def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptio
             @functools.wraps(function)
             def blocking(*args: Any, **kwargs: Any) -> Any:
                 arguments = call.bind(*args, **kwargs)
-                action = desk.approve(call.freeze(arguments), prompt=call.prompt, **call.about(arguments))
+                action = desk.request_approval(
+                    call.freeze(arguments), prompt=call.prompt, **call.about(arguments)
+                )
                 return call.run(action.arguments)
 
             return blocking
@@ -109,7 +104,9 @@ def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptio
         @functools.wraps(function)
         async def awaited(*args: Any, **kwargs: Any) -> Any:
             arguments = call.bind(*args, **kwargs)
-            action = await desk.approve(call.freeze(arguments), prompt=call.prompt, **call.about(arguments))
+            action = await desk.request_approval(
+                call.freeze(arguments), prompt=call.prompt, **call.about(arguments)
+            )
             return await call.run_async(action.arguments)
 
         return awaited
@@ -186,7 +183,7 @@ class FrozenCall:
         try:
             read = self._parameters.model_validate(dict(arguments))
         except pydantic.ValidationError as error:
-            raise UnusableAnswer(_problems(error)) from error
+            raise AnswerTypeMismatch(_problems(error)) from error
         bound = self._signature.bind_partial()
         bound.arguments.update({name: getattr(read, name) for name in self._signature.parameters})
         return self._function(*bound.args, **bound.kwargs)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from handraise import (
-    AlreadyConsumed,
     AlreadySettled,
     Approval,
     Desk,
@@ -19,11 +18,12 @@ from handraise import (
     Problem,
     Question,
     QuestionNotFound,
-    QuestionOptions,
     StillPending,
 )
+from handraise.errors import AlreadyConsumed
 from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest, json_problems
+from handraise.questions import QuestionOptions
 from handraise.tools.approvals import ApprovalOptions, FrozenCall
 from handraise.tools.results import UNDELIVERED, ToolResult, invalid_result, to_tool_result
 from handraise.tools.specs import ToolSpec
@@ -92,7 +92,7 @@ class ApprovedTool:
         if question.outcome is None:
             return to_tool_result(question)
         try:
-            action = await self._desk.consume(question_id)
+            action = await self._desk.consume_approval(question_id)
         except (NotApproved, AlreadyConsumed) as refused:
             result = to_tool_result(question)
             # What was approved and may not be executed any more must not read like an approval.

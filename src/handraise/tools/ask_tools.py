@@ -10,18 +10,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from handraise import (
-    AlreadySettled,
-    Desk,
-    InvalidQuestion,
-    Problem,
-    Question,
-    QuestionNotFound,
-    QuestionOptions,
-    StillPending,
-)
+from handraise import AlreadySettled, Desk, InvalidQuestion, Problem, Question, QuestionNotFound, StillPending
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import text_problem
+from handraise.questions import QuestionOptions
 from handraise.tools.idempotent_post import Call, Posted, origin_of, post_once
 from handraise.tools.results import UNDELIVERED, ToolResult, batch_result, invalid_result, to_tool_result
 from handraise.tools.specs import ToolSpec

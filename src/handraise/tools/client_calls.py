@@ -26,10 +26,11 @@ from handraise import (
     Question,
     QuestionNotFound,
     Responder,
-    form_to_schema,
 )
+from handraise.forms import form_to_schema
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.people import CLIENT_ASSERTED
+from handraise.model.provenance import Provenance
 from handraise.tools.history import APPROVAL, CLIENT, HITL
 from handraise.tools.idempotent_post import origin_of
 from handraise.tools.results import chosen_text, to_tool_result
@@ -61,11 +62,11 @@ async def pending_client_messages(desk: Desk, conversation: str) -> list[Message
     messages: list[Message] = []
     after = None
     while True:
-        page = await desk.pending(conversation=conversation, after=after)
-        messages += map(client_message, page.questions)
-        if page.after is None:
+        page = await desk.list_pending(conversation=conversation, after=after)
+        messages += map(client_message, page.items)
+        if page.next is None:
             return messages
-        after = page.after
+        after = page.next
 
 
 class ToolResultSubmission(pydantic.BaseModel):
@@ -241,19 +242,15 @@ def _problems(given: ToolResultSubmission, question: Question) -> list[Problem]:
 async def _settle(
     desk: Desk, given: ToolResultSubmission, question: Question, by: str | Responder
 ) -> Question:
-    how: dict[str, Any] = {
-        "channel": "client",
-        "evidence": CLIENT_ASSERTED,
-        "details": _details(given, question),
-    }
+    provenance = Provenance(channel="client", evidence=CLIENT_ASSERTED, details=_details(given, question))
     if isinstance(question.form, Approval):
         value = {"decision": given.decision, "reason": given.reason, "arguments": given.arguments}
         if given.scope != "once":
             value["scope"] = given.scope
-        return await desk.answer(question.id, value, by=by, **how)
+        return await desk.answer(question.id, value, by=by, provenance=provenance)
     if given.decision == "deny":
-        return await desk.decline(question.id, by=by, reason=given.reason, **how)
-    return await desk.answer(question.id, given.choice, by=by, **how)
+        return await desk.decline(question.id, by=by, reason=given.reason, provenance=provenance)
+    return await desk.answer(question.id, given.choice, by=by, provenance=provenance)
 
 
 def _details(given: ToolResultSubmission, question: Question) -> dict[str, Json]:

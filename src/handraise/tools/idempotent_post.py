@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from handraise import AlreadySettled, Desk, KeyConflict, Question, QuestionOptions
+from handraise import AlreadySettled, Desk, KeyConflict, Question
 from handraise.model.json_values import Json, digest
+from handraise.questions import QuestionOptions
 from handraise.tools.tool_arguments import Intent
 
 _log = logging.getLogger(__name__)
@@ -120,14 +121,16 @@ async def _post(call: Call, intent: Intent, key: str) -> Question:
 async def _pending_equal(call: Call, intent: Intent) -> Question | None:
     after = None
     while True:
-        page = await call.desk.pending(conversation=call.conversation, asker=call.desk.asker, after=after)
-        for question in page.questions:
+        page = await call.desk.list_pending(
+            conversation=call.conversation, asker=call.desk.asker, after=after
+        )
+        for question in page.items:
             origin = origin_of(question)
             if (origin.get("tool"), origin.get("digest")) == (call.tool, intent.digest):
                 return question
-        if page.after is None:
+        if page.next is None:
             return None
-        after = page.after
+        after = page.next
 
 
 async def _last_number(desk: Desk, series: str) -> int:

@@ -10,17 +10,8 @@ from typing import Annotated, Any, Self, TypeVar
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from handraise import (
-    AnyForm,
-    Choice,
-    InvalidQuestion,
-    MultiChoice,
-    Open,
-    Option,
-    Problem,
-    Question,
-    coerce_choices,
-)
+from handraise import Choice, InvalidQuestion, MultiChoice, Open, Option, Problem, Question
+from handraise.forms import AnyForm, coerce_choices
 from handraise.model.json_values import Json, digest, json_problems
 from handraise.model.validation import fold
 

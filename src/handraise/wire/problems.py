@@ -21,9 +21,8 @@ from handraise.model.errors import (
     InvalidRequest,
     KeyConflict,
     NotApproved,
-    NotEntitled,
     NotFound,
-    NotSignedIn,
+    PermissionDenied,
     PreconditionFailed,
     Problem,
     QuestionNotFound,
@@ -31,6 +30,7 @@ from handraise.model.errors import (
     RequestConflict,
     StoreUnavailable,
     TooManyRequests,
+    Unauthenticated,
 )
 from handraise.model.questions import Question
 from handraise.wire.records import OutcomeRecord, QuestionRecord, Record
@@ -48,8 +48,8 @@ STATUSES: dict[type[HandraiseError], int] = {
     NotApproved: 409,
     ApprovalLapsed: 409,
     ApprovalTakenBack: 409,
-    NotSignedIn: 401,
-    NotEntitled: 403,
+    Unauthenticated: 401,
+    PermissionDenied: 403,
     QuestionNotFound: 404,
     GrantNotFound: 404,
     NotFound: 404,
@@ -150,8 +150,8 @@ _TITLES = {
     "not_approved": "The action is not approved",
     "approval_lapsed": "The approval is not good any more",
     "approval_taken_back": "The approval was taken back",
-    "not_signed_in": "Nobody is signed in",
-    "not_entitled": "Not allowed",
+    "unauthenticated": "Nobody is signed in",
+    "permission_denied": "Not allowed",
     "question_not_found": "No such question",
     "grant_not_found": "No such grant",
     "not_found": "Not found",
@@ -194,10 +194,12 @@ _ERRORS: dict[str, _Reader] = {
     "not_approved": lambda document, subject, *_: _refused(NotApproved, document, subject),
     "approval_lapsed": lambda document, subject, *_: _refused(ApprovalLapsed, document, subject),
     "approval_taken_back": lambda document, subject, *_: _refused(ApprovalTakenBack, document, subject),
-    "not_signed_in": lambda *_: NotSignedIn(
+    "unauthenticated": lambda *_: Unauthenticated(
         "The server does not know this key or session, or it has ended. It comes from HANDRAISE_KEY or credentials=…"
     ),
-    "not_entitled": lambda document, _, __, actor: NotEntitled(actor, document.reason or document.detail),
+    "permission_denied": lambda document, _, __, actor: PermissionDenied(
+        actor, document.reason or document.detail
+    ),
     "question_not_found": lambda _, subject, workspace, __: QuestionNotFound(subject, workspace),
     "grant_not_found": lambda _, subject, workspace, __: GrantNotFound(subject, workspace),
     "not_found": lambda document, *_: NotFound(document.detail),

@@ -137,7 +137,7 @@ class QuestionRecord(Record):
     trace: str | None = None
     recipients: tuple[str, ...] = ()
     audience: tuple[str, ...] = ()
-    need: int = 1
+    quorum: int = 1
     veto: bool = False
     max_attempts: int | None = None
     undo_for: float = 0.0
@@ -187,10 +187,10 @@ def question_to_dict(question: Question) -> dict[str, Any]:
 
 
 class QuestionPage(Record):
-    """Some questions, and what to go on from where there are more, or may be."""
+    """Some questions; `next` is the `after` of the next page, if there may be one."""
 
-    questions: tuple[QuestionRecord, ...]
-    after: str | None = None
+    items: tuple[QuestionRecord, ...]
+    next: str | None = None
 
 
 class OutcomeState(Record):
@@ -231,10 +231,10 @@ class EventRecord(Record):
 
 
 class EventPage(Record):
-    """Some events in order, and the cursor to go on from, also where all of them were somebody else's."""
+    """Some events in order; `next` is the cursor to go on from, also if all events since then are not for the caller."""
 
-    events: tuple[EventRecord, ...]
-    after: str | None = None
+    items: tuple[EventRecord, ...]
+    next: str | None = None
 
 
 class WorkspaceEventRecord(Record):
@@ -253,10 +253,10 @@ class WorkspaceEventRecord(Record):
 
 
 class WorkspaceEventPage(Record):
-    """Some events of the workspace in order, and the cursor to go on from."""
+    """Some events of the workspace in order; `next` is the cursor to go on from."""
 
-    events: tuple[WorkspaceEventRecord, ...]
-    after: str | None = None
+    items: tuple[WorkspaceEventRecord, ...]
+    next: str | None = None
 
 
 class ActionRecord(Record):
@@ -300,9 +300,10 @@ class GrantRecord(Record):
 
 
 class GrantPage(Record):
-    """Some grants in the order of their ids; go on from the last one's."""
+    """Some grants in the order of their ids; `next` is the `after` of the next page."""
 
-    grants: tuple[GrantRecord, ...]
+    items: tuple[GrantRecord, ...]
+    next: str | None = None
 
 
 class RecoveredRecord(Record):
@@ -316,7 +317,7 @@ class RecoveredRecord(Record):
         return Recovered(expired=self.expired, live=self.live)
 
 
-class SweptRecord(Record):
+class RunDueRecord(Record):
     """How many questions a sweep settled."""
 
     settled: int
@@ -388,9 +389,10 @@ class NewKeyRecord(KeyRecord):
 
 
 class KeyPage(Record):
-    """Some keys in the order of their ids; go on from the last one's."""
+    """Some keys in the order of their ids; `next` is the `after` of the next page."""
 
-    keys: tuple[KeyRecord, ...]
+    items: tuple[KeyRecord, ...]
+    next: str | None = None
 
 
 class PersonRecord(Record):
@@ -411,9 +413,10 @@ class PersonRecord(Record):
 
 
 class PersonPage(Record):
-    """Some people in the order of their ids; go on from the last one's."""
+    """Some people in the order of their ids; `next` is the `after` of the next page."""
 
-    people: tuple[PersonRecord, ...]
+    items: tuple[PersonRecord, ...]
+    next: str | None = None
 
 
 class LinkRecord(Record):

@@ -64,7 +64,7 @@ class PostQuestion(Request):
     tool_call: str | None = None
     trace: str | None = None
     recipients: tuple[str, ...] = ()
-    need: int = 1
+    quorum: int = 1
     veto: bool = False
     max_attempts: int | None = None
     undo_for: Seconds = 0.0
@@ -96,7 +96,7 @@ class PostQuestion(Request):
             "tool_call",
             "trace",
             "recipients",
-            "need",
+            "quorum",
             "veto",
             "max_attempts",
             "undo_for",
@@ -125,14 +125,14 @@ class PostQuestion(Request):
 class Responding(Request):
     """What comes with an answer. `by` may only be the person who is signed in.
 
-    `channel` is where they answered. `evidence` can be said to be less than the server knows, never more. `shown` is the
+    `channel` is where they answered. `evidence` can be said to be less than the server knows, never more. `shown_digest` is the
     SHA-256 of the question as they saw it there, in hexadecimal.
     """
 
     by: str | None = None
     channel: str | None = None
     evidence: str | None = None
-    shown: str | None = None
+    shown_digest: str | None = None
     details: Any = None
 
 
@@ -162,13 +162,11 @@ class ProblemRecord(Request):
     message: str
 
 
-class AttemptQuestion(Request):
+class RejectAnswer(Responding):
     """An answer that fits the form but not the asker's need, with the reasons."""
 
     value: Any
     problems: Annotated[tuple[ProblemRecord, ...], pydantic.Field(min_length=1, max_length=100)]
-    by: str | None = None
-    channel: str | None = None
 
 
 class WithdrawQuestion(Request):

@@ -2,7 +2,7 @@
 
 One browser serves the whole session and each test has windows of its own: `chromium` is in `conftest.py` here. A module
 elsewhere gets one with `from tests.server.inbox.own_chromium import *`. A browser belongs to one event loop, so such
-modules share the session's, and `house` is opened there: that is what `pytestmark` and `loop_scope` are for.
+modules share the session's, and `server` is opened there: that is what `pytestmark` and `loop_scope` are for.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from handraise import Answered, Responder
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.ports import Clock
-from handraise.server import House, ServerSettings, open_house
+from handraise.server import ServerContext, ServerSettings, open_server
 from tests.server.conftest import listening
 from tests.serving import Issuer
 
-__all__ = ["address", "errors", "house", "person", "pytestmark", "tab", "window"]
+__all__ = ["address", "ctx", "errors", "person", "pytestmark", "tab", "window"]
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -53,9 +53,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def house(store: str, settings: dict[str, Any], clock: Clock | None) -> AsyncIterator[House]:
-    async with open_house(ServerSettings(url=store, **(UNLIMITED | settings)), clock=clock) as house:
-        yield house
+async def ctx(store: str, settings: dict[str, Any], clock: Clock | None) -> AsyncIterator[ServerContext]:
+    async with open_server(ServerSettings(url=store, **(UNLIMITED | settings)), clock=clock) as ctx:
+        yield ctx
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -13,7 +13,7 @@ from playwright.async_api import Browser
 from handraise import Responder
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from tests.server.inbox.chromium import launched
 from tests.serving import Issuer
 
@@ -39,9 +39,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def desk(house: House, workspace: str) -> LocalDesk:
+def desk(ctx: ServerContext, workspace: str) -> LocalDesk:
     """The desk as the agent deploy-bot uses it."""
-    return house.desk.at(workspace, asker="deploy-bot")
+    return ctx.desk.scoped(workspace, asker="deploy-bot")
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ from handraise import (
 )
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm
-from handraise.server import House
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link, issue_question_link
 from handraise.testing import ManualClock
 from tests.tiers import NIGHTLY
@@ -156,7 +157,7 @@ async def views_of_nothing() -> list[View]:
     return [View(f"{path} of nothing", path, path) for path in ("/", "/settled", "/insights")]
 
 
-async def views_of(house: House, desk: LocalDesk, clock: ManualClock) -> list[View]:
+async def views_of(ctx: ServerContext, desk: LocalDesk, clock: ManualClock) -> list[View]:
     """The pages of a workspace in which much has happened, as its administrator ann sees them."""
     asked = {
         name: await desk.post(
@@ -180,7 +181,7 @@ async def views_of(house: House, desk: LocalDesk, clock: ManualClock) -> list[Vi
         View("the keys", "/", "/", _keys),
         View("oneself", "/me", "/me"),
         View("the HTTP API", "/docs", "/docs"),
-        *await _ways_in(house, desk, asked),
+        *await _ways_in(ctx, desk, asked),
     ]
 
 
@@ -199,8 +200,8 @@ def _lists() -> list[View]:
     ]
 
 
-async def _ways_in(house: House, desk: LocalDesk, asked: dict[str, Question]) -> list[View]:
-    link = await issue_link(house, desk.workspace, person="ann", purpose="invitation", vouched_by=None)
+async def _ways_in(ctx: ServerContext, desk: LocalDesk, asked: dict[str, Question]) -> list[View]:
+    link = await issue_link(ctx, desk.workspace, person="ann", purpose="invitation", vouched_by=None)
     assert link is not None
     views = [
         View("the way in", "/sign-in", "/sign-in"),
@@ -212,7 +213,7 @@ async def _ways_in(house: House, desk: LocalDesk, asked: dict[str, Question]) ->
         View("a frame that has ended", "/q/{token}/frame", "/q/none/frame"),
     ]
     for name in ("a choice", "an approval", "a form"):
-        path, alike = await link_to(house, asked[name]), name == "a form"
+        path, alike = await link_to(ctx, asked[name]), name == "a form"
         views += [
             View(f"{name} behind a link", "/q/{token}", path, alike=alike),
             View(f"{name} in a frame", "/q/{token}/frame", f"{path}/frame", alike=alike),
@@ -220,13 +221,11 @@ async def _ways_in(house: House, desk: LocalDesk, asked: dict[str, Question]) ->
     return views
 
 
-async def link_to(house: House, question: Question) -> str:
+async def link_to(ctx: ServerContext, question: Question) -> str:
     """The path of a link with which ann answers one question."""
-    ann = await house.directory.find_person(question.workspace, "ann")
+    ann = await ctx.directory.find_person(question.workspace, "ann")
     assert ann is not None
-    link = await issue_question_link(
-        house, question, ann, channel="email", by="boss", lasts=timedelta(hours=1)
-    )
+    link = await issue_question_link(ctx, question, ann, channel="email", by="boss", lasts=timedelta(hours=1))
     assert link is not None
     return _path(link.url)
 
@@ -235,7 +234,7 @@ async def _vote(desk: LocalDesk, clock: ManualClock) -> Question:
     question = await desk.post(
         "Ship?",
         choices=["yes", "no"],
-        need=2,
+        quorum=2,
         veto=True,
         recipients=["bob", "cid"],
         timeline=Timeline(
@@ -245,10 +244,10 @@ async def _vote(desk: LocalDesk, clock: ManualClock) -> Question:
             default="no",
         ),
     )
-    await desk.answer(question.id, "yes", by="bob", channel="cli")
+    await desk.answer(question.id, "yes", by="bob", provenance=Provenance(channel="cli"))
     for minutes in (6, 14):
         clock.advance(timedelta(minutes=minutes))
-        await desk.sweep()
+        await desk.run_due()
     return question
 
 
@@ -260,14 +259,14 @@ async def _settled(desk: LocalDesk, clock: ManualClock) -> dict[str, Question]:
     }
     with suppress(InvalidAnswer):
         await desk.answer(found["answered"].id, "none of these", by="bob")
-    await desk.answer(found["answered"].id, "b", by="ann", channel="web")
+    await desk.answer(found["answered"].id, "b", by="ann", provenance=Provenance(channel="web"))
     await desk.decline(found["declined"].id, by="bob", reason="ask Cid")
     await desk.withdraw(found["withdrawn"].id, reason="not needed any more")
     found["approved"] = await desk.post("Pay?", form=PAYMENT, conversation="flat")
     decision = {"decision": "approve", "arguments": {"amount": 200}, "reason": "less is enough"}
-    await desk.answer(found["approved"].id, decision, by="ann", channel="web")
+    await desk.answer(found["approved"].id, decision, by="ann", provenance=Provenance(channel="web"))
     clock.advance(timedelta(minutes=15))
-    await desk.sweep()
+    await desk.run_due()
     return found
 
 

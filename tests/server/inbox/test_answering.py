@@ -26,7 +26,8 @@ from handraise import (
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm, Risk
 from handraise.model.json_values import Json
-from handraise.server import House
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import fed
 from tests.server.conftest import ORIGIN, bearer
@@ -130,7 +131,7 @@ async def test_looking_changes_nothing(ann: httpx2.AsyncClient, desk: LocalDesk)
     for method in ("GET", "HEAD", "OPTIONS"):
         for path in ("/", f"/questions/{question.id}", f"/questions/{question.id}?v=yes&decision=approve"):
             await ann.request(method, path)
-    assert await desk.feed() == before
+    assert list(await desk.feed()) == before
     assert (await desk.get(question.id)).outcome is None
 
 
@@ -170,10 +171,10 @@ async def test_whoever_is_not_signed_in_is_led_there(client: httpx2.AsyncClient,
 
 
 async def test_a_question_of_others_is_the_same_page_as_one_that_never_was(
-    ann: httpx2.AsyncClient, desk: LocalDesk, house: House
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext
 ) -> None:
     others = await desk.post("What now?", recipients=["bob"])
-    elsewhere = await house.desk.at("another", asker="x").post("What now?")
+    elsewhere = await ctx.desk.scoped("another", asker="x").post("What now?")
     pages = [
         await ann.get(f"/questions/{each}") for each in (others.id, elsewhere.id, "never", "%00", "x" * 999)
     ]
@@ -248,7 +249,7 @@ class TestEndedMeanwhile:
         question = await desk.post("Name it", form=Open())
         sheet = (await open_page(ann, f"/questions/{question.id}")).sheet()
         sheet.fill("v", "my <long> thought")
-        await desk.answer(question.id, "first", by="bob", channel="slack")
+        await desk.answer(question.id, "first", by="bob", provenance=Provenance(channel="slack"))
         late = await send(ann, sheet)
         assert late.status_code == 409
         shown = Page(late.text)
@@ -300,7 +301,7 @@ class TestTakingBack:
         assert "within 2 hours" in (await open_page(ann, f"/questions/{mine.id}")).words
         for question, who in ((mine, "ann"), (others, "bob"), (used, "ann")):
             await desk.answer(question.id, "approve", by=who)
-        await desk.consume(used.id)
+        await desk.consume_approval(used.id)
         for question in (others, used):
             assert "take back" not in (await open_page(ann, f"/questions/{question.id}")).html
         shown = await open_page(ann, f"/questions/{mine.id}")
@@ -407,7 +408,7 @@ class TestApproving:
             "amount": 200,
             "note": "rent,\nand heating",
         }
-        [grant] = await desk.grants()
+        [grant] = await desk.list_grants()
         assert (grant.scope, grant.granted_by) == ("always", "ann")
         after = await open_page(ann, f"/questions/{question.id}")
         assert "Approved with changed arguments, always" in after.words
@@ -488,7 +489,7 @@ class TestWhatAPageTells:
         question = await desk.post(
             "Ship?",
             choices=["yes", "no"],
-            need=2,
+            quorum=2,
             veto=True,
             recipients=["bob", "cid"],
             timeline=Timeline(
@@ -499,10 +500,10 @@ class TestWhatAPageTells:
             ),
         )
         assert (await ann.get(f"/questions/{question.id}")).status_code == 404
-        await desk.answer(question.id, "yes", by="bob", channel="cli")
+        await desk.answer(question.id, "yes", by="bob", provenance=Provenance(channel="cli"))
         for minutes in (6, 14):
             clock.advance(timedelta(minutes=minutes))
-            await desk.sweep()
+            await desk.run_due()
         shown = await open_page(ann, f"/questions/{question.id}")
         assert "2 people must agree. 1 of 2 agree so far. One refusal ends it." in shown.words
         assert "bob voted through the terminal" in shown.words
@@ -543,7 +544,7 @@ class TestASettledApproval:
         assert "What was approved" in action
         assert '{"arguments":{"amount":200,"to":"ACME"},"tool":"pay"}' in action.replace("&#34;", '"')
         assert 'class="badge approved">Approved' in shown.html
-        await desk.consume(question.id)
+        await desk.consume_approval(question.id)
         shown = await open_page(ann, f"/questions/{question.id}")
         assert "What was approved and taken to execute it" in shown.words
 

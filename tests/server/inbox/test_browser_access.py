@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, violations
@@ -35,12 +35,12 @@ def _any_attempt_to_sign_in_is_known(app: FastAPI, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.only_proof_of("every type of page can be read by everybody; nightly every page in both themes")
 async def test_axe_finds_nothing_wrong_with_any_page_in_either_theme(
-    person: NewWindow, app: FastAPI, house: House, desk: LocalDesk, clock: ManualClock
+    person: NewWindow, app: FastAPI, ctx: ServerContext, desk: LocalDesk, clock: ManualClock
 ) -> None:
     async with person("ann", groups=["ops"], role=Role.ADMIN) as window:
         tab = await window.new_page()
         found = await wrong_with(tab, some_of(await views_of_nothing(), ONE_OF_EACH))
-        views = some_of(await views_of(house, desk, clock), ONE_OF_EACH)
+        views = some_of(await views_of(ctx, desk, clock), ONE_OF_EACH)
         assert {view.route for view in views} == routes_of(app), "a page that nobody looks at"
         found |= await wrong_with(tab, views)
         assert found == {}
@@ -82,12 +82,12 @@ WIDE = """() => [...document.querySelectorAll("body *")].filter((each) => {
 
 @pytest.mark.only_proof_of("pages fit on a phone; nightly all of them")
 async def test_everything_fits_on_a_phone_and_can_be_hit_with_a_finger(
-    person: NewWindow, house: House, desk: LocalDesk, clock: ManualClock
+    person: NewWindow, ctx: ServerContext, desk: LocalDesk, clock: ManualClock
 ) -> None:
     async with person("ann", role=Role.ADMIN, viewport=PHONE, has_touch=True, is_mobile=True) as window:
         tab = await window.new_page()
         found = {}
-        views = [*await views_of_nothing(), *await views_of(house, desk, clock)]
+        views = [*await views_of_nothing(), *await views_of(ctx, desk, clock)]
         for view in some_of(views, ON_A_PHONE):
             await view.show(tab)
             await tab.evaluate(
@@ -158,12 +158,12 @@ async def walk(tab: Page, key: str, most: int) -> tuple[list[str], list[str]]:
 
 @pytest.mark.only_proof_of("the keyboard leads everywhere and its focus is seen; nightly on all pages")
 async def test_the_keyboard_leads_to_everything_and_out_again_and_the_focus_is_seen(
-    person: NewWindow, house: House, desk: LocalDesk, clock: ManualClock
+    person: NewWindow, ctx: ServerContext, desk: LocalDesk, clock: ManualClock
 ) -> None:
     async with person("ann", role=Role.ADMIN) as window:
         tab = await window.new_page()
         found = {}
-        views = [*await views_of_nothing(), *await views_of(house, desk, clock)]
+        views = [*await views_of_nothing(), *await views_of(ctx, desk, clock)]
         for view in some_of(views, BY_KEYBOARD):
             if view.alike:
                 continue

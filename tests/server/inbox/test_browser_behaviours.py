@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Locator, Page, Route, ViewportSize, ex
 from handraise import Confirm
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE, NewWindow, listens, outcome_of, violations
@@ -40,11 +40,11 @@ async def is_marked(tab: Page) -> bool:
 class TestComingBackAfterSigningIn:
     @pytest.mark.slow("test_returning.py follows the same way without a browser")
     async def test_from_a_question_to_it_without_scripts(
-        self, chromium: Browser, address: str, house: House, workspace: str, desk: LocalDesk
+        self, chromium: Browser, address: str, ctx: ServerContext, workspace: str, desk: LocalDesk
     ) -> None:
         question = await desk.post("Sure?", form=Confirm())
-        await house.directory.put_person(workspace, "ann", name="Ann", email=None, role=Role.MEMBER)
-        link = await issue_link(house, workspace, person="ann", purpose="sign-in", vouched_by=None)
+        await ctx.directory.put_person(workspace, "ann", name="Ann", email=None, role=Role.MEMBER)
+        link = await issue_link(ctx, workspace, person="ann", purpose="sign-in", vouched_by=None)
         assert link is not None
         token = parse_qs(urlsplit(link.url).query)["token"][0]
         window = await chromium.new_context(base_url=address, java_script_enabled=False, viewport=PHONE)
@@ -63,12 +63,12 @@ class TestComingBackAfterSigningIn:
         await window.close()
 
     async def test_a_page_whose_session_ended_says_so_and_leads_to_sign_in(
-        self, tab: Page, desk: LocalDesk, house: House, workspace: str, address: str
+        self, tab: Page, desk: LocalDesk, ctx: ServerContext, workspace: str, address: str
     ) -> None:
         question = await desk.post("Name it")
         await listens(tab, f"/questions/{question.id}")
         await tab.get_by_label("Your answer").fill("my thought")
-        await house.directory.remove_person(workspace, "ann")
+        await ctx.directory.remove_person(workspace, "ann")
         await tab.evaluate("""() => {
             for (const state of ["hidden", "visible"]) {
                 Object.defineProperty(document, "visibilityState", { value: state, configurable: true });

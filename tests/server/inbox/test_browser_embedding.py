@@ -19,7 +19,7 @@ from handraise import Answered, Approval, Choice, Confirm, Form, Open, Question
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm, Field
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_question_link
 from tests.docs.reading import DOCS, blocks_of
 from tests.server.conftest import listening
@@ -47,7 +47,7 @@ LinkTo = Callable[[Question], Awaitable[str]]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def sites(house: House, address: str) -> AsyncIterator[tuple[str, str]]:
+async def sites(ctx: ServerContext, address: str) -> AsyncIterator[tuple[str, str]]:
     """The origins of two sites of others: the first may show questions, the second may not."""
     site = FastAPI()
 
@@ -66,7 +66,7 @@ async def sites(house: House, address: str) -> AsyncIterator[tuple[str, str]]:
     with socket.socket() as one, socket.socket() as two:
         for door in (one, two):
             door.bind(("127.0.0.1", 0))
-        house.settings = house.settings.model_copy(update={"embed_origins": (origin_of(one),)})
+        ctx.settings = ctx.settings.model_copy(update={"embed_origins": (origin_of(one),)})
         async with listening(site, one), listening(site, two):
             yield origin_of(one), origin_of(two)
 
@@ -77,14 +77,14 @@ def origin_of(door: socket.socket) -> str:
 
 
 @pytest.fixture
-def link_to(house: House, issuer: Issuer, workspace: str, address: str) -> LinkTo:
+def link_to(ctx: ServerContext, issuer: Issuer, workspace: str, address: str) -> LinkTo:
     async def link(question: Question) -> str:
         await issuer.person(workspace, "ann", role=Role.MEMBER)
-        ann, week = await house.directory.find_person(workspace, "ann"), timedelta(days=7)
+        ann, week = await ctx.directory.find_person(workspace, "ann"), timedelta(days=7)
         assert ann is not None
-        made = await issue_question_link(house, question, ann, channel="link", by="boss", lasts=week)
+        made = await issue_question_link(ctx, question, ann, channel="link", by="boss", lasts=week)
         assert made is not None
-        return made.url.replace(house.settings.base_url, address)
+        return made.url.replace(ctx.settings.base_url, address)
 
     return link
 

@@ -13,7 +13,7 @@ from playwright.async_api import BrowserContext, Page
 from handraise import Approval, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.forms import AnyForm
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import NewWindow, complaints
 from tests.server.inbox.hostile import MARK, NAMES, TEXTS
@@ -105,13 +105,13 @@ async def inspect(tab: Page, path: str) -> None:
 @pytest.mark.only_proof_of("a real browser runs nothing of what an agent writes; nightly all texts")
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_a_question_made_of_hostile_texts(
-    tab: Page, watch: Watch, house: House, workspace: str, part: int
+    tab: Page, watch: Watch, ctx: ServerContext, workspace: str, part: int
 ) -> None:
     assert len(set(TEXTS)) >= 300
     assert len(FORMS) <= len(PROMPTS)
     chosen = drawn(list(enumerate(PROMPTS))[part::PARTS], 5)
     for turn, (place, (texts, names)) in enumerate(chosen):
-        desk = house.desk.at(workspace, asker=names[0][:190])
+        desk = ctx.desk.scoped(workspace, asker=names[0][:190])
         question = await desk.post(
             "\n\n".join(texts),
             form=FORMS[place % len(FORMS)],
@@ -123,7 +123,7 @@ async def test_a_question_made_of_hostile_texts(
         written: str = await tab.evaluate("document.querySelector('main').textContent.toLowerCase()")
         assert written.count(MARK) >= 2 * len(texts), f"something was swallowed: {texts}"
         if turn % 5 == 0:
-            path = await link_to(house, question)
+            path = await link_to(ctx, question)
             await inspect(tab, path)
             await inspect(tab, f"{path}/frame")
             await desk.withdraw(question.id, reason=texts[0])
@@ -133,14 +133,14 @@ async def test_a_question_made_of_hostile_texts(
 
 @pytest.mark.only_proof_of("lists show hostile texts as texts in a real browser; nightly all texts")
 async def test_lists_of_hostile_questions(
-    tab: Page, watch: Watch, house: House, workspace: str, person: NewWindow
+    tab: Page, watch: Watch, ctx: ServerContext, workspace: str, person: NewWindow
 ) -> None:
     phone = person("ann", groups=["ops"], viewport={"width": 320, "height": 640})
     async with phone as small_window, person("boss", role=Role.ADMIN) as window_of_boss:
         small, of_boss = await small_window.new_page(), await window_of_boss.new_page()
         found = complaints(of_boss)
         for texts, names in drawn(list(groups(sized(gate=20, nightly=50))), 1):
-            desks = [house.desk.at(workspace, asker=name[:190]) for name in names]
+            desks = [ctx.desk.scoped(workspace, asker=name[:190]) for name in names]
             asked = [
                 await desk.post(text, form=Approval.of(name, {}), conversation=name)
                 for desk, text, name in zip(desks, texts, names, strict=True)
@@ -156,9 +156,9 @@ async def test_lists_of_hostile_questions(
 
 
 async def test_the_policy_of_a_page_would_stop_a_script_that_got_in(
-    tab: Page, watch: Watch, house: House, workspace: str
+    tab: Page, watch: Watch, ctx: ServerContext, workspace: str
 ) -> None:
-    question = await house.desk.at(workspace, asker="bot").post("Well?")
+    question = await ctx.desk.scoped(workspace, asker="bot").post("Well?")
     await tab.goto(f"/questions/{question.id}")
     await tab.evaluate(
         """() => {

@@ -13,7 +13,8 @@ from playwright.async_api import Page, expect
 from handraise import Approval, Choice, Confirm, InvalidAnswer
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- its fixtures
 from tests.server.inbox.chromium import NewWindow, complaints, violations
@@ -37,35 +38,40 @@ def clock() -> ManualClock:
     return ManualClock(datetime.now(UTC) - timedelta(days=3))
 
 
-async def fill(house: House, workspace: str, clock: ManualClock) -> None:
+async def fill(ctx: ServerContext, workspace: str, clock: ManualClock) -> None:
     """Some of everything, with names that are too long for any screen."""
     for n, asker in enumerate(("deploy-bot", "m" * 150, "mail-bot")):
-        desk = house.desk.at(workspace, asker=asker)
+        desk = ctx.desk.scoped(workspace, asker=asker)
         for kind in (Confirm(), Approval.of("release", risk="high"), Choice.of("a", "b")):
             await desk.post(f"A release of {kind.kind}", form=kind, conversation="c" * 180, expires_in=10**6)
         for by in ("ann", "b" * 150):
             asked = await desk.post("May I release?", form=Approval.of("release"))
             clock.advance(timedelta(minutes=7 + n))
-            await desk.answer(asked.id, {"decision": "approve", "reason": "w" * 300}, by=by, channel="slack")
+            await desk.answer(
+                asked.id,
+                {"decision": "approve", "reason": "w" * 300},
+                by=by,
+                provenance=Provenance(channel="slack"),
+            )
         exhausted = await desk.post("Yes?", form=Confirm(), max_attempts=1)
         with suppress(InvalidAnswer):
             await desk.answer(exhausted.id, "perhaps", by="ann")
         await desk.post("Too late?", expires_in=60)
         clock.advance(timedelta(hours=5))
-        await desk.sweep()
+        await desk.run_due()
 
 
 @pytest.mark.slow("test_browser_access.py runs axe on one page of every type in the gate")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_pass_axe_and_never_scroll_sideways(
-    person: NewWindow, house: House, workspace: str, clock: ManualClock, theme: Literal["light", "dark"]
+    person: NewWindow, ctx: ServerContext, workspace: str, clock: ManualClock, theme: Literal["light", "dark"]
 ) -> None:
     async with person("ann", role=Role.ADMIN, color_scheme=theme, bypass_csp=True) as window:
         tab = await window.new_page()
         for empty in ("/", "/settled", "/insights"):
             await tab.goto(empty)
             assert await violations(tab) == []
-        await fill(house, workspace, clock)
+        await fill(ctx, workspace, clock)
         for path in PATHS:
             await tab.goto(path)
             assert await violations(tab) == [], path
@@ -75,9 +81,9 @@ async def test_pass_axe_and_never_scroll_sideways(
 
 
 async def test_keep_to_the_policy_with_nothing_inline(
-    person: NewWindow, house: House, workspace: str, clock: ManualClock
+    person: NewWindow, ctx: ServerContext, workspace: str, clock: ManualClock
 ) -> None:
-    await fill(house, workspace, clock)
+    await fill(ctx, workspace, clock)
     async with person("ann", role=Role.ADMIN) as window:
         tab = await window.new_page()
         errors = complaints(tab)
@@ -96,9 +102,9 @@ async def bar_width(tab: Page) -> float:
 
 @pytest.mark.only_proof_of("the list can be narrowed in a browser without scripts")
 async def test_filter_and_search_without_scripts(
-    person: NewWindow, house: House, workspace: str, clock: ManualClock
+    person: NewWindow, ctx: ServerContext, workspace: str, clock: ManualClock
 ) -> None:
-    await fill(house, workspace, clock)
+    await fill(ctx, workspace, clock)
     async with person("ann", java_script_enabled=False, viewport={"width": 320, "height": 640}) as window:
         tab = await window.new_page()
         await tab.goto("/")

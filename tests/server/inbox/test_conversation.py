@@ -9,6 +9,7 @@ import httpx2
 
 from handraise import Approval, Confirm
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.provenance import Provenance
 from tests.server.inbox.browser import open_page
 
 NAME = "release & 4.2"
@@ -18,7 +19,7 @@ async def test_link_to_a_conversation_shows_what_waits_and_what_is_settled(
     ann: httpx2.AsyncClient, desk: LocalDesk
 ) -> None:
     answered = await desk.post("Is it built?", form=Confirm(), conversation=NAME)
-    await desk.answer(answered.id, "yes", by="ann", channel="web")
+    await desk.answer(answered.id, "yes", by="ann", provenance=Provenance(channel="web"))
     denied = await desk.post("Deploy?", form=Approval.of("deploy"), conversation=NAME)
     await desk.answer(denied.id, "deny", by="bob")
     waits = await desk.post("Roll back?", form=Confirm(), conversation=NAME)

@@ -23,7 +23,7 @@ from handraise import (
     Timeline,
 )
 from handraise.desk.local_desk import LocalDesk
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from tests.server.inbox.browser import Page
 from tests.server.inbox.hostile import MARK, NAMES, REFUSED, TEXTS
@@ -85,12 +85,12 @@ def check(html: str) -> None:
 @pytest.mark.parametrize("settings", [{"rate_limit": "100000/second"}])
 @pytest.mark.parametrize("part", range(8))
 async def test_a_hostile_text_stays_a_text_wherever_it_stands(
-    ann: httpx2.AsyncClient, house: House, workspace: str, clock: ManualClock, part: int
+    ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str, clock: ManualClock, part: int
 ) -> None:
     assert len(set(TEXTS)) >= 300
     for place in drawn(range(part, len(TEXTS), 8), 10):
         text, name = TEXTS[place], NAMES[place]
-        desk = house.desk.at(workspace, asker=name[:190])
+        desk = ctx.desk.scoped(workspace, asker=name[:190])
         for form in forms(text, name, place):
             question = await desk.post(
                 text,
@@ -104,7 +104,7 @@ async def test_a_hostile_text_stays_a_text_wherever_it_stands(
                 ),
             )
             clock.advance(timedelta(minutes=2))
-            await desk.sweep()
+            await desk.run_due()
             check((await ann.get(f"/questions/{question.id}")).text)
             check((await ann.get("/")).text)
             await desk.withdraw(question.id, reason=text[:1000])
@@ -130,9 +130,9 @@ async def test_what_cannot_be_kept_as_it_is_does_not_get_in(desk: LocalDesk, tex
 
 
 async def test_a_link_shows_where_it_leads_and_only_the_address_can_be_clicked(
-    ann: httpx2.AsyncClient, house: House, workspace: str
+    ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str
 ) -> None:
-    desk = house.desk.at(workspace, asker="bot")
+    desk = ctx.desk.scoped(workspace, asker="bot")
     question = await desk.post("Look at [https://bank.example](https://evil.example/x?a=1&b=2) now")
     shown = (await ann.get(f"/questions/{question.id}")).text
     assert (
@@ -142,8 +142,8 @@ async def test_a_link_shows_where_it_leads_and_only_the_address_can_be_clicked(
 
 
 async def test_a_name_of_several_alphabets_is_marked(
-    ann: httpx2.AsyncClient, house: House, workspace: str
+    ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str
 ) -> None:
-    question = await house.desk.at(workspace, asker="deplοy-bot").post("Let me")
+    question = await ctx.desk.scoped(workspace, asker="deplοy-bot").post("Let me")
     for path in ("/", f"/questions/{question.id}"):
         assert "letters of several alphabets" in (await ann.get(path)).text

@@ -14,8 +14,9 @@ import pytest
 
 from handraise import Approval, Confirm, InvalidAnswer, Timeline
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.provenance import Provenance
 from handraise.ports import AGES
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.web.inbox import insights_page
 from handraise.server.web.inbox.charts import Bar, Column, Series, bars, columns
 from handraise.server.web.inbox.insights_page import SPANS, length, percentile
@@ -85,10 +86,10 @@ async def test_counts_how_soon_people_answered(
     for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 90, 300):
         question = await desk.post("how soon?", form=Confirm())
         clock.advance(timedelta(minutes=minutes))
-        await desk.answer(question.id, True, by="ann", channel="web")
+        await desk.answer(question.id, True, by="ann", provenance=Provenance(channel="web"))
     await desk.post("by default", timeline=Timeline(expire=timedelta(minutes=1), default="x"))
     clock.advance(timedelta(minutes=2))
-    await desk.sweep()
+    await desk.run_due()
     shown = await open_page(boss, "/insights")
     assert figures(shown) == {
         "Median time to answer": "5 min",
@@ -100,9 +101,9 @@ async def test_counts_how_soon_people_answered(
 
 
 async def test_counts_who_through_what_and_how_it_ended(
-    boss: httpx2.AsyncClient, desk: LocalDesk, house: House, workspace: str, clock: ManualClock
+    boss: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str, clock: ManualClock
 ) -> None:
-    mailer = house.desk.at(workspace, asker="mail-bot")
+    mailer = ctx.desk.scoped(workspace, asker="mail-bot")
     for by, channel, decision in (
         ("ann", "web", "approve"),
         ("ann", "slack", "approve"),
@@ -110,8 +111,10 @@ async def test_counts_who_through_what_and_how_it_ended(
         ("bob", None, "approve"),
     ):
         question = await desk.post("may I?", form=Approval.of("deploy"))
-        await desk.answer(question.id, {"decision": decision}, by=by, channel=channel)
-    await mailer.decline((await mailer.post("will you?")).id, by="bob", channel="slack")
+        await desk.answer(question.id, {"decision": decision}, by=by, provenance=Provenance(channel=channel))
+    await mailer.decline(
+        (await mailer.post("will you?")).id, by="bob", provenance=Provenance(channel="slack")
+    )
     await mailer.withdraw((await mailer.post("never mind")).id)
     exhausted = await mailer.post("yes?", form=Confirm(), max_attempts=1)
     with suppress(InvalidAnswer):
@@ -119,7 +122,7 @@ async def test_counts_who_through_what_and_how_it_ended(
     await mailer.post("soon?", expires_in=60)
     await mailer.post("the usual?", timeline=Timeline(expire=timedelta(minutes=1), default="x"))
     clock.advance(timedelta(minutes=2))
-    await desk.sweep()
+    await desk.run_due()
     shown = await open_page(boss, "/insights")
     assert figures(shown)["Expired or exhausted"] == "2"
     assert "of 9 that ended" in shown.words
@@ -159,10 +162,10 @@ async def test_counts_what_waits_by_age(
 
 
 async def test_has_nothing_of_another_workspace(
-    boss: httpx2.AsyncClient, desk: LocalDesk, house: House
+    boss: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext
 ) -> None:
     await desk.answer((await desk.post("ours")).id, "yes", by="ann")
-    other = house.desk.at("elsewhere", asker="their-bot")
+    other = ctx.desk.scoped("elsewhere", asker="their-bot")
     await other.answer((await other.post("theirs", recipients=["them"])).id, "yes", by="them")
     await other.post("theirs, and it waits")
     shown = await open_page(boss, "/insights")
@@ -196,10 +199,10 @@ async def test_says_where_there_was_more_than_it_counts(
 
 
 async def test_draws_as_many_as_can_be_told_apart(
-    boss: httpx2.AsyncClient, house: House, workspace: str
+    boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str
 ) -> None:
     for n in range(12):
-        desk = house.desk.at(workspace, asker=f"bot-{n:02}-{'x' * 100}")
+        desk = ctx.desk.scoped(workspace, asker=f"bot-{n:02}-{'x' * 100}")
         await desk.answer((await desk.post("hello")).id, "yes", by="ann")
     shown = await open_page(boss, "/insights")
     names = list(numbers(shown, "agents"))
@@ -210,12 +213,12 @@ async def test_draws_as_many_as_can_be_told_apart(
 
 @pytest.mark.parametrize("settings", [{"rate_limit": "100000/second"}])
 async def test_a_hostile_name_stays_a_text_in_the_agents_box(
-    boss: httpx2.AsyncClient, house: House, workspace: str, monkeypatch: pytest.MonkeyPatch
+    boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(insights_page, "_MOST_BARS", len(NAMES))
     names = {name[:190] for name in drawn(NAMES, 60)}
     for name in names:
-        desk = house.desk.at(workspace, asker=name)
+        desk = ctx.desk.scoped(workspace, asker=name)
         question = await desk.post("hello", form=Approval.of("deploy"))
         await desk.answer(question.id, {"decision": "approve"}, by="ann")
     page = Page((await boss.get("/insights")).text)

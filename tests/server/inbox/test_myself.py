@@ -10,7 +10,7 @@ import httpx2
 from handraise import Approval
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
-from handraise.server import House
+from handraise.server import ServerContext
 from tests.server.conftest import bearer
 from tests.server.inbox.browser import open_page, send
 from tests.serving import Issuer
@@ -29,11 +29,11 @@ async def test_says_who_administers(boss: httpx2.AsyncClient) -> None:
     assert "Groups none" in words
 
 
-async def test_shows_names_as_they_are(ann: httpx2.AsyncClient, house: House, workspace: str) -> None:
-    await house.directory.put_person(
+async def test_shows_names_as_they_are(ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str) -> None:
+    await ctx.directory.put_person(
         workspace, "ann", name="<b>Ann</b>\u202e", email="a<i>@example.com", role=Role.MEMBER
     )
-    await house.directory.put_group(workspace, "<script>\u200b", ["ann"])
+    await ctx.directory.put_group(workspace, "<script>\u200b", ["ann"])
     shown = await ann.get("/me")
     assert "<b>Ann" not in shown.text
     assert "<i>@" not in shown.text
@@ -72,19 +72,19 @@ async def test_what_was_approved_ahead_is_listed_and_revoked_in_the_browser(
     done = await send(ann, revoke)
     assert (done.status_code, done.headers["location"]) == (303, "/me#grants")
     assert "Nothing. Agents ask each time." in (await open_page(ann, "/me")).words
-    assert [grant.revoked_by for grant in await desk.grants()].count("ann") == 1
+    assert [grant.revoked_by for grant in await desk.list_grants()].count("ann") == 1
     assert (await send(boss, not_mine)).status_code == 303
     assert "Nothing. Agents ask each time." in (await open_page(boss, "/me")).words
 
 
 class TestSessions:
     async def test_elsewhere_are_listed_and_ended_one_by_one(
-        self, ann: httpx2.AsyncClient, house: House, workspace: str
+        self, ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str
     ) -> None:
         assert "Nowhere. This browser is the only place." in (await open_page(ann, "/me")).words
         for name, maker in (("phone", "boss<b>"), ("laptop", None)):
-            await _signed_in(house, workspace, "ann", name, vouched_by=maker)
-        await _signed_in(house, workspace, "boss", "other")
+            await _signed_in(ctx, workspace, "ann", name, vouched_by=maker)
+        await _signed_in(ctx, workspace, "boss", "other")
         shown = await open_page(ann, "/me")
         assert "Signed in by a sign-in link just now" in shown.words
         assert "boss<b> made the link" in shown.words
@@ -96,38 +96,38 @@ class TestSessions:
         }
         done = await send(ann, ends["/me/sessions/phone/end"])
         assert (done.status_code, done.headers["location"]) == (303, "/me#sessions")
-        assert await _sessions(house, workspace, "ann") == ["laptop"]
-        [event] = (await house.store.workspace_events(workspace, after=None, limit=100))[-1:]
+        assert await _sessions(ctx, workspace, "ann") == ["laptop"]
+        [event] = (await ctx.store.workspace_events(workspace, after=None, limit=100))[-1:]
         assert (event.kind, event.by, event.details["session"]) == ("session.ended", "ann", "phone")
         assert (await send(ann, ends["/me/sessions/phone/end"])).status_code == 404
 
     async def test_of_others_are_not_for_members_to_end(
-        self, ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, house: House, workspace: str
+        self, ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, ctx: ServerContext, workspace: str
     ) -> None:
-        await _signed_in(house, workspace, "boss", "theirs")
-        await _signed_in(house, workspace, "ann", "phone")
+        await _signed_in(ctx, workspace, "boss", "theirs")
+        await _signed_in(ctx, workspace, "ann", "phone")
         sheet = (await open_page(ann, "/me")).sheets
         [end] = [each for each in sheet if each.action.endswith("/phone/end")]
         assert (await send(ann, replace(end, action="/me/sessions/theirs/end"))).status_code == 404
-        assert await _sessions(house, workspace, "boss") == ["theirs"]
+        assert await _sessions(ctx, workspace, "boss") == ["theirs"]
         assert (await send(boss, end)).status_code == 303
-        assert await _sessions(house, workspace, "ann") == []
+        assert await _sessions(ctx, workspace, "ann") == []
 
     async def test_are_ended_all_at_once_except_this_one(
-        self, ann: httpx2.AsyncClient, house: House, workspace: str
+        self, ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str
     ) -> None:
         for name in ("phone", "laptop"):
-            await _signed_in(house, workspace, "ann", name)
+            await _signed_in(ctx, workspace, "ann", name)
         [end] = [each for each in (await open_page(ann, "/me")).sheets if each.action.endswith("/end-others")]
         assert (await send(ann, end)).status_code == 303
-        assert await _sessions(house, workspace, "ann") == []
+        assert await _sessions(ctx, workspace, "ann") == []
         assert "Nowhere." in (await open_page(ann, "/me")).words
 
 
 async def _signed_in(
-    house: House, workspace: str, person: str, name: str, *, vouched_by: str | None = None
+    ctx: ServerContext, workspace: str, person: str, name: str, *, vouched_by: str | None = None
 ) -> None:
-    await house.directory.open_session(
+    await ctx.directory.open_session(
         workspace,
         name,
         digest=f"{workspace} {name}",
@@ -138,7 +138,7 @@ async def _signed_in(
     )
 
 
-async def _sessions(house: House, workspace: str, person: str) -> list[str]:
+async def _sessions(ctx: ServerContext, workspace: str, person: str) -> list[str]:
     """The sessions of somebody besides those that the tests themselves began."""
-    found = await house.directory.sessions(workspace, person, limit=9)
+    found = await ctx.directory.sessions(workspace, person, limit=9)
     return [each.id for each in found if each.how != "test"]

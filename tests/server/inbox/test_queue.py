@@ -13,7 +13,7 @@ import pytest
 
 from handraise import Approval, Confirm, Escalation, Timeline
 from handraise.desk.local_desk import LocalDesk
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.web.inbox import search
 from handraise.testing import ManualClock
 from tests.server.inbox.browser import Page, Sheet, open_page
@@ -73,7 +73,7 @@ async def test_has_what_one_may_answer_most_urgent_first(
         timeline=Timeline(escalate=(Escalation(after=timedelta(minutes=1), to=("group:ops",)),)),
     )
     clock.advance(timedelta(minutes=2))
-    await desk.sweep()
+    await desk.run_due()
     shown = await open_page(ann, "/")
     assert asked(shown) == [each.id for each in (escalated, soon, later, risky, approval, harmless, old)]
     assert "(7) Waiting · Handraise" in shown.words
@@ -83,10 +83,10 @@ async def test_has_what_one_may_answer_most_urgent_first(
 
 
 async def test_is_narrowed_by_agent_and_conversation(
-    ann: httpx2.AsyncClient, desk: LocalDesk, house: House, workspace: str
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str
 ) -> None:
     one = await desk.post("one", conversation="c & d")
-    other = await house.desk.at(workspace, asker="mail-bot").post("two")
+    other = await ctx.desk.scoped(workspace, asker="mail-bot").post("two")
     assert set(asked(await open_page(ann, "/"))) == {one.id, other.id}
     assert asked(await open_page(ann, "/?agent=mail-bot")) == [other.id]
     assert asked(await open_page(ann, "/?conversation=c+%26+d")) == [one.id]
@@ -119,16 +119,16 @@ async def test_is_narrowed_to_whom_it_was_escalated(
     step = Escalation(after=timedelta(minutes=1), to=("group:ops",))
     question = await desk.post("escalated", recipients=["bob"], timeline=Timeline(escalate=(step,)))
     clock.advance(timedelta(minutes=2))
-    await desk.sweep()
+    await desk.run_due()
     assert asked(await open_page(ann, "/?to=group:ops")) == [question.id]
 
 
 async def test_filters_can_be_combined_and_changed_by_the_form(
-    ann: httpx2.AsyncClient, desk: LocalDesk, house: House, workspace: str
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str
 ) -> None:
     both = await desk.post("both", conversation="release", recipients=["ann"])
     await desk.post("only the agent", conversation="other")
-    await house.desk.at(workspace, asker="mail-bot").post("only the conversation", conversation="release")
+    await ctx.desk.scoped(workspace, asker="mail-bot").post("only the conversation", conversation="release")
     shown = await open_page(ann, "/?agent=deploy-bot")
     form = filters(shown)
     assert {each.name: each.value for each in form.inputs} == {
@@ -155,23 +155,23 @@ async def test_filters_can_be_combined_and_changed_by_the_form(
     ["ROLLOUT", "canary rollout", "deploy-bot", "Release strasse", "release-4.2 STRAẞE", "database.migrate"],
 )
 async def test_is_searched_in_any_case_for_all_the_words(
-    ann: httpx2.AsyncClient, desk: LocalDesk, house: House, workspace: str, words: str
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str, words: str
 ) -> None:
     found = await desk.post(
         "A **Canary** or a rollout in the Straße?",
         form=Approval.of("database.migrate"),
         conversation="Release-4.2",
     )
-    other = house.desk.at(workspace, asker="mail-bot")
+    other = ctx.desk.scoped(workspace, asker="mail-bot")
     await other.post("A canary in a mine: rol lout", conversation="other")
     assert asked(await open_page(ann, f"/?{urlencode({'q': words})}")) == [found.id]
 
 
 async def test_a_search_finds_only_what_one_may_answer(
-    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, desk: LocalDesk, house: House
+    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext
 ) -> None:
     secret = await desk.post("the secret plan", recipients=["bob"])
-    await house.desk.at("elsewhere", asker="deploy-bot").post("the secret plan")
+    await ctx.desk.scoped("elsewhere", asker="deploy-bot").post("the secret plan")
     for path in ("/?q=secret", "/?q=secret&all=1", "/?q=secret&to=bob", "/?to=bob&all=1"):
         assert "secret plan" not in (await ann.get(path)).text
         assert "bob" not in (await open_page(ann, path)).ours
@@ -241,10 +241,10 @@ async def test_pages_through_everything_once(ann: httpx2.AsyncClient, desk: Loca
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 async def test_the_most_urgent_is_on_the_first_page_however_many_wait(
-    ann: httpx2.AsyncClient, desk: LocalDesk, house: House
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext
 ) -> None:
     await asyncio.gather(*(desk.post(f"number {n}", form=Confirm()) for n in range(700)))
-    other = house.desk.at(desk.workspace, asker="careful-bot")
+    other = ctx.desk.scoped(desk.workspace, asker="careful-bot")
     pay = await other.post("Pay?", form=Approval.of("pay", {"amount": 1}, risk="high"))
     soon = await other.post("Quick?", expires_in=600)
     shown = asked(await open_page(ann, "/"))

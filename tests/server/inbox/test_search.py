@@ -11,7 +11,7 @@ from handraise import Approval, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.forms import AnyForm
 from handraise.model.json_values import Json
-from handraise.server import House
+from handraise.server import ServerContext
 from handraise.server.web.inbox import search
 from tests.server.inbox.browser import open_page
 from tests.server.inbox.test_queue import asked, next_page
@@ -92,12 +92,12 @@ async def test_what_no_page_shows_is_not_found(ann: httpx2.AsyncClient, desk: Lo
 
 
 async def test_answers_and_arguments_of_others_are_not_found(
-    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, desk: LocalDesk, house: House
+    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext
 ) -> None:
     await desk.post("Pay?", form=PAY, recipients=["bob"])
     question = await desk.post("Where?", recipients=["bob"])
     await desk.answer(question.id, "contoso", by="bob")
-    away = house.desk.at("elsewhere", asker="deploy-bot")
+    away = ctx.desk.scoped("elsewhere", asker="deploy-bot")
     await away.answer((await away.post("Where?")).id, "contoso", by="ann")
     for path in ("/?q=contoso", "/?q=contoso&all=1", "/settled?q=contoso", "/settled?q=contoso&all=1"):
         page = await open_page(ann, path)
@@ -105,11 +105,13 @@ async def test_answers_and_arguments_of_others_are_not_found(
     assert ended(await open_page(boss, "/settled?q=contoso&all=1")) == [question.id]
 
 
-async def test_what_is_erased_is_not_found(ann: httpx2.AsyncClient, desk: LocalDesk, house: House) -> None:
+async def test_what_is_erased_is_not_found(
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext
+) -> None:
     question = await desk.post("Where?", context={"cause": "flood"})
     await desk.answer(question.id, "contoso", by="ann")
     assert ended(await open_page(ann, "/settled?q=flood+contoso")) == [question.id]
-    await house.ledger.erase(desk.workspace, [question.id], by="boss")
+    await ctx.ledger.erase(desk.workspace, [question.id], by="boss")
     for words in ("flood", "contoso", "where"):
         assert ended(await open_page(ann, f"/settled?q={words}")) == []
 

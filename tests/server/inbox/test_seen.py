@@ -12,7 +12,8 @@ from handraise import Approval, Confirm, InvalidAnswer
 from handraise.desk.local_desk import LocalDesk
 from handraise.desk.sealer import Sealer
 from handraise.model.events import Event
-from handraise.server import House
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext
 from tests.server.inbox.browser import Sheet, open_page, send
 
 
@@ -34,7 +35,7 @@ async def test_an_answer_in_the_browser_has_the_digest_of_what_was_shown(
     again = (await open_page(ann, f"/questions/{question.id}")).sheet()
     assert shown_by(sheet) == shown_by(again)
     assert (await send(ann, sheet, ("v", "yes"))).status_code == 303
-    assert (await last(desk, question.id)).data["shown"] == shown_by(sheet)
+    assert (await last(desk, question.id)).data["shown_digest"] == shown_by(sheet)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ async def test_a_refusal_has_it_too(ann: httpx2.AsyncClient, desk: LocalDesk) ->
     page = await open_page(ann, f"/questions/{question.id}")
     (sheet,) = [each for each in page.sheets if "do" in each.sent()]
     assert (await send(ann, sheet)).status_code == 303
-    assert (await last(desk, question.id)).data["shown"] == shown_by(page.sheet())
+    assert (await last(desk, question.id)).data["shown_digest"] == shown_by(page.sheet())
 
 
 @pytest.mark.parametrize("forged", ["", "0" * 64, "x"])
@@ -74,18 +75,18 @@ async def test_what_the_server_would_not_show_is_not_recorded(
     sheet = (await open_page(ann, f"/questions/{question.id}")).sheet()
     sheet.fill("shown", forged)
     assert (await send(ann, sheet, ("v", "yes"))).status_code == 303
-    assert "shown" not in (await last(desk, question.id)).data
+    assert "shown_digest" not in (await last(desk, question.id)).data
 
 
 async def test_a_channel_of_ones_own_says_what_it_showed_and_it_is_sealed(
-    desk: LocalDesk, house: House, workspace: str
+    desk: LocalDesk, ctx: ServerContext, workspace: str
 ) -> None:
     question = await desk.post("Ship it?", form=Confirm())
     with pytest.raises(InvalidAnswer, match="SHA-256"):
-        await desk.answer(question.id, True, by="ann", shown="what I saw")
+        await desk.answer(question.id, True, by="ann", provenance=Provenance(shown_digest="what I saw"))
     with pytest.raises(InvalidAnswer, match="SHA-256"):
-        await desk.decline(question.id, by="ann", shown="F" * 64)
-    await desk.answer(question.id, True, by="ann", shown="f" * 64)
-    assert (await last(desk, question.id)).data["shown"] == "f" * 64
-    assert await Sealer(house.store, house.ledger).seal(workspace) == 1
+        await desk.decline(question.id, by="ann", provenance=Provenance(shown_digest="F" * 64))
+    await desk.answer(question.id, True, by="ann", provenance=Provenance(shown_digest="f" * 64))
+    assert (await last(desk, question.id)).data["shown_digest"] == "f" * 64
+    assert await Sealer(ctx.store, ctx.ledger).seal(workspace) == 1
     assert json.dumps((await last(desk, question.id)).data)

@@ -11,7 +11,8 @@ import pytest
 
 from handraise import Approval, Choice, Confirm, InvalidAnswer, Responder, Timeline
 from handraise.desk.local_desk import LocalDesk
-from handraise.server import House
+from handraise.model.provenance import Provenance
+from handraise.server import ServerContext
 from handraise.server.web.inbox import search
 from handraise.testing import ManualClock
 from tests.server.conftest import bearer
@@ -45,7 +46,7 @@ async def test_says_who_answered_what_and_through_what(
 ) -> None:
     question = await desk.post("Which way?", form=Choice.of("Canary", "Rolling"), conversation="release 4.2")
     clock.advance(timedelta(minutes=7))
-    await desk.answer(question.id, "Canary", by="bob", channel="slack")
+    await desk.answer(question.id, "Canary", by="bob", provenance=Provenance(channel="slack"))
     shown = await open_page(ann, "/settled")
     assert ended(shown) == [question.id]
     assert f'href="/questions/{question.id}?from=%2Fsettled"' in shown.html
@@ -66,9 +67,16 @@ async def test_says_of_every_ending_how_it_came_about(
     ann: httpx2.AsyncClient, desk: LocalDesk, clock: ManualClock
 ) -> None:
     approval = await desk.post("May I?", form=Approval.of("deploy"))
-    await desk.answer(approval.id, {"decision": "deny", "reason": "not today"}, by="ann", channel="web")
+    await desk.answer(
+        approval.id,
+        {"decision": "deny", "reason": "not today"},
+        by="ann",
+        provenance=Provenance(channel="web"),
+    )
     declined = await desk.post("Will you?")
-    await desk.decline(declined.id, by="bob", reason="not mine to say", channel="email")
+    await desk.decline(
+        declined.id, by="bob", reason="not mine to say", provenance=Provenance(channel="email")
+    )
     withdrawn = await desk.post("Never mind")
     await desk.withdraw(withdrawn.id, reason="it solved itself")
     exhausted = await desk.post("Yes?", form=Confirm(), max_attempts=1)
@@ -115,13 +123,13 @@ async def test_is_newest_first_and_by_day(
 
 
 async def test_is_only_what_one_may_see(
-    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, desk: LocalDesk, house: House
+    ann: httpx2.AsyncClient, boss: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext
 ) -> None:
     mine = await desk.post("for ops", recipients=["group:ops"])
     others = await desk.post("secret of bob", recipients=["bob"])
     for each in (mine, others):
         await desk.answer(each.id, "done", by=OPS)
-    far = house.desk.at("elsewhere", asker="deploy-bot")
+    far = ctx.desk.scoped("elsewhere", asker="deploy-bot")
     await far.answer((await far.post("secret of another workspace")).id, "done", by="ann")
     for path in (
         "/settled",
@@ -151,10 +159,10 @@ async def test_is_for_people_who_are_signed_in(
 
 
 async def test_is_narrowed_and_searched_as_the_queue_is(
-    ann: httpx2.AsyncClient, desk: LocalDesk, house: House, workspace: str
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, workspace: str
 ) -> None:
     one = await desk.post("Roll out?", conversation="release", recipients=["group:ops"])
-    two = await house.desk.at(workspace, asker="mail-bot").post("Send it?")
+    two = await ctx.desk.scoped(workspace, asker="mail-bot").post("Send it?")
     await desk.post("Roll out what waits?")
     for each, by in ((one, OPS), (two, Responder("ann"))):
         await desk.answer(each.id, "done", by=by)
@@ -217,12 +225,14 @@ async def test_whatever_stands_in_its_address_is_a_page(ann: httpx2.AsyncClient,
 
 
 @pytest.mark.parametrize("settings", [{"rate_limit": "100000/second"}])
-async def test_a_hostile_text_stays_a_text(ann: httpx2.AsyncClient, house: House, workspace: str) -> None:
+async def test_a_hostile_text_stays_a_text(
+    ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str
+) -> None:
     for text, name in drawn(list(zip(TEXTS, NAMES, strict=True))[::3], 10):
-        desk = house.desk.at(workspace, asker=name[:190])
+        desk = ctx.desk.scoped(workspace, asker=name[:190])
         to = ["ann", f"group:{name[:180]}"]
         chosen = await desk.post(text, choices=[name, "b"], conversation=name, recipients=to)
-        await desk.answer(chosen.id, name, by="ann", channel="web")
+        await desk.answer(chosen.id, name, by="ann", provenance=Provenance(channel="web"))
         taken_back = await desk.post(text, form=Approval.of(name), conversation=name, recipients=to)
         await desk.withdraw(taken_back.id, reason=text[:1000])
         check((await ann.get("/settled")).text)

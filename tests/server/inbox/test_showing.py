@@ -6,7 +6,7 @@ from handraise.model.json_values import Json
 from handraise.server.web.inbox.value_view import (
     Difference,
     Grid,
-    Line,
+    OutboxEntry,
     Plain,
     Rows,
     arguments_of,
@@ -18,7 +18,12 @@ from handraise.server.web.inbox.value_view import (
 
 def test_a_difference_has_what_went_what_came_and_what_is_around() -> None:
     found = difference("a\nb\nc", "a\nx\nc")
-    assert found.lines == (Line("same", "a"), Line("gone", "b"), Line("new", "x"), Line("same", "c"))
+    assert found.lines == (
+        OutboxEntry("same", "a"),
+        OutboxEntry("gone", "b"),
+        OutboxEntry("new", "x"),
+        OutboxEntry("same", "c"),
+    )
 
 
 def test_only_what_was_changed_is_a_change() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from handraise import Answered, Approval, Confirm, Responder
 from handraise.desk.local_desk import LocalDesk
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.server import House
+from handraise.server import ServerContext
 from tests.server.inbox.browser import Page, Sheet, open_page, send
 from tests.serving import Issuer
 
@@ -23,7 +24,7 @@ def edited(amount: int) -> dict[str, Any]:
 
 @pytest.fixture
 async def refund(desk: LocalDesk) -> Question:
-    return await desk.post("Refund?", form=REFUND, need=2, recipients=["ann", "bob", "cid"])
+    return await desk.post("Refund?", form=REFUND, quorum=2, recipients=["ann", "bob", "cid"])
 
 
 def joining(page: Page) -> list[Sheet]:
@@ -33,7 +34,12 @@ def joining(page: Page) -> list[Sheet]:
 async def test_page_shows_what_the_others_voted_and_changed(
     ann: httpx2.AsyncClient, desk: LocalDesk, refund: Question
 ) -> None:
-    await desk.answer(refund.id, edited(420) | {"reason": "one item was used"}, by="bob", channel="slack")
+    await desk.answer(
+        refund.id,
+        edited(420) | {"reason": "one item was used"},
+        by="bob",
+        provenance=Provenance(channel="slack"),
+    )
     await desk.answer(refund.id, {"decision": "deny"}, by="cid")
     shown = await open_page(ann, f"/questions/{refund.id}")
     assert "2 people must agree." in shown.words
@@ -55,16 +61,16 @@ async def test_page_says_so_if_no_agreement_is_possible_any_more(
 
 
 async def test_groups_are_counted_by_their_people(
-    ann: httpx2.AsyncClient, desk: LocalDesk, house: House, issuer: Issuer, workspace: str
+    ann: httpx2.AsyncClient, desk: LocalDesk, ctx: ServerContext, issuer: Issuer, workspace: str
 ) -> None:
     for name in ("bob", "cid"):
         await issuer.person(workspace, name)
-    await house.directory.put_group(workspace, "ops", ["ann", "bob"])
-    question = await desk.post("Go?", form=Confirm(), need=2, recipients=["group:ops"])
+    await ctx.directory.put_group(workspace, "ops", ["ann", "bob"])
+    question = await desk.post("Go?", form=Confirm(), quorum=2, recipients=["group:ops"])
     await desk.answer(question.id, "yes", by=Responder("ann", frozenset({"ops"})))
     await desk.answer(question.id, "no", by=Responder("bob", frozenset({"ops"})))
     assert "cannot lead to an agreement" in (await open_page(ann, f"/questions/{question.id}")).words
-    await house.directory.put_group(workspace, "ops", ["ann", "bob", "cid"])
+    await ctx.directory.put_group(workspace, "ops", ["ann", "bob", "cid"])
     assert "cannot lead to an agreement" not in (await open_page(ann, f"/questions/{question.id}")).words
 
 
@@ -102,7 +108,7 @@ async def test_a_vote_of_somebody_else_is_joined_after_a_look_at_its_changes(
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
 async def test_a_plain_vote_is_joined_at_once(ann: httpx2.AsyncClient, desk: LocalDesk, answer: str) -> None:
-    question = await desk.post("Go?", form=Confirm(), need=2, recipients=["ann", "bob"])
+    question = await desk.post("Go?", form=Confirm(), quorum=2, recipients=["ann", "bob"])
     await desk.answer(question.id, answer, by="bob")
     [join] = joining(await open_page(ann, f"/questions/{question.id}"))
     assert (await send(ann, join)).status_code == 303

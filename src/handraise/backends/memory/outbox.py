@@ -17,7 +17,7 @@ from handraise.model.questions import Ref
 from handraise.model.routing import Recent
 from handraise.model.workspace_events import address_put, address_removed, routing_put
 from handraise.ports import Clock
-from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, Line, Routed
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, Routed
 
 _TOLD = (EventKind.ASKED, EventKind.REMINDED, EventKind.ESCALATED)
 _ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
@@ -31,7 +31,7 @@ class MemoryOutbox:
         self._clock = clock
         self._addresses: dict[tuple[str, str, str, str], Address] = {}
         self._policies: dict[str, Json] = {}
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, OutboxEntry] = {}
         self._numbers = 0
         self._deliveries: dict[Ref, Delivery] = {}
         self._askers: dict[Ref, str] = {}
@@ -87,7 +87,7 @@ class MemoryOutbox:
         """Where lines are; see the port."""
         return sorted({line.workspace for line in self._lines.values()})[:limit]
 
-    async def lines(self, workspace: str, *, limit: int) -> Sequence[Line]:
+    async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
         """The oldest lines; see the port."""
         found = [line for line in self._lines.values() if line.workspace == workspace][:limit]
         return [replace(line, now=self._now()) for line in found]
@@ -184,7 +184,7 @@ class MemoryOutbox:
         told = event.kind not in _TOLD and any(each.question == ref for each in self._deliveries.values())
         if told or any(place[0] == event.workspace for place in self._addresses):
             self._numbers += 1
-            self._lines[self._numbers] = Line(
+            self._lines[self._numbers] = OutboxEntry(
                 workspace=event.workspace,
                 number=self._numbers,
                 question_id=event.question_id,

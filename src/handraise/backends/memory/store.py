@@ -35,12 +35,12 @@ from handraise.model.urgency import likeness_of, urgency_of
 from handraise.model.workspace_events import Change, WorkspaceEvent
 from handraise.ports import (
     AGES,
-    LOOKED_THROUGH,
+    MAX_EVENTS_SCANNED,
     Clock,
     Durability,
     Filter,
     Inserted,
-    Pulse,
+    QueueStats,
     SettledPage,
     Waiting,
     WaitingPage,
@@ -132,27 +132,27 @@ class MemoryStore:
         self._log(ref, EventKind.JOINED, by=by, data={"key": key})
         return True
 
-    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+    async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
-        ids = self._pending.get(narrow.workspace, [])
+        ids = self._pending.get(where.workspace, [])
         page: list[Question] = []
         for question_id in ids[bisect.bisect_right(ids, after or "") :]:
-            question = self._seen(Ref(narrow.workspace, question_id))
-            if question and _fits(question, narrow, may_respond):
+            question = self._seen(Ref(where.workspace, question_id))
+            if question and _fits(question, where, may_respond):
                 page.append(question)
                 if len(page) == limit:
                     break
         return page
 
-    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
         begin = read_cursor(after)
-        ids = self._pending.get(narrow.workspace, [])
-        found = (self._seen(Ref(narrow.workspace, each)) for each in ids)
+        ids = self._pending.get(where.workspace, [])
+        found = (self._seen(Ref(where.workspace, each)) for each in ids)
         placed = sorted(
             ((urgency_of(each), each.id), each)
             for each in found
-            if each and _fits(each, narrow, may_respond) and (urgency_of(each), each.id) > begin
+            if each and _fits(each, where, may_respond) and (urgency_of(each), each.id) > begin
         )
         places = [
             Waiting(*place, likeness_of(each, form_to_json(each.form)), each.asker, each.conversation)
@@ -160,13 +160,13 @@ class MemoryStore:
         ]
         return paged(places, limit)
 
-    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+    async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
-        looked, more = self._look_back(narrow.workspace, after, LOOKED_THROUGH)
+        looked, more = self._look_back(where.workspace, after, MAX_EVENTS_SCANNED)
         page: list[tuple[str, Question]] = []
         for event in looked:
             question = self._ended_by(event)
-            if question and _fits(question, narrow, may_see):
+            if question and _fits(question, where, may_see):
                 page.append((event.cursor, question))
                 if len(page) > limit:
                     break
@@ -179,7 +179,7 @@ class MemoryStore:
         found = (ending_of(question) for question in ended if question)
         return [ending for ending in found if ending][:limit]
 
-    async def sweep(
+    async def run_due(
         self,
         *,
         limit: int,  # noqa: ARG002 -- there are no locks to keep short
@@ -369,7 +369,7 @@ class MemoryStore:
         """Where a workspace's events end now; see the port."""
         return str(self._numbers)
 
-    async def pulse(self, workspace: str | None = None) -> Pulse:
+    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How much waits; see the port."""
         now = self._now()
         places = self._pending if workspace is None else [workspace]
@@ -377,7 +377,7 @@ class MemoryStore:
             self._questions[Ref(place, each)] for place in places for each in self._pending.get(place, ())
         ]
         ages = [(now - question.asked_at).total_seconds() for question in pending]
-        return Pulse(pending={most: sum(age <= most for age in ages) for most in AGES}, deliveries={})
+        return QueueStats(pending={most: sum(age <= most for age in ages) for most in AGES}, deliveries={})
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives; see the port."""
@@ -596,11 +596,11 @@ class MemoryStore:
         return now_by(self._clock)
 
 
-def _fits(question: Question, narrow: Filter, concerns: Callable[[Question, Responder], bool]) -> bool:
+def _fits(question: Question, where: Filter, concerns: Callable[[Question, Responder], bool]) -> bool:
     return (
-        (narrow.conversation is None or question.conversation == narrow.conversation)
-        and (narrow.asker is None or question.asker == narrow.asker)
-        and (narrow.recipient is None or concerns(question, narrow.recipient))
+        (where.conversation is None or question.conversation == where.conversation)
+        and (where.asker is None or question.asker == where.asker)
+        and (where.recipient is None or concerns(question, where.recipient))
     )
 
 

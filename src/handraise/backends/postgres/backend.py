@@ -16,7 +16,7 @@ from handraise.backends.postgres.database import Database
 from handraise.backends.postgres.directory import PostgresDirectory
 from handraise.backends.postgres.ledger import PostgresLedger
 from handraise.backends.postgres.outbox import PostgresOutbox
-from handraise.backends.postgres.row_security import checked_walls, walls_of
+from handraise.backends.postgres.row_security import checked_row_security, row_security_of
 from handraise.backends.postgres.schema import migrate, move_in
 from handraise.backends.postgres.store import PostgresStore
 from handraise.ports import Backend, Clock
@@ -81,7 +81,7 @@ async def open_database(
     opening = open_pool if listen is None else open_pool_behind_pooler
     pool = opening(address, connections - 1)
     try:
-        walls = await (checked_walls(pool) if confined else walls_of(pool))
+        walls = await (checked_row_security(pool) if confined else row_security_of(pool))
         database = Database(pool, clock=clock, walls=walls)
         await PostgresStore(database).durability()
         yield database

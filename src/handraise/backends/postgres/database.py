@@ -43,7 +43,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
+class RowSecurity:
     """Row-level security around each transaction, in which `role` is taken where that is not None."""
 
     role: str | None
@@ -66,13 +66,13 @@ class Walls:
 class Database:
     """A pool, a clock, and walls between workspaces where there are any."""
 
-    def __init__(self, pool: Pool, *, clock: Clock | None = None, walls: Walls | None = None) -> None:
+    def __init__(self, pool: Pool, *, clock: Clock | None = None, walls: RowSecurity | None = None) -> None:
         self._pool = pool
         self._clock = clock
         self._walls = walls
 
     @property
-    def is_walled(self) -> bool:
+    def has_row_security(self) -> bool:
         """Whether each workspace has its own transactions."""
         return self._walls is not None
 
@@ -105,7 +105,7 @@ class Database:
         """The same for a statement that only `KEEPER_ROLE` may make: taken by who would take the application's role."""
         begin = None
         if self._walls is not None:
-            begin = Walls(KEEPER_ROLE if self._walls.role else None).begin_in(workspace)
+            begin = RowSecurity(KEEPER_ROLE if self._walls.role else None).begin_in(workspace)
         return await self._run_all(begin, [statement], values)
 
     async def by_workspace(

@@ -55,13 +55,13 @@ select question_id, salt from handraise.salts where workspace = :workspace and q
 -- name: asked
 -- What was asked, of questions that are worked on or archived.
 select
-    id, asker, key, conversation, tool_call, recipients, need, veto, max_attempts, prompt, form, context, state, steps,
+    id, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context, state, steps,
     undo_for
 from handraise.questions
 where workspace = :workspace and id = any (:ids::text[])
 union all
 select
-    a.id, a.asker, a.key, a.conversation, a.tool_call, a.recipients, a.need, a.veto, a.max_attempts, a.prompt, a.form,
+    a.id, a.asker, a.key, a.conversation, a.tool_call, a.recipients, a.quorum, a.veto, a.max_attempts, a.prompt, a.form,
     a.context, a.state, a.steps, a.undo_for
 from unnest(:ids::text[]) as t (id)
 cross join lateral (

@@ -23,7 +23,7 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
 from handraise.model.workspace_events import address_put, address_removed, routing_put
-from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, Line, Routed
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, Routed
 
 STATEMENTS = load_statements("handraise.backends.postgres", "outbox.sql")
 
@@ -105,7 +105,7 @@ class PostgresOutbox:
         rows = await self._database.fetch(STATEMENTS["workspaces_with_lines"], at_most=limit)
         return [row["workspace"] for row in rows]
 
-    async def lines(self, workspace: str, *, limit: int) -> Sequence[Line]:
+    async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
         """The oldest lines; see the port."""
         return [stored_line(row, instant) for row in await self._fetch(workspace, "lines", limit=limit)]
 

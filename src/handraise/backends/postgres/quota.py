@@ -21,7 +21,7 @@ _MOST = 10_000
 _Asker = tuple[str, str]
 
 
-class Allowances:
+class QuotaCache:
     """How many questions each asker, by its workspace and name, may still post before it is counted."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:

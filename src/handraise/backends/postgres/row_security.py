@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 
 from handraise.backends.postgres.connections import Connection, connection, transaction
-from handraise.backends.postgres.database import Walls
+from handraise.backends.postgres.database import RowSecurity
 from handraise.backends.postgres.pool import Pool
 from handraise.backends.sql_files import load_statements
 from handraise.model.errors import UnsafeStore
@@ -13,21 +13,21 @@ from handraise.model.errors import UnsafeStore
 APP_ROLE = "handraise_app"
 """The role that owns nothing. Who is not bound by row-level security takes it for every transaction."""
 
-STATEMENTS = load_statements("handraise.backends.postgres", "confining.sql")
+STATEMENTS = load_statements("handraise.backends.postgres", "row_security.sql")
 
 
-async def walls_of(pool: Pool) -> Walls | None:
+async def row_security_of(pool: Pool) -> RowSecurity | None:
     """The walls that stand around this login anyway; None where row-level security does not bind it."""
     async with connection(pool) as acquired:
         (login,) = await acquired.fetch(STATEMENTS["role"].numbered)
-    return None if login["bypasses"] else Walls(role=None)
+    return None if login["bypasses"] else RowSecurity(role=None)
 
 
-async def checked_walls(pool: Pool) -> Walls:
-    """Walls that hold: `UnsafeStore` says what to do where they would not."""
+async def checked_row_security(pool: Pool) -> RowSecurity:
+    """RowSecurity that hold: `UnsafeStore` says what to do where they would not."""
     async with connection(pool) as acquired:
         (login,) = await acquired.fetch(STATEMENTS["role"].numbered)
-        walls = Walls(role=None if login["loophole"] is None else APP_ROLE)
+        walls = RowSecurity(role=None if login["loophole"] is None else APP_ROLE)
         try:
             # A policy that holds makes every table look empty, which a scan would find out only at its end.
             async with transaction(acquired, f"{walls.begin}; set local enable_seqscan = off"):

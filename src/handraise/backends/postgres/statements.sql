@@ -9,11 +9,11 @@ with given as materialized (
     from unnest(
         :id::text[], :workspace::text[], :asker::text[], :key::text[], :conversation::text[],
         :tool_call::text[], :trace::text[], :prompt::text[], :form::text[], :context::text[], :state::text[],
-        :recipients::text[], :need::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
+        :recipients::text[], :quorum::int[], :veto::bool[], :max_attempts::int[], :steps::text[],
         :expire_after::float8[], :undo_for::float8[], :shared::bool[]
     ) as t (
         id, workspace, asker, key, conversation, tool_call, trace, prompt, form, context, state,
-        recipients, need, veto, max_attempts, steps, expire_after, undo_for, shared
+        recipients, quorum, veto, max_attempts, steps, expire_after, undo_for, shared
     )
 ),
 asker as materialized (
@@ -39,13 +39,13 @@ draft as materialized (
 ),
 posted as (
     insert into handraise.questions (
-        asked_at, expires_at, max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
+        asked_at, expires_at, max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
         trace, recipients, prompt, form, context, state, steps, undo_for, shared
     )
     select
         coalesce(:now::timestamptz, now()),
         coalesce(:now::timestamptz, now()) + expire_after * interval '1 second',
-        max_attempts, need, veto, workspace, id, asker, key, conversation, tool_call,
+        max_attempts, quorum, veto, workspace, id, asker, key, conversation, tool_call,
         trace, recipients::jsonb, prompt, form::json, context::json, state::json, steps::jsonb, undo_for, shared
     from draft
     where (draft.id > (select h.mark from handraise.archive_hand as h) or not exists (
@@ -117,7 +117,7 @@ moved as (
             q.attempts + (m.kind = 'attempt')::int,
             voted.votes,
             case
-                when q.need > 1 and m.kind in ('answer', 'decline')
+                when q.quorum > 1 and m.kind in ('answer', 'decline')
                     then coalesce(q.voters, '{}') || jsonb_build_object(
                         m.actor,
                         handraise.is_backed(
@@ -129,7 +129,7 @@ moved as (
         from
             (
                 select case
-                    when q.need > 1 and m.kind in ('answer', 'decline')
+                    when q.quorum > 1 and m.kind in ('answer', 'decline')
                         then coalesce(
                             (
                                 select jsonb_object_agg(v.key, v.value)
@@ -149,9 +149,9 @@ moved as (
                     when m.kind in ('withdraw', 'withdraw_for') then 'withdrawn'
                     when m.kind = 'attempt' then
                         case when q.attempts + 1 >= q.max_attempts then 'exhausted' else 'pending' end
-                    when q.need > 1 and not (q.veto and m.negative)
+                    when q.quorum > 1 and not (q.veto and m.negative)
                         and (select count(*) from jsonb_each_text(voted.votes) as v where v.value = m.ballot)
-                            < q.need
+                            < q.quorum
                         then 'pending'
                     when m.kind = 'decline' then 'declined'
                     else 'answered'
@@ -170,7 +170,7 @@ moved as (
         and case
             when m.kind = 'withdraw' then q.asker = m.actor
             when m.kind = 'withdraw_for' then true
-            when m.kind = 'grant' then q.asker = m.actor and q.need = 1 and exists (
+            when m.kind = 'grant' then q.asker = m.actor and q.quorum = 1 and exists (
                 select
                 from handraise.grants as g
                 where g.workspace = m.workspace and g.id = m.grant_id and g.asker = q.asker
@@ -982,11 +982,11 @@ where workspace = :workspace and transaction < (select handraise.feed_edge())
 order by events.transaction desc, events.number desc
 limit 1;
 
--- name: pulse (may take long)
+-- name: queue_stats (may take long)
 -- How much waits, in numbers.
-select pending, deliveries from handraise.pulse(coalesce(:now::timestamptz, now()), :ages::float8[]);
+select pending, deliveries from handraise.queue_stats(coalesce(:now::timestamptz, now()), :ages::float8[]);
 
--- name: pulse_of_workspace (may take long)
+-- name: queue_stats_of_workspace (may take long)
 -- How much waits in one workspace, in numbers.
 with aged as materialized (
     select extract(epoch from coalesce(:now::timestamptz, now()) - q.asked_at)::float8 as age

@@ -15,7 +15,7 @@ from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.postgres.connections import is_lost
 from handraise.backends.postgres.database import KEEPER_ROLE, Database, instant
 from handraise.backends.postgres.durability import durability_of
-from handraise.backends.postgres.quota import Allowances
+from handraise.backends.postgres.quota import QuotaCache
 from handraise.backends.row_mapping import (
     draft_values,
     grant_query,
@@ -47,11 +47,11 @@ from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,
-    LOOKED_THROUGH,
+    MAX_EVENTS_SCANNED,
     Durability,
     Filter,
     Inserted,
-    Pulse,
+    QueueStats,
     SettledPage,
     WaitingPage,
 )
@@ -79,7 +79,7 @@ class PostgresStore:
     def __init__(self, database: Database) -> None:
         self._removes: bool | None = None
         self._database = database
-        self._allowances = Allowances()
+        self._allowances = QuotaCache()
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
@@ -114,21 +114,21 @@ class PostgresStore:
         """Have another key stand for a question; see the port."""
         return bool(await self._fetch(ref.workspace, "join", id=ref.id, actor=by, key=key))
 
-    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+    async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
-        name, values = page_query(narrow, after=after, limit=limit)
-        rows = await self._fetch(narrow.workspace, name, **values)
+        name, values = page_query(where, after=after, limit=limit)
+        rows = await self._fetch(where.workspace, name, **values)
         return [stored_question(row, instant) for row in rows]
 
-    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
-        name, values = urgent_query(narrow, after=after, limit=limit)
-        return waiting_page(await self._fetch(narrow.workspace, name, **values), limit)
+        name, values = urgent_query(where, after=after, limit=limit)
+        return waiting_page(await self._fetch(where.workspace, name, **values), limit)
 
-    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+    async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
-        values = settled_query(narrow, limit=limit)
-        rows = await self._fetch(narrow.workspace, "settled", **values, **_place(after))
+        values = settled_query(where, limit=limit)
+        rows = await self._fetch(where.workspace, "settled", **values, **_place(after))
         placed = [(_cursor(row), stored_question(row, instant)) for row in rows if row["id"] is not None]
         edge = _edge(rows[0])
         return settled_page(placed, edge, limit)
@@ -137,7 +137,7 @@ class PostgresStore:
         """How questions ended; see the port."""
 
         async def look(after: str | None, wanted: int) -> tuple[Sequence[Ending], Edge | None]:
-            values = {"since": since, "looked": LOOKED_THROUGH, "limit": wanted}
+            values = {"since": since, "looked": MAX_EVENTS_SCANNED, "limit": wanted}
             rows = await self._fetch(workspace, "endings", **values, **_place(after))
             found = [stored_ending(row, instant) for row in rows if row["status"] is not None]
             edge = _edge(rows[0])
@@ -145,7 +145,7 @@ class PostgresStore:
 
         return await endings_since(look, since=since, limit=limit)
 
-    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+    async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
         """Do due deeds; see the port."""
         settled: list[Ref] = []
         worked = True
@@ -271,15 +271,15 @@ class PostgresStore:
         rows = await self._fetch(workspace, "feed_end")
         return _cursor(rows[0]) if rows else "0.0"
 
-    async def pulse(self, workspace: str | None = None) -> Pulse:
+    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How much waits; see the port."""
         if workspace is None:
-            (row,) = await self._database.fetch(STATEMENTS["pulse"], ages=AGES)
+            (row,) = await self._database.fetch(STATEMENTS["queue_stats"], ages=AGES)
             deliveries = json.loads(row["deliveries"])
         else:
-            (row,) = await self._fetch(workspace, "pulse_of_workspace", ages=AGES)
+            (row,) = await self._fetch(workspace, "queue_stats_of_workspace", ages=AGES)
             deliveries = {}
-        return Pulse(pending=dict(zip(AGES, row["pending"], strict=True)), deliveries=deliveries)
+        return QueueStats(pending=dict(zip(AGES, row["pending"], strict=True)), deliveries=deliveries)
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives; see the port."""

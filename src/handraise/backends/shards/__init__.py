@@ -13,13 +13,13 @@ else:
     del _driver
 
 from handraise.backends.shards.backend import SCHEME, open_shards, placement_address
-from handraise.backends.shards.shard_list import ShardLine, enlist, list_shards
+from handraise.backends.shards.shard_list import ShardSummary, enlist, list_shards
 from handraise.backends.shards.workspace_move import Moved, move_workspace, tidy
 
 __all__ = [
     "SCHEME",
     "Moved",
-    "ShardLine",
+    "ShardSummary",
     "enlist",
     "list_shards",
     "move_workspace",

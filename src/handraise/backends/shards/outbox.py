@@ -10,7 +10,7 @@ from handraise.model.deliveries import Address, Delivery, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
-from handraise.ports.outbox import Line, Routed
+from handraise.ports.outbox import OutboxEntry, Routed
 
 
 class ShardedOutbox:
@@ -79,7 +79,7 @@ class ShardedOutbox:
         )
         return [workspace for each in found for workspace in each]
 
-    async def lines(self, workspace: str, *, limit: int) -> Sequence[Line]:
+    async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
         """See the port."""
         return await self._routes.read(workspace, lambda ports: ports.outbox.lines(workspace, limit=limit))
 

@@ -116,7 +116,7 @@ class Routes:
 
         async def together(shard: Shard, places: Sequence[int]) -> None:
             parts = _parts(places, items, workspace_of)
-            if len(parts) == 1 or await shard.is_walled():
+            if len(parts) == 1 or await shard.has_row_security():
                 await _all([by_itself(part) for part in parts])
                 return
             own = [items[place] for place in places]

@@ -1,6 +1,6 @@
 """Rows of a workspace from one database to another, as they are.
 
-The only SQL besides `Walls` that Python puts together: names of tables and columns, which come quoted from the
+The only SQL besides `RowSecurity` that Python puts together: names of tables and columns, which come quoted from the
 catalogue. Values are parameters.
 """
 

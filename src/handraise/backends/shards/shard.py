@@ -90,9 +90,9 @@ class Shard:
         rows = await database.fetch(STATEMENTS["elsewhere"], workspaces=list(workspaces))
         return {row["workspace"] for row in rows}
 
-    async def is_walled(self) -> bool:
+    async def has_row_security(self) -> bool:
         """Whether each workspace has its own transactions here."""
-        return (await self.opened()).database.is_walled
+        return (await self.opened()).database.has_row_security
 
     async def opened(self) -> Opened:
         """The shard's ports, opened by the first who needs them."""

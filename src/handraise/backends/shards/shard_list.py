@@ -13,7 +13,7 @@ STATEMENTS = load_statements("handraise.backends.shards", "enlisting.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class ShardLine:
+class ShardSummary:
     """A shard, as the placement database knows it."""
 
     number: int
@@ -54,14 +54,14 @@ async def enlist(placements: str, address: str) -> int:
     return number
 
 
-async def list_shards(placements: str) -> list[ShardLine]:
+async def list_shards(placements: str) -> list[ShardSummary]:
     """Every shard, in order."""
     async with open_database(placements, connections=2):
         pass
     with driver_errors_translated():
         async with alone(placements, "shards") as known:
             rows = await known.fetch(STATEMENTS["list"].numbered)
-    return [ShardLine(row["number"], row["address"], row["open"], row["workspaces"]) for row in rows]
+    return [ShardSummary(row["number"], row["address"], row["open"], row["workspaces"]) for row in rows]
 
 
 async def _raise_fences(shard: Connection) -> None:

@@ -18,7 +18,7 @@ from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
-from handraise.ports import Durability, Filter, Inserted, Pulse, SettledPage, WaitingPage
+from handraise.ports import Durability, Filter, Inserted, QueueStats, SettledPage, WaitingPage
 
 
 class ShardedStore:
@@ -91,22 +91,22 @@ class ShardedStore:
             workspace, lambda ports: ports.store.find_by_key(workspace, owner, key)
         )
 
-    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+    async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
         return await self._routes.read(
-            narrow.workspace, lambda ports: ports.store.pending(narrow, after=after, limit=limit)
+            where.workspace, lambda ports: ports.store.pending(where, after=after, limit=limit)
         )
 
-    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
         return await self._routes.read(
-            narrow.workspace, lambda ports: ports.store.by_urgency(narrow, after=after, limit=limit)
+            where.workspace, lambda ports: ports.store.by_urgency(where, after=after, limit=limit)
         )
 
-    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+    async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
         return await self._routes.read(
-            narrow.workspace, lambda ports: ports.store.settled(narrow, after=after, limit=limit)
+            where.workspace, lambda ports: ports.store.settled(where, after=after, limit=limit)
         )
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
@@ -115,16 +115,16 @@ class ShardedStore:
             workspace, lambda ports: ports.store.endings(workspace, since=since, limit=limit)
         )
 
-    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+    async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
         """Do due deeds, on every shard that answers; see the port."""
         if workspace is not None:
             return await self._routes.write(
                 workspace,
-                lambda ports: ports.store.sweep(limit=limit, workspace=workspace),
+                lambda ports: ports.store.run_due(limit=limit, workspace=workspace),
                 idle=lambda refs: not refs,
                 place=False,
             )
-        swept = await self._routes.each("sweep", lambda ports: ports.store.sweep(limit=limit))
+        swept = await self._routes.each("sweep", lambda ports: ports.store.run_due(limit=limit))
         return [ref for refs in swept for ref in refs]
 
     async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
@@ -234,16 +234,16 @@ class ShardedStore:
         """Where the events end now; see the port."""
         return await self._routes.read(workspace, lambda ports: ports.store.feed_end(workspace))
 
-    async def pulse(self, workspace: str | None = None) -> Pulse:
+    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How much waits, on every shard that answers; see the port."""
         if workspace is not None:
-            return await self._routes.read(workspace, lambda ports: ports.store.pulse(workspace))
+            return await self._routes.read(workspace, lambda ports: ports.store.queue_stats(workspace))
         pending: Counter[float] = Counter()
         deliveries: Counter[str] = Counter()
-        for each in await self._routes.each("pulse", lambda ports: ports.store.pulse()):
+        for each in await self._routes.each("queue_stats", lambda ports: ports.store.queue_stats()):
             pending.update(each.pending)
             deliveries.update(each.deliveries)
-        return Pulse(pending=dict(pending), deliveries=dict(deliveries))
+        return QueueStats(pending=dict(pending), deliveries=dict(deliveries))
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives, on every shard that answers; see the port."""

@@ -26,7 +26,7 @@ from handraise.model.questions import Ref
 from handraise.model.routing import Recent
 from handraise.model.workspace_events import address_put, address_removed, routing_put
 from handraise.ports import Clock
-from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, Line, Routed
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, Routed
 
 
 class SqliteOutbox:
@@ -105,7 +105,7 @@ class SqliteOutbox:
         """Where lines are; see the port."""
         return [row["workspace"] for row in await self._read("workspaces_with_lines", at_most=limit)]
 
-    async def lines(self, workspace: str, *, limit: int) -> Sequence[Line]:
+    async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
         """The oldest lines; see the port."""
         rows = await self._read("lines", workspace=workspace, limit=limit)
         return [stored_line(row, instant) for row in rows]

@@ -3,11 +3,11 @@
 -- name: insert
 -- Register a question, unless its key or id exists, or its asker has as many pending as a quota allows.
 insert into questions (
-    workspace, id, asker, key, conversation, tool_call, trace, recipients, need, veto, max_attempts,
+    workspace, id, asker, key, conversation, tool_call, trace, recipients, quorum, veto, max_attempts,
     asked_at, expires_at, prompt, form, context, state, steps, undo_for, shared
 )
 select
-    :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :need, :veto, :max_attempts,
+    :workspace, :id, :asker, :key, :conversation, :tool_call, :trace, :recipients, :quorum, :veto, :max_attempts,
     :now, :now + cast(:expire_after * 1000000 as integer), :prompt, :form, :context, :state, :steps,
     :undo_for, :shared
 where (:quota is null or :quota > (
@@ -59,7 +59,7 @@ set (status, settled_at, outcome, attempts, votes, voters) = (
         questions.attempts + (:kind = 'attempt'),
         decided.votes,
         case
-            when questions.need > 1 and :kind in ('answer', 'decline') then (
+            when questions.quorum > 1 and :kind in ('answer', 'decline') then (
                 select json_group_object(known.name, json(known.backed))
                 from (
                     select s.key as name, s.type as backed from json_each(questions.voters) as s where s.key <> :actor
@@ -85,15 +85,15 @@ set (status, settled_at, outcome, attempts, votes, voters) = (
                 when :kind in ('withdraw', 'withdraw_for') then 'withdrawn'
                 when :kind = 'attempt' then
                     case when questions.attempts + 1 >= questions.max_attempts then 'exhausted' else 'pending' end
-                when questions.need > 1 and not (questions.veto and :negative)
-                    and (select count(*) from json_each(voted.votes) as v where v.value = :ballot) < questions.need
+                when questions.quorum > 1 and not (questions.veto and :negative)
+                    and (select count(*) from json_each(voted.votes) as v where v.value = :ballot) < questions.quorum
                     then 'pending'
                 when :kind = 'decline' then 'declined'
                 else 'answered'
             end as status
         from (
             select case
-                when questions.need > 1 and :kind in ('answer', 'decline')
+                when questions.quorum > 1 and :kind in ('answer', 'decline')
                     then json_patch(
                         (
                             select json_group_object(v.key, v.value)
@@ -125,7 +125,7 @@ where workspace = :workspace
     and case
         when :kind = 'withdraw' then asker = :actor
         when :kind = 'withdraw_for' then 1
-        when :kind = 'grant' then asker = :actor and need = 1 and exists (
+        when :kind = 'grant' then asker = :actor and quorum = 1 and exists (
             select 1
             from grants as g
             where g.workspace = :workspace and g.id = :grant_id and g.asker = questions.asker
@@ -626,7 +626,7 @@ limit :limit;
 -- The cursor of a workspace's last event.
 select coalesce(max(number), 0) as number from events where workspace = :workspace;
 
--- name: pulse_of_questions
+-- name: queue_stats_of_questions
 -- How many pending questions were asked at or after each of these instants, which come as one JSON array.
 with pending as materialized (
     select q.asked_at
@@ -639,7 +639,7 @@ select (select count(*) from pending where asked_at >= since.value) as count
 from json_each(:since) as since
 order by since.key;
 
--- name: pulse_of_workspace
+-- name: queue_stats_of_workspace
 -- The same in one workspace.
 with pending as materialized (
     select q.asked_at
@@ -652,7 +652,7 @@ select (select count(*) from pending where asked_at >= since.value) as count
 from json_each(:since) as since
 order by since.key;
 
--- name: pulse_of_deliveries
+-- name: queue_stats_of_deliveries
 -- How many deliveries there are of each status.
 select status, count(*) as count from (select status from deliveries limit :limit) group by status;
 

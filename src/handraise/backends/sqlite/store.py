@@ -48,12 +48,12 @@ from handraise.model.urgency import likeness_of, urgency_without_expiry
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
     AGES,
-    LOOKED_THROUGH,
+    MAX_EVENTS_SCANNED,
     Clock,
     Durability,
     Filter,
     Inserted,
-    Pulse,
+    QueueStats,
     SettledPage,
     WaitingPage,
 )
@@ -67,7 +67,7 @@ _LOOKED_AT = 1_000
 """How many events are looked at, at once, for questions to be removed."""
 _LOOKS = 64
 _COUNTED = 100_000
-"""How many questions and deliveries a pulse counts at most."""
+"""How many questions and deliveries are counted at most."""
 
 
 class SqliteStore:
@@ -125,25 +125,25 @@ class SqliteStore:
 
         return await self._connections.write(work)
 
-    async def pending(self, narrow: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
+    async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
-        name, values = page_query(narrow, after=after, limit=limit)
+        name, values = page_query(where, after=after, limit=limit)
         rows = await self._fetch(name, **{**values, "principals": json.dumps(values["principals"])})
         return [stored_question(row, instant) for row in rows]
 
-    async def by_urgency(self, narrow: Filter, *, after: str | None, limit: int) -> WaitingPage:
+    async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
-        name, values = urgent_query(narrow, after=after, limit=limit)
+        name, values = urgent_query(where, after=after, limit=limit)
         rows = await self._fetch(name, **{**values, "principals": json.dumps(values["principals"])})
         return waiting_page(rows, limit)
 
-    async def settled(self, narrow: Filter, *, after: str | None, limit: int) -> SettledPage:
+    async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
-        before, values = _place(after), settled_query(narrow, limit=limit)
+        before, values = _place(after), settled_query(where, limit=limit)
         values["principals"] = json.dumps(values["principals"])
 
         def work(connection: sqlite3.Connection) -> SettledPage:
-            edge = _look(connection, narrow.workspace, before)
+            edge = _look(connection, where.workspace, before)
             rows = run(connection, "settled", before=before, edge=edge[0] if edge else 0, **values)
             placed = [(str(row["place"]), stored_question(row, instant)) for row in rows]
             return settled_page(placed, str(edge[0]) if edge else None, limit)
@@ -167,7 +167,7 @@ class SqliteStore:
 
         return await endings_since(look, since=since, limit=limit)
 
-    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+    async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
         """Do due deeds; see the port."""
         settled: list[Ref] = []
         # Nothing due is the usual case, and reading that takes no turn at the lock.
@@ -343,20 +343,20 @@ class SqliteStore:
         rows = await self._fetch("feed_end", workspace=workspace)
         return str(rows[0]["number"])
 
-    async def pulse(self, workspace: str | None = None) -> Pulse:
+    async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How much waits; see the port."""
 
-        def work(connection: sqlite3.Connection) -> Pulse:
+        def work(connection: sqlite3.Connection) -> QueueStats:
             now = self._now()
             since = [0 if math.isinf(age) else now - length(timedelta(seconds=age)) for age in AGES]
             counted: dict[str, Any] = {"since": json.dumps(since), "limit": _COUNTED}
             if workspace is None:
-                pending = run(connection, "pulse_of_questions", **counted)
-                deliveries = run(connection, "pulse_of_deliveries", limit=_COUNTED)
+                pending = run(connection, "queue_stats_of_questions", **counted)
+                deliveries = run(connection, "queue_stats_of_deliveries", limit=_COUNTED)
             else:
-                pending = run(connection, "pulse_of_workspace", workspace=workspace, **counted)
+                pending = run(connection, "queue_stats_of_workspace", workspace=workspace, **counted)
                 deliveries = []
-            return Pulse(
+            return QueueStats(
                 pending=dict(zip(AGES, (row["count"] for row in pending), strict=True)),
                 deliveries={row["status"]: row["count"] for row in deliveries},
             )
@@ -404,7 +404,7 @@ def _place(cursor: str | None) -> int:
 
 def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite3.Row | None:
     """The number and the instant of the last event that one walk looks at; None where there are fewer."""
-    rows = run(connection, "looked_through", workspace=workspace, before=before, looked=LOOKED_THROUGH)
+    rows = run(connection, "looked_through", workspace=workspace, before=before, looked=MAX_EVENTS_SCANNED)
     return rows[0] if rows else None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 
-from handraise.channels.background_tasks import Beside
+from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.discord.api import DiscordApi, as_json, is_id, message_of, said
 from handraise.channels.discord.interactions import CHANNEL, LATER, PING, Came, Incoming
 from handraise.channels.discord.messages import asking, bundled, settled
@@ -68,7 +68,7 @@ class Discord:
     def __init__(self, api: DiscordApi, replies: Replies, public_key: str) -> None:
         self._api = api
         self._key = read_key(public_key)
-        self._beside = Beside(CHANNEL, expected=(Garbled,))
+        self._beside = BackgroundTasks(CHANNEL, expected=(Garbled,))
         self._incoming = Incoming(api, replies, self._beside)
 
     def lane(self, to: Json) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from handraise.channels.background_tasks import Beside
+from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.discord.api import EPHEMERAL, DiscordApi, is_id, message_of, said
 from handraise.channels.discord.components import Component
 from handraise.channels.discord.messages import once_more, settled
@@ -91,7 +91,7 @@ class Done:
 class Incoming:
     """Takes what people do in Discord to the desk, and says what came of it."""
 
-    def __init__(self, api: DiscordApi, replies: Replies, beside: Beside) -> None:
+    def __init__(self, api: DiscordApi, replies: Replies, beside: BackgroundTasks) -> None:
         self._api = api
         self._replies = replies
         self._beside = beside

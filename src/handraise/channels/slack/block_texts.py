@@ -51,8 +51,8 @@ def opening(question: Question, reason: Reason) -> Block:
 def facts(question: Question) -> str:
     """What kind of answer is wanted, from how many, and until when."""
     parts = [kind_of(question.form)]
-    if question.need > 1:
-        parts.append(f"{question.need} people must agree")
+    if question.quorum > 1:
+        parts.append(f"{question.quorum} people must agree")
     if question.expires_at is not None:
         parts.append(f"expires {in_full(question.expires_at)}")
     return " · ".join(parts)

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 
 import httpx2
 
-from handraise.channels.background_tasks import Beside
+from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.slack.api import SlackApi
 from handraise.channels.slack.blocks import Block, as_json
@@ -91,7 +91,7 @@ class Slack:
     def __init__(self, api: SlackApi, replies: Replies, signing_secret: str | None) -> None:
         self._api = api
         self._secret = signing_secret
-        self._beside = Beside(CHANNEL)
+        self._beside = BackgroundTasks(CHANNEL)
         self._incoming = Incoming(api, replies, self._beside)
 
     def lane(self, to: Json) -> str | None:

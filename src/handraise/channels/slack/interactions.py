@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from handraise.channels.background_tasks import Beside
+from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.inbound_replies import Replies, Reply, Said
 from handraise.channels.message_texts import SIGN_IN_TO_DECIDE
 from handraise.channels.slack.api import Home, Refused, SlackApi, said
@@ -70,7 +70,7 @@ class Who:
 class Incoming:
     """Takes what people do in Slack to the desk, and tells them what came of it."""
 
-    def __init__(self, api: SlackApi, replies: Replies, beside: Beside) -> None:
+    def __init__(self, api: SlackApi, replies: Replies, beside: BackgroundTasks) -> None:
         self._api = api
         self._replies = replies
         self._beside = beside

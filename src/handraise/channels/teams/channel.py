@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from handraise.channels.background_tasks import Beside
+from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.teams.card_elements import CARD, Element, as_json
 from handraise.channels.teams.cards import asking, bundled, settled, summary_of
@@ -99,7 +99,7 @@ class Teams:
         self._incoming = incoming
         self._services = services
         self._tenant = tenant
-        self._beside = Beside(CHANNEL)
+        self._beside = BackgroundTasks(CHANNEL)
 
     def lane(self, to: Json) -> str | None:
         """The connector; None unless `to` is a conversation or a person behind one that we know."""

@@ -1,6 +1,6 @@
 """A2A v1, both ways: an agent's tasks wait for people, and people answer what a remote agent needs to know."""
 
-from handraise import MissingExtra
+from handraise.errors import MissingExtra
 
 try:
     import a2a.types as _types  # noqa: F401 -- an extra: say which, once, here

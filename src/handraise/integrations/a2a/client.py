@@ -11,12 +11,13 @@ from a2a.helpers import get_message_text
 from a2a.types import GetTaskRequest, Message, Role, SendMessageRequest, Task, TaskState
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from handraise import Answered, Approval, Desk, Form, Open, QuestionOptions
+from handraise import Answered, Approval, Desk, Form, Open
 from handraise.integrations.a2a.wire import answer_parts, marked, schema_in
 from handraise.integrations.pause_questions import Pause, form_of
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
 from handraise.model.durations import Span
 from handraise.model.json_values import Json, digest
+from handraise.questions import QuestionOptions
 
 _UNDER_WAY = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
 _WHOLE = "answer"

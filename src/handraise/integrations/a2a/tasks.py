@@ -18,21 +18,13 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types import GetTaskRequest, Message, Role, SendMessageRequest, TaskState
 from a2a.utils.errors import TaskNotFoundError
 
-from handraise import (
-    AlreadySettled,
-    Desk,
-    HandraiseError,
-    InvalidAnswer,
-    KeyConflict,
-    NotAnAnswer,
-    Question,
-    QuestionOptions,
-    Responder,
-    read_reply,
-)
+from handraise import AlreadySettled, Desk, HandraiseError, InvalidAnswer, KeyConflict, Question, Responder
+from handraise.forms import NotAnAnswer, read_reply
 from handraise.integrations.a2a.wire import MARK, marked, question_parts
 from handraise.integrations.waker import NobodyWaits
 from handraise.model.json_values import Json, digest
+from handraise.model.provenance import Provenance
+from handraise.questions import QuestionOptions
 
 _ENGINE = "a2a"
 _EVIDENCE = "client-asserted"
@@ -151,16 +143,19 @@ class DeskTask:
                 self._said.append(f"There is no open question {question_id!r} in this task.")
 
     async def _answer(self, question_id: str, value: Json, by: Responder | str) -> None:
-        how: dict[str, Any] = {"by": by, "channel": "a2a", "evidence": _EVIDENCE}
+        provenance = Provenance(channel="a2a", evidence=_EVIDENCE)
         try:
             match value:
                 case {"declined": True, **rest}:
                     reason = rest.get("reason")
                     await self._desk.decline(
-                        question_id, reason=reason if isinstance(reason, str) else None, **how
+                        question_id,
+                        by=by,
+                        reason=reason if isinstance(reason, str) else None,
+                        provenance=provenance,
                     )
                 case _:
-                    await self._desk.answer(question_id, value, **how)
+                    await self._desk.answer(question_id, value, by=by, provenance=provenance)
         except (InvalidAnswer, AlreadySettled) as error:
             self._said.append(str(error))
         except HandraiseError as error:
@@ -251,11 +246,11 @@ async def _pending(desk: Desk, conversation: str, task_id: str) -> list[Question
     found: list[Question] = []
     after = None
     while True:
-        page = await desk.pending(conversation=conversation, asker=desk.asker, after=after)
-        found += page.questions
-        if page.after is None:
+        page = await desk.list_pending(conversation=conversation, asker=desk.asker, after=after)
+        found += page.items
+        if page.next is None:
             return [each for each in found if _wake_of(each).get("task") == task_id]
-        after = page.after
+        after = page.next
 
 
 def _wake_of(question: Question) -> dict[str, Json]:

@@ -11,7 +11,8 @@ from typing import Any
 from a2a.helpers import get_data_parts, new_data_part, new_text_part
 from a2a.types import Message, Part
 
-from handraise import Approval, Question, form_to_schema
+from handraise import Approval, Question
+from handraise.forms import form_to_schema
 from handraise.model.json_values import Json
 from handraise.model.visible import visible
 

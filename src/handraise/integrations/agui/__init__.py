@@ -1,6 +1,6 @@
 """AG-UI 1.0, both ways: a front end answers our questions, and our people answer an AG-UI agent's interrupts."""
 
-from handraise import MissingExtra
+from handraise.errors import MissingExtra
 
 try:
     import ag_ui as _ag_ui  # noqa: F401 -- an extra: say which, once, here

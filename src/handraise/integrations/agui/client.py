@@ -22,9 +22,7 @@ from ag_ui.core import (
 )
 
 from handraise import (
-    AlreadyConsumed,
     Answered,
-    AnyForm,
     Approval,
     Confirm,
     Desk,
@@ -34,11 +32,12 @@ from handraise import (
     Open,
     Question,
     QuestionNotFound,
-    QuestionOptions,
-    form_from_schema,
 )
+from handraise.errors import AlreadyConsumed
+from handraise.forms import AnyForm, form_from_schema
 from handraise.integrations.agui.transcript import Transcript
 from handraise.model.json_values import Json, canonical_json, digest
+from handraise.questions import QuestionOptions
 from handraise.tools import to_tool_result
 
 _LARGEST_RUN = 32 * 1024 * 1024
@@ -226,7 +225,7 @@ class AguiAgent:
             reason = decision.reason if decision is not None else None
             return {"approved": False, "reason": reason} if reason else {"approved": False}
         try:
-            action = await self._desk.consume(question.id)
+            action = await self._desk.consume_approval(question.id)
         except NotApproved as refused:  # it has lapsed or was taken back
             return {"approved": False, "reason": refused.reason}
         except AlreadyConsumed:

@@ -39,14 +39,15 @@ from handraise import (
     Desk,
     InvalidAnswer,
     MultiChoice,
-    NotEntitled,
+    PermissionDenied,
     Problem,
     Question,
     QuestionNotFound,
     Responder,
-    form_to_schema,
 )
+from handraise.forms import form_to_schema
 from handraise.model.json_values import Json, text_problem
+from handraise.model.provenance import Provenance
 from handraise.model.visible import visible
 
 _log = logging.getLogger(__name__)
@@ -176,7 +177,7 @@ async def take_resume(
             await _take(desk, question, entry, by=by, evidence=evidence)
         except QuestionNotFound:
             refused.append(Refused(entry.interrupt_id, "there is no such interrupt in this thread"))
-        except NotEntitled as error:
+        except PermissionDenied as error:
             refused.append(Refused(entry.interrupt_id, error.reason))
         except InvalidAnswer as error:
             refused.append(Refused(entry.interrupt_id, "the answer does not fit", error.problems))
@@ -195,19 +196,21 @@ async def _in_thread(desk: Desk, question_id: str, thread: str) -> Question:
 async def _take(
     desk: Desk, question: Question, entry: ResumeEntry, *, by: str | Responder, evidence: str
 ) -> None:
-    how: dict[str, Any] = {"channel": "ag-ui", "evidence": evidence}
+    provenance = Provenance(channel="ag-ui", evidence=evidence)
     if entry.status == "cancelled":
         reason = entry.payload.get("reason") if isinstance(entry.payload, dict) else None
-        await desk.decline(question.id, by=by, reason=reason if isinstance(reason, str) else None, **how)
+        await desk.decline(
+            question.id, by=by, reason=reason if isinstance(reason, str) else None, provenance=provenance
+        )
         return
     if not isinstance(question.form, Approval):
-        await desk.answer(question.id, entry.payload, by=by, **how)
+        await desk.answer(question.id, entry.payload, by=by, provenance=provenance)
         return
     value, problems = _decision(question.form, entry.payload)
     if problems:
-        after = await desk.attempt(question.id, value, problems, by=by, channel="ag-ui")
+        after = await desk.reject_answer(question.id, value, problems, by=by, provenance=provenance)
         raise InvalidAnswer(problems, outcome=after.outcome)
-    await desk.answer(question.id, value, by=by, **how)
+    await desk.answer(question.id, value, by=by, provenance=provenance)
 
 
 def _decision(form: Approval, payload: Json) -> tuple[Json, list[Problem]]:
@@ -308,12 +311,12 @@ async def _run(
 async def _pending(desk: Desk, **which: Any) -> AsyncIterator[Question]:
     after = None
     while True:
-        page = await desk.pending(after=after, **which)
-        for question in page.questions:
+        page = await desk.list_pending(after=after, **which)
+        for question in page.items:
             yield question
-        if page.after is None:
+        if page.next is None:
             return
-        after = page.after
+        after = page.next
 
 
 async def _body(request: Request) -> bytes | None:

@@ -8,7 +8,7 @@ try:
     from handraise.integrations.mcp.server import mcp_server
     from handraise.integrations.mcp.transports import http_app, is_loopback, serve_http, serve_stdio
 except ModuleNotFoundError as error:
-    from handraise import MissingExtra
+    from handraise.errors import MissingExtra
 
     if (error.name or "").partition(".")[0] not in ("anyio", "mcp", "mcp_types", "starlette"):
         raise

@@ -19,6 +19,7 @@ from handraise import (
 )
 from handraise.integrations.mcp.elicitation import Elicitation
 from handraise.model.people import CLIENT_ASSERTED
+from handraise.model.provenance import Provenance
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class ClientPerson:
         after = None
         while True:
             try:
-                page = await self.desk.pending(
+                page = await self.desk.list_pending(
                     conversation=question.conversation,
                     asker=question.asker,
                     recipient=self.responder,
@@ -68,11 +69,11 @@ class ClientPerson:
             except HandraiseError as error:
                 _log.warning("%s cannot answer at the client: %s", self.responder.id, error)
                 return False
-            if any(each.id == question.id for each in page.questions):
+            if any(each.id == question.id for each in page.items):
                 return True
-            if page.after is None:
+            if page.next is None:
                 return False
-            after = page.after
+            after = page.next
 
     async def take(self, question: Question, elicitation: Elicitation, given: types.ElicitResult) -> Taken:
         """Record what the client says its user said, as the word of a program in between.
@@ -94,9 +95,9 @@ class ClientPerson:
         return Taken(refused="What was said at this client could not be recorded in time.")
 
     async def _record(self, question: Question, elicitation: Elicitation, given: types.ElicitResult) -> None:
-        how = {"channel": CHANNEL, "evidence": CLIENT_ASSERTED}
+        provenance = Provenance(channel=CHANNEL, evidence=CLIENT_ASSERTED)
         if given.action == "decline":
-            await self.desk.decline(question.id, by=self.responder, **how)
+            await self.desk.decline(question.id, by=self.responder, provenance=provenance)
         else:
             value = elicitation.read(given.content or {})
-            await self.desk.answer(question.id, value, by=self.responder, **how)
+            await self.desk.answer(question.id, value, by=self.responder, provenance=provenance)

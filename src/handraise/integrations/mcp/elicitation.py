@@ -13,19 +13,8 @@ from typing import Any
 
 from mcp_types.version import is_version_at_least
 
-from handraise import (
-    AnyForm,
-    Approval,
-    Choice,
-    Field,
-    Form,
-    MultiChoice,
-    Open,
-    Option,
-    Problem,
-    Question,
-    form_to_schema,
-)
+from handraise import Approval, Choice, Field, Form, MultiChoice, Open, Option, Problem, Question
+from handraise.forms import AnyForm, form_to_schema
 from handraise.model.argument_order import reading_order
 from handraise.model.json_values import Json
 from handraise.model.visible import visible, visible_line

@@ -27,14 +27,14 @@ from handraise import (
     Desk,
     HandraiseError,
     InvalidQuestion,
-    NotEntitled,
+    PermissionDenied,
     Problem,
     Question,
     QuestionNotFound,
-    Risk,
     StillPending,
     __version__,
 )
+from handraise.forms import Risk
 from handraise.integrations.mcp.client_user import ClientPerson, Taken
 from handraise.integrations.mcp.elicitation import Elicitation, Unshowable, elicitation_of
 from handraise.integrations.mcp.tools import SPECS, Call, invalid, read_call, told
@@ -74,7 +74,7 @@ def mcp_server(
     behind one address share; without them a form that was shown before a restart cannot be sent after it.
     """
     if person is not None and person.responder.id == desk.asker:
-        raise NotEntitled(desk.asker, "whoever asks cannot answer")
+        raise PermissionDenied(desk.asker, "whoever asks cannot answer")
     calls = Calls(
         desk,
         person=person,

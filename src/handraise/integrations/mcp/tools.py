@@ -10,9 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import pydantic
 
 from handraise import (
-    AlreadyConsumed,
     Answered,
-    AnyForm,
     Approval,
     Choice,
     Desk,
@@ -22,10 +20,9 @@ from handraise import (
     Open,
     Problem,
     Question,
-    Risk,
-    coerce_choices,
-    form_from_schema,
 )
+from handraise.errors import AlreadyConsumed
+from handraise.forms import AnyForm, Risk, coerce_choices, form_from_schema
 from handraise.model.json_values import Json, json_problems
 from handraise.tools import Intent, ToolSpec, to_tool_result
 
@@ -171,7 +168,7 @@ async def _told_approval(desk: Desk, question: Question, parts: dict[str, Json])
         reason = {} if decision.reason is None else {"reason": decision.reason}
         return {**parts, **reason, "note": "A person denied the action: do not execute it."}
     try:
-        action = await desk.consume(question.id)
+        action = await desk.consume_approval(question.id)
     except (AlreadyConsumed, NotApproved) as refusal:
         return {**parts, "reason": str(refusal), "note": "Do not execute the action."}
     return {

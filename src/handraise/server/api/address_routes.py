@@ -17,8 +17,8 @@ from handraise.model.routing import Policy
 from handraise.server.api.etags import IfMatch, check_match, etag_of
 from handraise.server.api.question_routes import visible
 from handraise.server.api.responses import QuestionId, reply
-from handraise.server.auth.authenticator import AnyCaller, PersonCaller, TheAdmin, TheHouse
-from handraise.server.middleware.idempotency import OnceRoute
+from handraise.server.auth.authenticator import AnyCaller, Context, PersonCaller, TheAdmin
+from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.delivery_records import (
     AddressList,
     AddressRecord,
@@ -27,7 +27,7 @@ from handraise.wire.delivery_records import (
     PutAddress,
 )
 
-router = APIRouter(prefix="/v1", tags=["reaching people"], route_class=OnceRoute)
+router = APIRouter(prefix="/v1", tags=["reaching people"], route_class=IdempotentRoute)
 
 _LARGEST = 8_192
 _DEEPEST = 6
@@ -39,20 +39,20 @@ AddressId = Annotated[str, Path(max_length=300, description="names it among the 
 
 @router.get("/addresses", response_model=AddressList)
 async def list_addresses(
-    house: TheHouse, admin: TheAdmin, *, recipient: Annotated[str | None, Query(max_length=206)] = None
+    ctx: Context, admin: TheAdmin, *, recipient: Annotated[str | None, Query(max_length=206)] = None
 ) -> Response:
     """Who can be reached through what."""
     wanted = None if recipient is None else [recipient]
     if recipient is not None and text_problem(recipient):
         wanted = []
-    found = await house.outbox.addresses(admin.workspace, wanted)
+    found = await ctx.outbox.addresses(admin.workspace, wanted)
     return reply(AddressList(addresses=tuple(map(AddressRecord.of, found))))
 
 
 @router.put("/addresses/{recipient}/{channel}/{address_id}", response_model=AddressRecord)
 async def put_address(
     *,
-    house: TheHouse,
+    ctx: Context,
     admin: TheAdmin,
     recipient: Recipient,
     channel: ChannelName,
@@ -66,11 +66,9 @@ async def put_address(
     problems = list(json_problems(body.to, "body.to", depth=_DEEPEST))
     if not problems and len(body.model_dump_json()) > _LARGEST:
         problems = [Problem("body.to", f"is larger than {_LARGEST} bytes")]
-    known = house.channels.get(channel)
+    known = ctx.channels.get(channel)
     if not problems and known is None:
-        problems = [
-            Problem("path.channel", f"this server has: {', '.join(sorted(house.channels)) or 'none'}")
-        ]
+        problems = [Problem("path.channel", f"this server has: {', '.join(sorted(ctx.channels)) or 'none'}")]
     if not problems and known is not None and known.lane(body.to) is None:
         problems = [
             Problem("body.to", "makes no sense to this channel; its page in the documentation says what does")
@@ -80,37 +78,35 @@ async def put_address(
     address = Address(
         workspace=admin.workspace, recipient=recipient, channel=channel, id=address_id, to=body.to
     )
-    await house.outbox.put_address(address, by=admin.person.id)
+    await ctx.outbox.put_address(address, by=admin.person.id)
     return reply(AddressRecord.of(address))
 
 
 @router.delete("/addresses/{recipient}/{channel}/{address_id}", status_code=204)
 async def remove_address(
-    house: TheHouse, admin: TheAdmin, recipient: Recipient, channel: ChannelName, address_id: AddressId
+    ctx: Context, admin: TheAdmin, recipient: Recipient, channel: ChannelName, address_id: AddressId
 ) -> Response:
     """Forget an address."""
     named = not any(map(text_problem, (recipient, channel, address_id)))
     place = (admin.workspace, recipient, channel, address_id)
-    if not (named and await house.outbox.remove_address(*place, by=admin.person.id)):
+    if not (named and await ctx.outbox.remove_address(*place, by=admin.person.id)):
         raise NotFound("There is no such address here.")
     return Response(status_code=204)
 
 
 @router.get("/routing", response_model=Policy)
-async def get_routing(house: TheHouse, admin: TheAdmin) -> Response:
+async def get_routing(ctx: Context, admin: TheAdmin) -> Response:
     """How the workspace reaches its people."""
-    return _tagged(_policy_text(await house.outbox.policy(admin.workspace)))
+    return _tagged(_policy_text(await ctx.outbox.policy(admin.workspace)))
 
 
 @router.put("/routing", response_model=Policy)
-async def put_routing(
-    house: TheHouse, admin: TheAdmin, body: Policy, *, if_match: IfMatch = None
-) -> Response:
+async def put_routing(ctx: Context, admin: TheAdmin, body: Policy, *, if_match: IfMatch = None) -> Response:
     """Replace how the workspace reaches its people; with `If-Match`, only what was read."""
     stored = body.model_dump(mode="json", exclude_defaults=True)
     if problems := list(json_problems(stored, "body", depth=_DEEPEST)):
         raise InvalidRequest(problems)
-    await house.outbox.put_policy(
+    await ctx.outbox.put_policy(
         admin.workspace,
         stored,
         by=admin.person.id,
@@ -133,16 +129,16 @@ def _tagged(text: str) -> Response:
 
 
 @router.get("/questions/{question_id}/deliveries", response_model=DeliveryList)
-async def list_deliveries(house: TheHouse, caller: AnyCaller, question_id: QuestionId) -> Response:
+async def list_deliveries(ctx: Context, caller: AnyCaller, question_id: QuestionId) -> Response:
     """What has been sent to whom about a question, and whether it arrived.
 
     Whom it reaches, and through what, is no affair of the agent that asks: to it there is only whether anybody is
     unreached. Why something failed is for administrators.
     """
-    question = await visible(house, caller, question_id)
+    question = await visible(ctx, caller, question_id)
     found: Sequence[Delivery] = ()
     if isinstance(caller, PersonCaller):
-        found = await house.outbox.deliveries(question.ref)
+        found = await ctx.outbox.deliveries(question.ref)
         if not caller.is_admin:
             found = [replace(each, problem=None) for each in found]
     unreached = question.unreached_at is not None

@@ -9,27 +9,27 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from handraise.model.errors import GrantNotFound, InvalidRequest, NotEntitled, NotFound, Problem
+from handraise.model.errors import GrantNotFound, InvalidRequest, NotFound, PermissionDenied, Problem
 from handraise.model.grants import Grant
-from handraise.model.identities import Person, Role
+from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.json_values import text_problem
 from handraise.model.people import Responder, responder_of
 from handraise.server.api.etags import IfMatch, check_match, etag_of
-from handraise.server.api.question_routes import ONCE, desk_of
+from handraise.server.api.question_routes import IDEMPOTENT, desk_of
 from handraise.server.api.responses import After, Limit, reply
 from handraise.server.auth.authenticator import (
     AgentCaller,
     AnyLooker,
+    Context,
     PersonCaller,
     ReaderCaller,
     TheAdmin,
-    TheHouse,
     ThePerson,
 )
 from handraise.server.auth.issuer import issue_key, issue_link, issue_reader_key
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.server.mail_addresses import follow_email
-from handraise.server.middleware.idempotency import OnceRoute
+from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.records import (
     CallerRecord,
     GrantPage,
@@ -47,9 +47,9 @@ from handraise.wire.records import (
 )
 from handraise.wire.requests import CreateKey, PutGroup, PutPerson
 
-router = APIRouter(prefix="/v1", tags=["administration"], route_class=OnceRoute)
+router = APIRouter(prefix="/v1", tags=["administration"], route_class=IdempotentRoute)
 
-# What is made here has a secret in it, and `OnceRoute` would keep that to give it again.
+# What is made here has a secret in it, and `IdempotentRoute` would keep that to give it again.
 secret_router = APIRouter(prefix="/v1", tags=["administration"])
 
 _PAGE = 500
@@ -71,85 +71,81 @@ async def get_me(caller: AnyLooker) -> Response:
 
 
 @router.get("/grants", response_model=GrantPage)
-async def list_grants(
-    house: TheHouse, admin: TheAdmin, *, after: After = None, limit: Limit = 50
-) -> Response:
-    """The workspace's grants, also those that have ended; go on from the last one's id."""
+async def list_grants(ctx: Context, admin: TheAdmin, *, after: After = None, limit: Limit = 50) -> Response:
+    """The workspace's grants, also those that have ended."""
     _check_texts({"query.after": after})
-    grants = await desk_of(house, admin).grants(after=after, limit=limit)
-    return reply(GrantPage(grants=tuple(map(GrantRecord.of, grants))))
+    grants = await desk_of(ctx, admin).list_grants(after=after, limit=limit)
+    return reply(GrantPage(items=tuple(map(GrantRecord.of, grants)), next=grants.next))
 
 
 @router.post(
     "/grants/{grant_id}/revoke",
     response_model=GrantRecord,
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
-async def revoke_grant(house: TheHouse, caller: ThePerson, grant_id: GrantId) -> Response:
+async def revoke_grant(ctx: Context, caller: ThePerson, grant_id: GrantId) -> Response:
     """End a grant now: for whoever gave it, and for administrators. A second time changes nothing."""
-    if not caller.is_admin and (await _grant(house, caller, grant_id)).granted_by != caller.person.id:
+    if not caller.is_admin and (await _grant(ctx, caller, grant_id)).granted_by != caller.person.id:
         raise GrantNotFound(grant_id, caller.workspace)
-    return reply(GrantRecord.of(await desk_of(house, caller).revoke(grant_id, by=caller.person.id)))
+    return reply(GrantRecord.of(await desk_of(ctx, caller).revoke_grant(grant_id, by=caller.person.id)))
 
 
 @router.get("/keys", response_model=KeyPage)
-async def list_keys(house: TheHouse, admin: TheAdmin, *, after: After = None, limit: Limit = 50) -> Response:
-    """The workspace's keys, also revoked ones; go on from the last one's id."""
+async def list_keys(ctx: Context, admin: TheAdmin, *, after: After = None, limit: Limit = 50) -> Response:
+    """The workspace's keys, also revoked ones."""
     _check_texts({"query.after": after})
-    keys = await house.directory.keys(admin.workspace, after=after, limit=limit)
-    return reply(KeyPage(keys=tuple(map(KeyRecord.of, keys))))
+    keys = await ctx.directory.keys(admin.workspace, after=after, limit=limit)
+    return reply(KeyPage(items=tuple(map(KeyRecord.of, keys)), next=_next(keys, limit)))
 
 
 @secret_router.post("/keys", status_code=201, response_model=NewKeyRecord)
-async def create_key(house: TheHouse, admin: TheAdmin, body: CreateKey) -> Response:
+async def create_key(ctx: Context, admin: TheAdmin, body: CreateKey) -> Response:
     """Make a key for an agent, or with `reads` for a program that reads what is settled and does nothing else.
 
     The key itself is in this response and nowhere else.
     """
     issue = issue_reader_key if body.reads else issue_key
     try:
-        key = await issue(house, admin.workspace, body.agent, by=admin.person.id)
+        key = await issue(ctx, admin.workspace, body.agent, by=admin.person.id)
     except ValueError as error:
         raise InvalidRequest([Problem("body.agent", str(error))]) from None
     return reply(key, status=201)
 
 
-@router.post("/keys/{key_id}/revoke", response_model=KeyRecord, openapi_extra=ONCE)
-async def revoke_key(house: TheHouse, admin: TheAdmin, key_id: KeyId) -> Response:
+@router.post("/keys/{key_id}/revoke", response_model=KeyRecord, openapi_extra=IDEMPOTENT)
+async def revoke_key(ctx: Context, admin: TheAdmin, key_id: KeyId) -> Response:
     """End a key now. A second time changes nothing."""
     known = not text_problem(key_id)
-    key = await house.directory.revoke_key(admin.workspace, key_id, by=admin.person.id) if known else None
+    key = await ctx.directory.revoke_key(admin.workspace, key_id, by=admin.person.id) if known else None
     if key is None:
         raise NotFound("There is no such key here.")
     return reply(KeyRecord.of(key))
 
 
 @router.get("/people", response_model=PersonPage)
-async def list_people(
-    house: TheHouse, admin: TheAdmin, *, after: After = None, limit: Limit = 50
-) -> Response:
-    """The people of the workspace; go on from the last one's id."""
+async def list_people(ctx: Context, admin: TheAdmin, *, after: After = None, limit: Limit = 50) -> Response:
+    """The people of the workspace."""
     _check_texts({"query.after": after})
-    people = await house.directory.people(admin.workspace, after=after, limit=limit)
-    return reply(PersonPage(people=tuple(map(PersonRecord.of, people))))
+    people = await ctx.directory.people(admin.workspace, after=after, limit=limit)
+    return reply(PersonPage(items=tuple(map(PersonRecord.of, people)), next=_next(people, limit)))
 
 
 @router.get("/people/{person_id}", response_model=PersonRecord)
-async def get_person(house: TheHouse, admin: TheAdmin, person_id: PersonId) -> Response:
+async def get_person(ctx: Context, admin: TheAdmin, person_id: PersonId) -> Response:
     """A person, with their groups."""
-    return reply(PersonRecord.of(await _person(house, admin, person_id)))
+    return reply(PersonRecord.of(await _person(ctx, admin, person_id)))
 
 
 @router.put("/people/{person_id}", response_model=PersonRecord)
-async def put_person(house: TheHouse, admin: TheAdmin, person_id: PersonId, body: PutPerson) -> Response:
+async def put_person(ctx: Context, admin: TheAdmin, person_id: PersonId, body: PutPerson) -> Response:
     """Add a person, or change one who is there. The last administrator stays one."""
     _check_name(person_id)
     _check_texts({"body.name": body.name, "body.email": body.email})
-    before = await house.directory.find_person(admin.workspace, person_id)
+    before = await ctx.directory.find_person(admin.workspace, person_id)
     stepping_down = before if before and before.role is Role.ADMIN and body.role is not Role.ADMIN else None
     if stepping_down:
-        await _check_others_administer(house, admin, stepping_down)
-    person = await house.directory.put_person(
+        await _check_others_administer(ctx, admin, stepping_down)
+    person = await ctx.directory.put_person(
         admin.workspace,
         person_id,
         name=body.name,
@@ -160,40 +156,40 @@ async def put_person(house: TheHouse, admin: TheAdmin, person_id: PersonId, body
     if person is None:
         raise InvalidRequest([Problem("body.email", "belongs to somebody else")])
     if stepping_down:
-        await _undo_if_nobody_administers(house, admin, stepping_down)
-    await follow_email(house, before, person, by=admin.person.id)
+        await _undo_if_nobody_administers(ctx, admin, stepping_down)
+    await follow_email(ctx, before, person, by=admin.person.id)
     return reply(PersonRecord.of(person))
 
 
 @router.delete("/people/{person_id}", status_code=204)
-async def remove_person(house: TheHouse, admin: TheAdmin, person_id: PersonId) -> Response:
+async def remove_person(ctx: Context, admin: TheAdmin, person_id: PersonId) -> Response:
     """Take a person out, with their sessions and links. The last administrator stays."""
-    person = await _person(house, admin, person_id)
+    person = await _person(ctx, admin, person_id)
     if person.role is Role.ADMIN:
-        await _check_others_administer(house, admin, person)
-        await _put(house, replace(person, role=Role.MEMBER), by=admin.person.id)
-        await _undo_if_nobody_administers(house, admin, person)
-    await house.directory.remove_person(admin.workspace, person_id, by=admin.person.id)
-    for address in await house.outbox.addresses(admin.workspace, [person_id]):
+        await _check_others_administer(ctx, admin, person)
+        await _put(ctx, replace(person, role=Role.MEMBER), by=admin.person.id)
+        await _undo_if_nobody_administers(ctx, admin, person)
+    await ctx.directory.remove_person(admin.workspace, person_id, by=admin.person.id)
+    for address in await ctx.outbox.addresses(admin.workspace, [person_id]):
         # Whoever has this name later is somebody else.
-        await house.outbox.remove_address(
+        await ctx.outbox.remove_address(
             admin.workspace, person_id, address.channel, address.id, by=admin.person.id
         )
     return Response(status_code=204)
 
 
 @secret_router.post("/people/{person_id}/links", status_code=201, response_model=LinkRecord)
-async def create_link(house: TheHouse, admin: TheAdmin, person_id: PersonId) -> Response:
+async def create_link(ctx: Context, admin: TheAdmin, person_id: PersonId) -> Response:
     """Make a link with which a person signs in once. It is in this response and nowhere else.
 
     The session that begins with it says who made the link, and so does every answer that is given in it. That is too
     little evidence for an action of high risk.
     """
-    person = await _person(house, admin, person_id)
+    person = await _person(ctx, admin, person_id)
     # Who makes one for themselves is no surer than their own session is.
     maker = admin.session.vouched_by if person.id == admin.person.id else admin.person.id
     link = await issue_link(
-        house, admin.workspace, person=person.id, purpose="invitation", vouched_by=maker, by=admin.person.id
+        ctx, admin.workspace, person=person.id, purpose="invitation", vouched_by=maker, by=admin.person.id
     )
     if link is None:
         raise _nobody()
@@ -201,17 +197,17 @@ async def create_link(house: TheHouse, admin: TheAdmin, person_id: PersonId) -> 
 
 
 @router.get("/groups", response_model=GroupList)
-async def list_groups(house: TheHouse, admin: TheAdmin) -> Response:
+async def list_groups(ctx: Context, admin: TheAdmin) -> Response:
     """Every group and its people."""
-    groups = await house.directory.groups(admin.workspace)
+    groups = await ctx.directory.groups(admin.workspace)
     records = (GroupRecord(name=name, people=tuple(people)) for name, people in groups.items())
     return reply(GroupList(groups=tuple(records)))
 
 
 @router.get("/groups/{name}", response_model=GroupRecord)
-async def get_group(house: TheHouse, admin: TheAdmin, name: GroupName) -> Response:
+async def get_group(ctx: Context, admin: TheAdmin, name: GroupName) -> Response:
     """A group and its people."""
-    people = (await house.directory.groups(admin.workspace)).get(name)
+    people = (await ctx.directory.groups(admin.workspace)).get(name)
     if people is None:
         raise NotFound("There is no such group here.")
     return _tagged(name, people)
@@ -219,7 +215,7 @@ async def get_group(house: TheHouse, admin: TheAdmin, name: GroupName) -> Respon
 
 @router.put("/groups/{name}", response_model=GroupRecord)
 async def put_group(
-    house: TheHouse, admin: TheAdmin, name: GroupName, body: PutGroup, *, if_match: IfMatch = None
+    ctx: Context, admin: TheAdmin, name: GroupName, body: PutGroup, *, if_match: IfMatch = None
 ) -> Response:
     """Make these the people of a group, nobody else. A name that nobody has is refused, and changes nothing.
 
@@ -229,11 +225,11 @@ async def put_group(
     unknown = [
         Problem(f"body.people.{n}", f"there is nobody called {each!r} here")
         for n, each in enumerate(body.people)
-        if await house.directory.find_person(admin.workspace, each) is None
+        if await ctx.directory.find_person(admin.workspace, each) is None
     ]
     if unknown:
         raise InvalidRequest(unknown)
-    people = await house.directory.put_group(
+    people = await ctx.directory.put_group(
         admin.workspace,
         name,
         body.people,
@@ -254,33 +250,38 @@ def _tagged(name: str, people: Sequence[str]) -> Response:
 
 @router.get("/workspace/events", response_model=WorkspaceEventPage)
 async def list_workspace_events(
-    house: TheHouse, admin: TheAdmin, *, after: After = None, limit: Limit = 50
+    ctx: Context, admin: TheAdmin, *, after: After = None, limit: Limit = 50
 ) -> Response:
     """What changed in the workspace, and who changed it: people, groups, keys, addresses, routing, links and sessions.
 
-    Every one of these is in the audit trail. Go on from `after`.
+    Every one of these is in the audit trail.
     """
     try:
-        found = await house.store.workspace_events(admin.workspace, after=after, limit=limit)
+        found = await ctx.store.workspace_events(admin.workspace, after=after, limit=limit)
     except ValueError:
         raise InvalidRequest([Problem("query.after", "is not a cursor of these events")]) from None
     records = tuple(map(WorkspaceEventRecord.of, found))
-    return reply(WorkspaceEventPage(events=records, after=found[-1].cursor if found else after))
+    return reply(WorkspaceEventPage(items=records, next=found[-1].cursor if found else after))
 
 
-async def _grant(house: House, caller: PersonCaller, grant_id: str) -> Grant:
+def _next(page: Sequence[AgentKey] | Sequence[Person], limit: int) -> str | None:
+    """The `after` of the page behind this one, if there may be one."""
+    return page[-1].id if len(page) == limit else None
+
+
+async def _grant(ctx: ServerContext, caller: PersonCaller, grant_id: str) -> Grant:
     """The grant with this id. Grants come in the order of their ids, and a beginning is just before it."""
     if not text_problem(grant_id):
-        found = await desk_of(house, caller).grants(after=grant_id[:-1], limit=_PAGE)
+        found = await desk_of(ctx, caller).list_grants(after=grant_id[:-1], limit=_PAGE)
         for grant in found:
             if grant.id == grant_id:
                 return grant
     raise GrantNotFound(grant_id, caller.workspace)
 
 
-async def _person(house: House, admin: PersonCaller, person_id: str) -> Person:
+async def _person(ctx: ServerContext, admin: PersonCaller, person_id: str) -> Person:
     known = not text_problem(person_id)
-    person = await house.directory.find_person(admin.workspace, person_id) if known else None
+    person = await ctx.directory.find_person(admin.workspace, person_id) if known else None
     if person is None:
         raise _nobody()
     return person
@@ -290,30 +291,30 @@ def _nobody() -> NotFound:
     return NotFound("There is no such person here.")
 
 
-async def _check_others_administer(house: House, admin: PersonCaller, person: Person) -> None:
-    """Refuse to take the role from the last one who has it; raises `NotEntitled`."""
-    if not await _somebody_administers(house, admin.workspace, besides=person.id):
-        raise NotEntitled(admin.person.id, "the workspace would have no administrator left")
+async def _check_others_administer(ctx: ServerContext, admin: PersonCaller, person: Person) -> None:
+    """Refuse to take the role from the last one who has it; raises `PermissionDenied`."""
+    if not await _somebody_administers(ctx, admin.workspace, besides=person.id):
+        raise PermissionDenied(admin.person.id, "the workspace would have no administrator left")
 
 
-async def _undo_if_nobody_administers(house: House, admin: PersonCaller, before: Person) -> None:
+async def _undo_if_nobody_administers(ctx: ServerContext, admin: PersonCaller, before: Person) -> None:
     """Look again afterwards: two administrators may have taken each other's role at once."""
-    if not await _somebody_administers(house, admin.workspace, besides=None):
-        await _put(house, before, by=admin.person.id)
-        raise NotEntitled(admin.person.id, "the workspace would have no administrator left")
+    if not await _somebody_administers(ctx, admin.workspace, besides=None):
+        await _put(ctx, before, by=admin.person.id)
+        raise PermissionDenied(admin.person.id, "the workspace would have no administrator left")
 
 
-async def _somebody_administers(house: House, workspace: str, *, besides: str | None) -> bool:
+async def _somebody_administers(ctx: ServerContext, workspace: str, *, besides: str | None) -> bool:
     after = None
-    while people := await house.directory.people(workspace, after=after, limit=_PAGE):
+    while people := await ctx.directory.people(workspace, after=after, limit=_PAGE):
         if any(person.role is Role.ADMIN and person.id != besides for person in people):
             return True
         after = people[-1].id
     return False
 
 
-async def _put(house: House, person: Person, *, by: str) -> None:
-    await house.directory.put_person(
+async def _put(ctx: ServerContext, person: Person, *, by: str) -> None:
+    await ctx.directory.put_person(
         person.workspace, person.id, name=person.name, email=person.email, role=person.role, by=by
     )
 
@@ -322,7 +323,7 @@ def _check_name(person_id: str) -> None:
     """Refuse a name that could pass for something else; see `responder_of`."""
     try:
         responder_of(Responder(person_id))
-    except NotEntitled as refusal:
+    except PermissionDenied as refusal:
         raise InvalidRequest([Problem("path.person_id", refusal.reason)]) from None
 
 

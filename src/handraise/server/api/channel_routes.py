@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from handraise.server.auth.authenticator import TheHouse, refuse
-from handraise.server.context import House
+from handraise.server.auth.authenticator import Context, refuse
+from handraise.server.context import ServerContext
 
 router = APIRouter(prefix="/v1", include_in_schema=False)
 
@@ -14,9 +14,9 @@ _NOT_GENUINE = (400, 401, 403)
 
 
 @router.post("/channels/{channel}/inbound")
-async def receive(request: Request, house: TheHouse, channel: str) -> Response:
+async def receive(request: Request, ctx: Context, channel: str) -> Response:
     """Hand a request to its channel. Who sends what is not genuine is slowed down like any other intruder."""
-    receiver = getattr(house.channels.get(channel), "receive", None)
+    receiver = getattr(ctx.channels.get(channel), "receive", None)
     if receiver is None:
         return Response(status_code=404)
     said = await receiver(dict(request.headers), await request.body())
@@ -25,6 +25,6 @@ async def receive(request: Request, house: TheHouse, channel: str) -> Response:
     return Response(said.body, status_code=said.status, media_type=said.content_type)
 
 
-def inbound_address(house: House, channel: str) -> str:
+def inbound_address(ctx: ServerContext, channel: str) -> str:
     """The address to give to whoever sends a channel things."""
-    return f"{house.settings.base_url}/v1/channels/{channel}/inbound"
+    return f"{ctx.settings.base_url}/v1/channels/{channel}/inbound"

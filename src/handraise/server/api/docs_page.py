@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from handraise.server.auth.authenticator import TheHouse
+from handraise.server.auth.authenticator import Context
 from handraise.server.web.pages import PageRoute, page
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -37,9 +37,9 @@ async def find_document() -> Response:
 
 
 @pages.get("/docs")
-async def show_api(request: Request, house: TheHouse) -> Response:
+async def show_api(request: Request, ctx: Context) -> Response:
     """Show every operation, with a command that makes it."""
-    return page("api.html", operations=list(_operations(request.app.openapi(), house.settings.base_url)))
+    return page("api.html", operations=list(_operations(request.app.openapi(), ctx.settings.base_url)))
 
 
 def _operations(document: dict[str, Any], base_url: str) -> Iterator[Operation]:

@@ -16,8 +16,8 @@ from handraise.model.errors import InvalidRequest, Problem, StoreUnavailable
 from handraise.model.events import Event
 from handraise.server.api.question_routes import desk_of
 from handraise.server.api.responses import Limit, reply
-from handraise.server.auth.authenticator import AnyCaller, Caller, TheHouse, still_there
-from handraise.server.context import House
+from handraise.server.auth.authenticator import AnyCaller, Caller, Context, still_there
+from handraise.server.context import ServerContext
 from handraise.server.live.broadcaster import Streams, TheStreams
 from handraise.server.live.stream_limits import TheStreamLimits
 from handraise.server.live.visibility import TheSights
@@ -44,7 +44,7 @@ Cursor = Annotated[
 )
 async def follow_events(
     request: Request,
-    house: TheHouse,
+    ctx: Context,
     caller: AnyCaller,
     streams: TheStreams,
     limits: TheStreamLimits,
@@ -59,9 +59,9 @@ async def follow_events(
     """
     start = _cursor(last_event_id or after)
     if start is None:
-        start = await house.store.feed_end(caller.workspace)
+        start = await ctx.store.feed_end(caller.workspace)
     else:
-        await _page(house, caller, start, 1)  # a cursor that is none is refused while it still can be
+        await _page(ctx, caller, start, 1)  # a cursor that is none is refused while it still can be
     return EventStream(_stream(request, caller, streams, start), limits.hold(caller))
 
 
@@ -84,20 +84,20 @@ class EventStream(StreamingResponse):
 
 @router.get("/feed", response_model=EventPage)
 async def read_feed(
-    house: TheHouse, caller: AnyCaller, sights: TheSights, *, after: Cursor = None, limit: Limit = 500
+    ctx: Context, caller: AnyCaller, visibility: TheSights, *, after: Cursor = None, limit: Limit = 500
 ) -> Response:
     """The same events as pages, from the beginning. Go on from `after` until a page has none."""
     place = _cursor(after) or ""
     found: list[Event] = []
     for _ in range(_PAGES):
-        page = await _page(house, caller, place, limit)
+        page = await _page(ctx, caller, place, limit)
         if not page:
             break
-        found += (await sights.seen_by(caller, page))[: limit - len(found)]
+        found += (await visibility.seen_by(caller, page))[: limit - len(found)]
         place = found[-1].cursor if len(found) == limit else page[-1].cursor
         if len(found) == limit:
             break
-    return reply(EventPage(events=tuple(map(EventRecord.of, found)), after=place or None))
+    return reply(EventPage(items=tuple(map(EventRecord.of, found)), next=place or None))
 
 
 async def _stream(request: Request, caller: Caller, streams: Streams, start: str) -> AsyncIterator[bytes]:
@@ -127,8 +127,8 @@ def _cursor(given: str | None) -> str | None:
     return given
 
 
-async def _page(house: House, caller: Caller, place: str, limit: int) -> Sequence[Event]:
+async def _page(ctx: ServerContext, caller: Caller, place: str, limit: int) -> Sequence[Event]:
     try:
-        return await desk_of(house, caller).feed(after=place or None, limit=limit)
+        return (await desk_of(ctx, caller).feed(after=place or None, limit=limit)).items
     except ValueError:
         raise InvalidRequest([Problem("after", "is not a cursor of this feed")]) from None

@@ -13,8 +13,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from handraise.model.errors import HandraiseError, StoreUnavailable
-from handraise.server.auth.authenticator import TheHouse
-from handraise.server.context import House
+from handraise.server.auth.authenticator import Context
+from handraise.server.context import ServerContext
 from handraise.server.middleware.error_handlers import DOCUMENTED, document_response
 from handraise.wire.problems import problem_of
 
@@ -27,8 +27,8 @@ _GOOD_FOR = 1.0
 class Readiness:
     """Whether the store answers, asked at most once a second however many want to know."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, ctx: ServerContext) -> None:
+        self._context = ctx
         self._asking = asyncio.Lock()
         self._asked_at = float("-inf")
         self._answers = False
@@ -39,7 +39,7 @@ class Readiness:
             if time.monotonic() - self._asked_at > _GOOD_FOR:
                 try:
                     async with asyncio.timeout(_PATIENCE):
-                        await self._house.store.durability()
+                        await self._context.store.durability()
                     self._answers = True
                 except (HandraiseError, TimeoutError):
                     self._answers = False
@@ -54,10 +54,10 @@ async def get_health() -> Response:
 
 
 @router.get("/readyz", response_class=Response, responses={503: DOCUMENTED[503]})
-async def get_readiness(request: Request, house: TheHouse) -> Response:
+async def get_readiness(request: Request, ctx: Context) -> Response:
     """The server takes requests and its store answers; else 503, and requests should go elsewhere."""
     readiness: Readiness = request.app.state.readiness
-    if house.leaving:
+    if ctx.leaving:
         return document_response(problem_of(StoreUnavailable("This server is stopping.")))
     if not await readiness.store_answers():
         return document_response(problem_of(StoreUnavailable("The store does not answer.")))
@@ -65,6 +65,6 @@ async def get_readiness(request: Request, house: TheHouse) -> Response:
 
 
 @router.get("/metrics", response_class=Response)
-async def get_metrics(house: TheHouse) -> Response:
+async def get_metrics(ctx: Context) -> Response:
     """Numbers in the text format of Prometheus. No label names a workspace, a person, an agent or a question."""
-    return Response(house.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+    return Response(ctx.metrics.render(), media_type=CONTENT_TYPE_LATEST)

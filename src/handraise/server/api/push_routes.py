@@ -11,8 +11,8 @@ from handraise.channels.push_subscriptions import NAME, PushChannel, subscriptio
 from handraise.model.deliveries import Address
 from handraise.model.errors import InvalidRequest, NotFound, Problem
 from handraise.server.api.responses import reply
-from handraise.server.auth.authenticator import TheHouse, ThePerson
-from handraise.server.context import House
+from handraise.server.auth.authenticator import Context, ThePerson
+from handraise.server.context import ServerContext
 from handraise.wire.delivery_records import PushKey, Subscription
 
 router = APIRouter(prefix="/v1/push", tags=["reaching people"])
@@ -22,38 +22,38 @@ _MOST = 20
 
 
 @router.get("/key", response_model=PushKey)
-async def get_push_key(house: TheHouse, _: ThePerson) -> Response:
+async def get_push_key(ctx: Context, _: ThePerson) -> Response:
     """What a browser needs to subscribe; 404 where this server does not do web push."""
-    return reply(PushKey(key=_channel(house).public_key))
+    return reply(PushKey(key=_channel(ctx).public_key))
 
 
 @router.post("/subscriptions", status_code=204)
-async def subscribe(house: TheHouse, caller: ThePerson, body: Subscription) -> Response:
+async def subscribe(ctx: Context, caller: ThePerson, body: Subscription) -> Response:
     """Tell this person in this browser from now on."""
     to = body.model_dump()
-    if not _channel(house).accepts(to):
+    if not _channel(ctx).accepts(to):
         raise InvalidRequest([Problem("body", "is not a subscription that a browser has made")])
     who, mine = caller.person.id, subscription_id(to)
-    known = [each for each in await house.outbox.addresses(caller.workspace, [who]) if each.channel == NAME]
+    known = [each for each in await ctx.outbox.addresses(caller.workspace, [who]) if each.channel == NAME]
     for each in known[: max(0, len(known) - _MOST + 1)]:
         if each.id != mine:
-            await house.outbox.remove_address(caller.workspace, who, NAME, each.id, by=who)
-    await house.outbox.put_address(
+            await ctx.outbox.remove_address(caller.workspace, who, NAME, each.id, by=who)
+    await ctx.outbox.put_address(
         Address(workspace=caller.workspace, recipient=who, channel=NAME, id=mine, to=to), by=who
     )
     return Response(status_code=204)
 
 
 @router.delete("/subscriptions", status_code=204)
-async def unsubscribe(house: TheHouse, caller: ThePerson, body: Subscription) -> Response:
+async def unsubscribe(ctx: Context, caller: ThePerson, body: Subscription) -> Response:
     """Tell this browser no more. One that was not told stays so."""
     place = (caller.workspace, caller.person.id, NAME, subscription_id(body.model_dump()))
-    await house.outbox.remove_address(*place, by=caller.person.id)
+    await ctx.outbox.remove_address(*place, by=caller.person.id)
     return Response(status_code=204)
 
 
-def _channel(house: House) -> PushChannel:
-    found = house.channels.get(NAME)
+def _channel(ctx: ServerContext) -> PushChannel:
+    found = ctx.channels.get(NAME)
     if found is None:
         raise NotFound("This server does not do web push.")
     return cast("PushChannel", found)

@@ -15,15 +15,16 @@ from handraise.model.errors import (
     AlreadySettled,
     InvalidAnswer,
     InvalidRequest,
-    NotEntitled,
-    NotSignedIn,
+    PermissionDenied,
     Problem,
     QuestionNotFound,
     StillPending,
+    Unauthenticated,
 )
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.people import CLIENT_ASSERTED, SESSION
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.validation import check_answer
 from handraise.ports.desk import Order
@@ -33,19 +34,19 @@ from handraise.server.auth.authenticator import (
     AnyCaller,
     AnyLooker,
     Caller,
+    Context,
     Looker,
     PersonCaller,
     ReaderCaller,
     TheAdmin,
     TheAgent,
-    TheHouse,
     ThePerson,
     admin_of,
     still_there,
 )
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.server.live.stream_limits import limits_of
-from handraise.server.middleware.idempotency import PARAMETER, OnceRoute
+from handraise.server.middleware.idempotency import PARAMETER, IdempotentRoute
 from handraise.server.observability.traces import asked_in
 from handraise.wire.records import (
     ActionRecord,
@@ -59,12 +60,11 @@ from handraise.wire.records import (
     QuestionPage,
     QuestionRecord,
     RecoveredRecord,
-    SweptRecord,
+    RunDueRecord,
     WithdrawnRecord,
 )
 from handraise.wire.requests import (
     AnswerQuestion,
-    AttemptQuestion,
     ClaimSending,
     ConsumeQuestion,
     DeclineQuestion,
@@ -72,26 +72,27 @@ from handraise.wire.requests import (
     MarkSent,
     PostQuestion,
     Recover,
+    RejectAnswer,
     Responding,
     TakeBack,
     WithdrawAll,
     WithdrawQuestion,
 )
 
-router = APIRouter(prefix="/v1", tags=["questions"], route_class=OnceRoute)
+router = APIRouter(prefix="/v1", tags=["questions"], route_class=IdempotentRoute)
 
-ONCE = {"parameters": [PARAMETER]}
+IDEMPOTENT = {"parameters": [PARAMETER]}
 
 
-def desk_of(house: House, caller: Looker) -> LocalDesk:
+def desk_of(ctx: ServerContext, caller: Looker) -> LocalDesk:
     """The desk as this caller may use it: in its workspace and, for an agent, in its name."""
     asker = caller.agent if isinstance(caller, AgentCaller) else None
-    return house.desk.at(caller.workspace, asker=asker)
+    return ctx.desk.scoped(caller.workspace, asker=asker)
 
 
-async def visible(house: House, caller: Looker, question_id: str) -> Question:
+async def visible(ctx: ServerContext, caller: Looker, question_id: str) -> Question:
     """A question that concerns this caller. Any other is not there, wherever it is."""
-    question = await desk_of(house, caller).get(question_id)
+    question = await desk_of(ctx, caller).get(question_id)
     if not caller.may_see(question):
         raise QuestionNotFound(question_id, caller.workspace)
     return question
@@ -103,11 +104,11 @@ def record_of(caller: Looker, question: Question) -> QuestionRecord:
     return QuestionRecord.of(question, with_state=own)
 
 
-@router.post("/questions", status_code=201, response_model=QuestionRecord, openapi_extra=ONCE)
-async def post_question(request: Request, house: TheHouse, agent: TheAgent, body: PostQuestion) -> Response:
+@router.post("/questions", status_code=201, response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
+async def post_question(request: Request, ctx: Context, agent: TheAgent, body: PostQuestion) -> Response:
     """Leave a question. With a key or id that is there already, it is the question that was left first."""
-    made = body.id or getattr(request.state, "made", None) or house.new_id()
-    desk = house.desk.at(agent.workspace, asker=agent.agent, new_id=lambda: made)
+    made = body.id or getattr(request.state, "made", None) or ctx.new_id()
+    desk = ctx.desk.scoped(agent.workspace, asker=agent.agent, new_id=lambda: made)
     options = body.options()
     if (trace := asked_in(request.headers)) is not None:
         options.setdefault("trace", trace)
@@ -118,7 +119,7 @@ async def post_question(request: Request, house: TheHouse, agent: TheAgent, body
 
 @router.get("/questions", response_model=QuestionPage)
 async def list_questions(
-    house: TheHouse,
+    ctx: Context,
     caller: AnyLooker,
     *,
     conversation: Annotated[str | None, Query(max_length=200)] = None,
@@ -144,96 +145,93 @@ async def list_questions(
     that key, pending or not: of this agent, or of the `asker` that a person names. A reader gets what has ended in the whole
     workspace, and nothing that waits.
     """
-    desk = desk_of(house, caller)
+    desk = desk_of(ctx, caller)
     if key is not None:
         if asker is not None and not isinstance(caller, AgentCaller):
-            desk = desk.at(asker=asker)  # a key is an agent's own, so a person says whose
+            desk = desk.scoped(asker=asker)  # a key is an agent's own, so a person says whose
         found = await desk.find_by_key(key)
         shown = (found,) if found is not None and caller.may_see(found) else ()
-        return reply(QuestionPage(questions=tuple(record_of(caller, each) for each in shown)))
+        return reply(QuestionPage(items=tuple(record_of(caller, each) for each in shown)))
     whose = None
     if isinstance(caller, ReaderCaller):
         if status == "pending" or recipient is not None:
-            raise NotEntitled(
+            raise PermissionDenied(
                 caller.name, "this key reads what is settled: write status=settled, and no recipient"
             )
     elif isinstance(caller, AgentCaller):
         if recipient is not None:
-            raise NotEntitled(caller.agent, "an agent has no inbox")
+            raise PermissionDenied(caller.agent, "an agent has no inbox")
         if asker not in (None, caller.agent):
-            return reply(QuestionPage(questions=()))
+            return reply(QuestionPage(items=()))
         asker = caller.agent
     elif recipient is not None or not caller.is_admin:
         _check_by(caller, recipient)
         whose = caller.person.responder
-    look = partial(desk.pending, order=order) if status == "pending" else desk.settled
+    look = partial(desk.list_pending, order=order) if status == "pending" else desk.list_settled
     try:
         page = await look(conversation=conversation, recipient=whose, asker=asker, after=after, limit=limit)
     except ValueError:
         raise InvalidRequest([Problem("query.after", "is not a cursor of these pages")]) from None
-    records = tuple(record_of(caller, question) for question in page.questions)
-    return reply(QuestionPage(questions=records, after=page.after))
+    records = tuple(record_of(caller, question) for question in page.items)
+    return reply(QuestionPage(items=records, next=page.next))
 
 
 @router.get("/questions/{question_id}", response_model=QuestionRecord)
-async def get_question(house: TheHouse, caller: AnyLooker, question_id: QuestionId) -> Response:
+async def get_question(ctx: Context, caller: AnyLooker, question_id: QuestionId) -> Response:
     """A question as it stands."""
-    return reply(record_of(caller, await visible(house, caller, question_id)))
+    return reply(record_of(caller, await visible(ctx, caller, question_id)))
 
 
 @router.get("/questions/{question_id}/history", response_model=EventPage)
-async def get_history(house: TheHouse, caller: AnyLooker, question_id: QuestionId) -> Response:
+async def get_history(ctx: Context, caller: AnyLooker, question_id: QuestionId) -> Response:
     """Everything that happened to a question, oldest first."""
-    await visible(house, caller, question_id)
-    events = await desk_of(house, caller).history(question_id)
-    return reply(EventPage(events=tuple(map(EventRecord.of, events))))
+    await visible(ctx, caller, question_id)
+    events = await desk_of(ctx, caller).history(question_id)
+    return reply(EventPage(items=tuple(map(EventRecord.of, events))))
 
 
 @router.post(
     "/questions/{question_id}/answer",
     response_model=QuestionRecord,
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
 async def answer_question(
-    request: Request, house: TheHouse, caller: ThePerson, question_id: QuestionId, body: AnswerQuestion
+    request: Request, ctx: Context, caller: ThePerson, question_id: QuestionId, body: AnswerQuestion
 ) -> Response:
     """Give an answer, in one's own name. It is answered then, or pending more votes."""
-    evidence = _evidence(caller, body)
-    question = await visible(house, caller, question_id)
+    provenance = _provenance(caller, body)
+    question = await visible(ctx, caller, question_id)
     try:
-        question = await desk_of(house, caller).answer(
+        question = await desk_of(ctx, caller).answer(
             question_id,
             body.value,
             by=caller.person.responder,
-            channel=body.channel or "api",
-            evidence=evidence,
-            shown=body.shown,
-            details=body.details,
+            provenance=provenance,
         )
     except AlreadySettled as settled:
         if not (_is_again(request) and is_own_answer(settled, question, caller.person.id, body.value)):
             raise
-        question = await visible(house, caller, question_id)
+        question = await visible(ctx, caller, question_id)
     return reply(record_of(caller, question))
 
 
 @router.post(
-    "/questions/{question_id}/attempt",
+    "/questions/{question_id}/reject-answer",
     response_model=QuestionRecord,
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
-async def attempt_question(
-    house: TheHouse, caller: ThePerson, question_id: QuestionId, body: AttemptQuestion
+async def reject_answer(
+    ctx: Context, caller: ThePerson, question_id: QuestionId, body: RejectAnswer
 ) -> Response:
     """Keep an answer that fits the form but not the asker's need."""
-    _check_by(caller, body.by)
-    await visible(house, caller, question_id)
-    question = await desk_of(house, caller).attempt(
+    provenance = _provenance(caller, body)
+    await visible(ctx, caller, question_id)
+    question = await desk_of(ctx, caller).reject_answer(
         question_id,
         body.value,
         [Problem(each.path, each.message) for each in body.problems],
         by=caller.person.responder,
-        channel=body.channel or "api",
+        provenance=provenance,
     )
     return reply(record_of(caller, question))
 
@@ -241,39 +239,36 @@ async def attempt_question(
 @router.post(
     "/questions/{question_id}/decline",
     response_model=QuestionRecord,
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
 async def decline_question(
-    request: Request, house: TheHouse, caller: ThePerson, question_id: QuestionId, body: DeclineQuestion
+    request: Request, ctx: Context, caller: ThePerson, question_id: QuestionId, body: DeclineQuestion
 ) -> Response:
     """Say that one will not answer."""
-    evidence = _evidence(caller, body)
-    await visible(house, caller, question_id)
+    provenance = _provenance(caller, body)
+    await visible(ctx, caller, question_id)
     try:
-        question = await desk_of(house, caller).decline(
+        question = await desk_of(ctx, caller).decline(
             question_id,
             by=caller.person.responder,
             reason=body.reason,
-            channel=body.channel or "api",
-            evidence=evidence,
-            shown=body.shown,
-            details=body.details,
+            provenance=provenance,
         )
     except AlreadySettled as settled:
         outcome = settled.outcome
         if not (_is_again(request) and isinstance(outcome, Declined) and outcome.by == caller.person.id):
             raise
-        question = await visible(house, caller, question_id)
+        question = await visible(ctx, caller, question_id)
     return reply(record_of(caller, question))
 
 
 @router.post(
     "/questions/{question_id}/withdraw",
     response_model=QuestionRecord,
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
 async def withdraw_question(
-    request: Request, house: TheHouse, caller: AnyCaller, question_id: QuestionId, body: WithdrawQuestion
+    request: Request, ctx: Context, caller: AnyCaller, question_id: QuestionId, body: WithdrawQuestion
 ) -> Response:
     """Take back a question: an agent its own, an administrator anybody's."""
     by = None
@@ -281,21 +276,21 @@ async def withdraw_question(
         admin = await admin_of(request)
         _check_by(admin, body.by)
         by = admin.person.responder
-    await visible(house, caller, question_id)
+    await visible(ctx, caller, question_id)
     try:
-        question = await desk_of(house, caller).withdraw(question_id, reason=body.reason, by=by)
+        question = await desk_of(ctx, caller).withdraw(question_id, reason=body.reason, by=by)
     except AlreadySettled as settled:
         outcome = settled.outcome
         if not (_is_again(request) and isinstance(outcome, Withdrawn) and outcome.reason == body.reason):
             raise
-        question = await visible(house, caller, question_id)
+        question = await visible(ctx, caller, question_id)
     return reply(record_of(caller, question))
 
 
-@router.post("/withdraw", response_model=WithdrawnRecord, openapi_extra=ONCE)
-async def withdraw_all(house: TheHouse, admin: TheAdmin, body: WithdrawAll) -> Response:
+@router.post("/withdraw", response_model=WithdrawnRecord, openapi_extra=IDEMPOTENT)
+async def withdraw_all(ctx: Context, admin: TheAdmin, body: WithdrawAll) -> Response:
     """Take back everything that an agent has pending, as an administrator."""
-    desk = desk_of(house, admin)
+    desk = desk_of(ctx, admin)
     number = await desk.withdraw_all(body.asker, by=admin.person.responder, reason=body.reason)
     return reply(WithdrawnRecord(withdrawn=number))
 
@@ -304,23 +299,23 @@ async def withdraw_all(house: TheHouse, admin: TheAdmin, body: WithdrawAll) -> R
     "/questions/{question_id}/apply-grant",
     response_model=QuestionRecord,
     responses={204: {"description": "no grant holds: a person must decide"}},
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
-async def apply_grant(house: TheHouse, agent: TheAgent, question_id: QuestionId) -> Response:
+async def apply_grant(ctx: Context, agent: TheAgent, question_id: QuestionId) -> Response:
     """Answer an approval of one's own from a grant that holds for it."""
-    await visible(house, agent, question_id)
-    question = await desk_of(house, agent).apply_grant(question_id)
+    await visible(ctx, agent, question_id)
+    question = await desk_of(ctx, agent).apply_grant(question_id)
     return Response(status_code=204) if question is None else reply(record_of(agent, question))
 
 
 @router.post(
     "/questions/{question_id}/consume",
     response_model=ActionRecord,
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
 async def consume_question(
     request: Request,
-    house: TheHouse,
+    ctx: Context,
     agent: TheAgent,
     question_id: QuestionId,
     body: ConsumeQuestion | None = None,
@@ -329,53 +324,53 @@ async def consume_question(
 
     The same `request` again, or the same idempotency key where there is none, gets the same action again.
     """
-    await visible(house, agent, question_id)
+    await visible(ctx, agent, question_id)
     given = None if body is None else body.request
     made = getattr(request.state, "made", None)
-    action = await desk_of(house, agent).consume(question_id, request=made if given is None else given)
+    action = await desk_of(ctx, agent).consume_approval(question_id, request=made if given is None else given)
     return reply(ActionRecord(tool=action.tool, arguments=action.arguments))
 
 
 @router.post(
     "/questions/{question_id}/claim-sending",
     response_model=ClaimedRecord,
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
 async def claim_sending(
-    house: TheHouse, agent: TheAgent, question_id: QuestionId, body: ClaimSending
+    ctx: Context, agent: TheAgent, question_id: QuestionId, body: ClaimSending
 ) -> Response:
     """Take on to show a question of one's own in a chat; of all who try, one is told to, until its lease ends."""
-    await visible(house, agent, question_id)
-    claimed = await desk_of(house, agent).claim_sending(question_id, lease=body.lease)
+    await visible(ctx, agent, question_id)
+    claimed = await desk_of(ctx, agent).claim_sending(question_id, lease=body.lease)
     return reply(ClaimedRecord(claimed=claimed))
 
 
-@router.post("/questions/{question_id}/join", response_model=QuestionRecord, openapi_extra=ONCE)
+@router.post("/questions/{question_id}/join", response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
 async def join_question(
-    house: TheHouse, agent: TheAgent, question_id: QuestionId, body: JoinQuestion
+    ctx: Context, agent: TheAgent, question_id: QuestionId, body: JoinQuestion
 ) -> Response:
     """Have another key of one's own stand for a pending question too."""
-    await visible(house, agent, question_id)
-    return reply(record_of(agent, await desk_of(house, agent).join(question_id, key=body.key)))
+    await visible(ctx, agent, question_id)
+    return reply(record_of(agent, await desk_of(ctx, agent).join(question_id, key=body.key)))
 
 
-@router.post("/questions/{question_id}/sent", response_model=QuestionRecord, openapi_extra=ONCE)
-async def mark_sent(house: TheHouse, agent: TheAgent, question_id: QuestionId, body: MarkSent) -> Response:
+@router.post("/questions/{question_id}/sent", response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
+async def mark_sent(ctx: Context, agent: TheAgent, question_id: QuestionId, body: MarkSent) -> Response:
     """Say that a question of one's own was shown in a chat."""
-    await visible(house, agent, question_id)
-    return reply(record_of(agent, await desk_of(house, agent).mark_sent(question_id, channel=body.channel)))
+    await visible(ctx, agent, question_id)
+    return reply(record_of(agent, await desk_of(ctx, agent).mark_sent(question_id, channel=body.channel)))
 
 
 @router.post(
     "/questions/{question_id}/take-back",
     response_model=QuestionRecord,
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
-async def take_back(house: TheHouse, caller: ThePerson, question_id: QuestionId, body: TakeBack) -> Response:
+async def take_back(ctx: Context, caller: ThePerson, question_id: QuestionId, body: TakeBack) -> Response:
     """Take back an approval that nobody has consumed: for those who gave it, and for administrators."""
     _check_by(caller, body.by)
-    await visible(house, caller, question_id)
-    question = await desk_of(house, caller).take_back(
+    await visible(ctx, caller, question_id)
+    question = await desk_of(ctx, caller).take_back(
         question_id, by=caller.person.responder, reason=body.reason
     )
     return reply(record_of(caller, question))
@@ -383,73 +378,73 @@ async def take_back(house: TheHouse, caller: ThePerson, question_id: QuestionId,
 
 @router.get("/questions/{question_id}/outcome", response_model=OutcomeState)
 async def get_outcome(
-    request: Request, house: TheHouse, caller: AnyCaller, question_id: QuestionId, wait: Wait = "0s"
+    request: Request, ctx: Context, caller: AnyCaller, question_id: QuestionId, wait: Wait = "0s"
 ) -> Response:
     """How a question ended; with `wait`, as soon as it has, or that it is pending still."""
-    patience = seconds(wait, at_most=house.settings.longest_wait)
-    question = await visible(house, caller, question_id)
-    [question] = await _settled(request, house, [question], patience) or [question]
+    patience = seconds(wait, at_most=ctx.settings.longest_wait)
+    question = await visible(ctx, caller, question_id)
+    [question] = await _settled(request, ctx, [question], patience) or [question]
     return reply(_state(question))
 
 
 @router.get("/outcomes", response_model=OutcomeStates)
 async def get_outcomes(
     request: Request,
-    house: TheHouse,
+    ctx: Context,
     caller: AnyCaller,
     *,
     id: Annotated[list[str], Query(min_length=1, max_length=200)],  # noqa: A002 -- the name of the parameter
     wait: Wait = "0s",
 ) -> Response:
     """Which of up to 200 questions are settled, and how; with `wait`, as soon as one is."""
-    patience = seconds(wait, at_most=house.settings.longest_wait)
+    patience = seconds(wait, at_most=ctx.settings.longest_wait)
     ids = list(dict.fromkeys(id))
-    found = await asyncio.gather(*(_find(house, caller, each) for each in ids))
+    found = await asyncio.gather(*(_find(ctx, caller, each) for each in ids))
     known = [question for question in found if question is not None]
     unknown = tuple(each for each, question in zip(ids, found, strict=True) if question is None)
-    settled = await _settled(request, house, known, 0 if unknown else patience)
+    settled = await _settled(request, ctx, known, 0 if unknown else patience)
     return reply(OutcomeStates(settled=tuple(map(_state, settled)), unknown=unknown))
 
 
-@router.post("/recover", response_model=RecoveredRecord, openapi_extra=ONCE)
-async def recover(house: TheHouse, agent: TheAgent, body: Recover) -> Response:
+@router.post("/recover", response_model=RecoveredRecord, openapi_extra=IDEMPOTENT)
+async def recover(ctx: Context, agent: TheAgent, body: Recover) -> Response:
     """At an agent's start-up: expire what it asked too long ago, and count what is live again."""
-    found = await desk_of(house, agent).recover(timedelta(seconds=body.max_age))
+    found = await desk_of(ctx, agent).recover(timedelta(seconds=body.max_age))
     return reply(RecoveredRecord(expired=found.expired, live=found.live))
 
 
-@router.post("/sweep", response_model=SweptRecord, openapi_extra=ONCE)
-async def sweep(house: TheHouse, caller: AnyCaller) -> Response:
+@router.post("/run-due", response_model=RunDueRecord, openapi_extra=IDEMPOTENT)
+async def run_due(ctx: Context, caller: AnyCaller) -> Response:
     """Do what the workspace's timelines say is due; the server does so by itself as well."""
-    return reply(SweptRecord(settled=await desk_of(house, caller).sweep()))
+    return reply(RunDueRecord(settled=await desk_of(ctx, caller).run_due()))
 
 
 @router.get("/durability", response_model=DurabilityRecord)
-async def get_durability(house: TheHouse, _: AnyCaller) -> Response:
+async def get_durability(ctx: Context, _: AnyCaller) -> Response:
     """What an acknowledged answer survives."""
-    found = await house.desk.durability()
+    found = await ctx.desk.durability()
     return reply(DurabilityRecord(survives=found.survives, settings=found.settings))
 
 
-async def _find(house: House, caller: Caller, question_id: str) -> Question | None:
+async def _find(ctx: ServerContext, caller: Caller, question_id: str) -> Question | None:
     try:
-        return await visible(house, caller, question_id)
+        return await visible(ctx, caller, question_id)
     except QuestionNotFound:
         return None
 
 
 async def _settled(
-    request: Request, house: House, questions: list[Question], patience: float
+    request: Request, ctx: ServerContext, questions: list[Question], patience: float
 ) -> list[Question]:
     """Those of these questions that are settled, waiting for the first one; none where the server stops."""
     settled = [question for question in questions if question.outcome is not None]
     if settled or not questions or not patience:
         return settled
-    desk = house.desk.at(questions[0].workspace)
+    desk = ctx.desk.scoped(questions[0].workspace)
     ids = [question.id for question in questions]
     with limits_of(request).hold(request.state.caller):
         waiting = asyncio.create_task(desk.wait_any(ids, timeout=patience))
-        stopping = asyncio.create_task(house.stopping.wait())
+        stopping = asyncio.create_task(ctx.stopping.wait())
         try:
             await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
@@ -464,7 +459,7 @@ async def _settled(
             # A task that failed keeps this frame: if the frame kept the task, only the collector would free them.
             del waiting, stopping
     if not await still_there(request):
-        raise NotSignedIn("This key or session has ended meanwhile.")
+        raise Unauthenticated("This key or session has ended meanwhile.")
     now = await asyncio.gather(*(desk.get(each) for each in ids))
     return [question for question in now if question.outcome is not None]
 
@@ -474,20 +469,25 @@ def _state(question: Question) -> OutcomeState:
     return OutcomeState(id=question.id, status=question.status, outcome=outcome)
 
 
-def _evidence(caller: PersonCaller, body: Responding) -> str:
-    """How sure we are that it was this person: what the session shows, or less where the client says less."""
+def _provenance(caller: PersonCaller, body: Responding) -> Provenance:
+    """Where an answer came from. The evidence is what the session shows, or less if the client says less."""
     _check_by(caller, body.by)
-    known = caller.session.evidence
-    if body.evidence in (None, SESSION, known):
-        return known
+    evidence = caller.session.evidence
     if body.evidence == CLIENT_ASSERTED:
-        return CLIENT_ASSERTED
-    raise InvalidAnswer([Problem("evidence", "the server itself says how sure it is of the person")])
+        evidence = CLIENT_ASSERTED
+    elif body.evidence not in (None, SESSION, evidence):
+        raise InvalidAnswer([Problem("evidence", "the server itself says how sure it is of the person")])
+    return Provenance(
+        channel=body.channel or "api",
+        evidence=evidence,
+        shown_digest=body.shown_digest,
+        details=body.details,
+    )
 
 
 def _check_by(caller: PersonCaller, by: str | None) -> None:
     if by not in (None, caller.person.id):
-        raise NotEntitled(caller.person.id, "one answers, and looks, in one's own name only")
+        raise PermissionDenied(caller.person.id, "one answers, and looks, in one's own name only")
 
 
 def _is_again(request: Request) -> bool:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from handraise.model.outcomes import Status
 from handraise.server.api.responses import reply
-from handraise.server.auth.authenticator import TheAuditor, TheHouse
+from handraise.server.auth.authenticator import Context, TheAuditor
 from handraise.server.web.inbox.insights_page import MOST, percentile
 from handraise.wire.records import StatisticsRecord
 
@@ -21,11 +21,11 @@ Days = Annotated[int, Query(ge=1, le=366, description="how many days back")]
 
 
 @router.get("/statistics", response_model=StatisticsRecord)
-async def get_statistics(house: TheHouse, auditor: TheAuditor, days: Days = 7) -> Response:
+async def get_statistics(ctx: Context, auditor: TheAuditor, days: Days = 7) -> Response:
     """How many questions of the workspace wait, how many ended and how, and how soon people answered."""
     since = datetime.now(UTC) - timedelta(days=days)
-    found = await house.store.endings(auditor.workspace, since=since, limit=MOST + 1)
-    pulse = await house.store.pulse(auditor.workspace)
+    found = await ctx.store.endings(auditor.workspace, since=since, limit=MOST + 1)
+    queue_stats = await ctx.store.queue_stats(auditor.workspace)
     endings = found[:MOST]
     spent = sorted(
         (each.settled_at - each.asked_at).total_seconds()
@@ -35,7 +35,7 @@ async def get_statistics(house: TheHouse, auditor: TheAuditor, days: Days = 7) -
     return reply(
         StatisticsRecord(
             since=endings[-1].settled_at if len(found) > MOST else since,
-            waiting=max(pulse.pending.values(), default=0),
+            waiting=max(queue_stats.pending.values(), default=0),
             ended=dict(Counter(each.status for each in endings)),
             answered_by_people=len(spent),
             median_seconds=percentile(spent, 0.5) if spent else None,

@@ -15,17 +15,17 @@ from handraise.model.events import EventKind
 from handraise.model.json_values import canonical_json
 from handraise.model.questions import Question
 from handraise.server.api.event_routes import EventStream
-from handraise.server.api.question_routes import ONCE, desk_of, visible
+from handraise.server.api.question_routes import IDEMPOTENT, desk_of, visible
 from handraise.server.api.responses import Wait, reply, seconds
-from handraise.server.auth.authenticator import Caller, TheHouse, ThePerson
-from handraise.server.context import House
+from handraise.server.auth.authenticator import Caller, Context, ThePerson
+from handraise.server.context import ServerContext
 from handraise.server.live.broadcaster import Streams, TheStreams
 from handraise.server.live.stream_limits import TheStreamLimits
-from handraise.server.middleware.idempotency import OnceRoute
+from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.tools import ToolResultSubmission, client_message, submit_tool_result
 from handraise.wire.records import ClientMessages, ToolResultRecord
 
-router = APIRouter(prefix="/v1", tags=["conversations"], route_class=OnceRoute)
+router = APIRouter(prefix="/v1", tags=["conversations"], route_class=IdempotentRoute)
 
 _STREAM = "text/event-stream"
 _NAMES = {
@@ -43,9 +43,9 @@ Conversation = Annotated[str, Path(max_length=200, description="the conversation
 
 
 @router.get("/conversations/{conversation}/client-messages", response_model=ClientMessages)
-async def get_client_messages(house: TheHouse, caller: ThePerson, conversation: Conversation) -> Response:
+async def get_client_messages(ctx: Context, caller: ThePerson, conversation: Conversation) -> Response:
     """What a client has to draw for a conversation, oldest first: the questions that concern the caller."""
-    pending = [question async for question in _pending(house, caller, conversation)]
+    pending = [question async for question in _pending(ctx, caller, conversation)]
     return reply(ClientMessages(messages=tuple(map(client_message, pending))))
 
 
@@ -55,10 +55,10 @@ async def get_client_messages(house: TheHouse, caller: ThePerson, conversation: 
     responses={
         200: {"description": "what it makes for the model", "content": {_STREAM: {}}},
     },
-    openapi_extra=ONCE,
+    openapi_extra=IDEMPOTENT,
 )
 async def submit(
-    house: TheHouse,
+    ctx: Context,
     caller: ThePerson,
     streams: TheStreams,
     conversation: Conversation,
@@ -74,39 +74,39 @@ async def submit(
     each question that comes up in the conversation, a `settled` for each that ends, for as long as `wait`.
     A stream is not kept for its idempotency key.
     """
-    patience = seconds(wait, at_most=house.settings.longest_wait)
+    patience = seconds(wait, at_most=ctx.settings.longest_wait)
     if body.conversation not in (None, conversation):
         raise InvalidRequest([Problem("body.conversation", "is not the conversation of the path")])
     if _STREAM in accept:
         limits.check(caller)  # now, while nothing is recorded
-    await visible(house, caller, body.tool_call_id.partition("_")[2])
-    start = await house.store.feed_end(caller.workspace)
+    await visible(ctx, caller, body.tool_call_id.partition("_")[2])
+    start = await ctx.store.feed_end(caller.workspace)
     message = await submit_tool_result(
-        desk_of(house, caller),
+        desk_of(ctx, caller),
         body.model_copy(update={"conversation": conversation}),
         by=caller.person.responder,
     )
     result = ToolResultRecord(message=message)
     if _STREAM not in accept:
         return reply(result)
-    messages = _stream(house, caller, streams, conversation, result, after=start, patience=patience)
+    messages = _stream(ctx, caller, streams, conversation, result, after=start, patience=patience)
     return EventStream(messages, limits.count(caller))
 
 
-async def _pending(house: House, caller: Caller, conversation: str) -> AsyncIterator[Question]:
-    desk, after = desk_of(house, caller), None
+async def _pending(ctx: ServerContext, caller: Caller, conversation: str) -> AsyncIterator[Question]:
+    desk, after = desk_of(ctx, caller), None
     while True:
-        page = await desk.pending(conversation=conversation, after=after)
-        for question in page.questions:
+        page = await desk.list_pending(conversation=conversation, after=after)
+        for question in page.items:
             if caller.may_see(question):
                 yield question
-        if page.after is None:
+        if page.next is None:
             return
-        after = page.after
+        after = page.next
 
 
 async def _stream(
-    house: House,
+    ctx: ServerContext,
     caller: Caller,
     streams: Streams,
     conversation: str,
@@ -117,7 +117,7 @@ async def _stream(
 ) -> AsyncIterator[bytes]:
     """The result, then every question that comes up or ends, each with the message to draw it from."""
     yield format_sse_event(event="result", data_str=result.model_dump_json())
-    desk, drawn = desk_of(house, caller), set[str]()
+    desk, drawn = desk_of(ctx, caller), set[str]()
     async with aclosing(streams.follow(caller, after=after, patience=patience)) as following:
         async for seen in following:
             if not seen.events:

@@ -17,12 +17,12 @@ from fastapi.security import HTTPBearer
 from starlette.requests import HTTPConnection
 
 from handraise.desk.batcher import Lanes
-from handraise.model.errors import NotEntitled, NotSignedIn
+from handraise.model.errors import PermissionDenied, Unauthenticated
 from handraise.model.identities import READER, Person, Role, Session
 from handraise.model.people import may_see
 from handraise.model.questions import Question
 from handraise.ports import Directory
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.wire.credentials import Token, TokenKind, read_token
 
 _TOGETHER = 1_000
@@ -129,18 +129,18 @@ Looker: TypeAlias = Caller | ReaderCaller
 BEARER = HTTPBearer(auto_error=False, description="The key of an agent, or the session of a person.")
 
 
-def house_of(connection: HTTPConnection) -> House:
-    """The house that serves this request."""
-    house: House = connection.app.state.house
-    return house
+def house_of(connection: HTTPConnection) -> ServerContext:
+    """The server that serves this request."""
+    ctx: ServerContext = connection.app.state.ctx
+    return ctx
 
 
-async def _house(connection: HTTPConnection) -> House:
+async def _context(connection: HTTPConnection) -> ServerContext:
     """The same for FastAPI, which would call anything but a coroutine in a thread of its own."""
     return house_of(connection)
 
 
-class Doorkeeper:
+class Authenticator:
     """Knows whom tokens stand for. Who come with the same one at the same time are looked up together.
 
     Never by a look that began before they came: whoever's right has ended is not let in any more.
@@ -173,7 +173,7 @@ class Doorkeeper:
 
 
 async def looker_of(connection: HTTPConnection) -> Looker:
-    """Who makes this request, looked up once, also a reader; raises `NotSignedIn`."""
+    """Who makes this request, looked up once, also a reader; raises `Unauthenticated`."""
     known: Looker | None = getattr(connection.state, "caller", None)
     if known is None:
         known = await _look_up(connection)
@@ -185,7 +185,7 @@ async def caller_of(connection: HTTPConnection) -> Caller:
     """The agent or the person who makes this request; a reader is refused."""
     caller = await looker_of(connection)
     if isinstance(caller, ReaderCaller):
-        raise NotEntitled(caller.name, "this key reads what is settled, and does nothing else")
+        raise PermissionDenied(caller.name, "this key reads what is settled, and does nothing else")
     return caller
 
 
@@ -193,7 +193,7 @@ async def agent_of(connection: HTTPConnection) -> AgentCaller:
     """The agent that makes this request; anybody else is refused."""
     caller = await caller_of(connection)
     if not isinstance(caller, AgentCaller):
-        raise NotEntitled(caller.person.id, "this is for agents, with a key of their own")
+        raise PermissionDenied(caller.person.id, "this is for agents, with a key of their own")
     return caller
 
 
@@ -201,7 +201,7 @@ async def person_of(connection: HTTPConnection) -> PersonCaller:
     """The person who makes this request; an agent is refused."""
     caller = await caller_of(connection)
     if not isinstance(caller, PersonCaller):
-        raise NotEntitled(caller.agent, "this is for people, and an agent is none")
+        raise PermissionDenied(caller.agent, "this is for people, and an agent is none")
     return caller
 
 
@@ -215,11 +215,11 @@ async def admin_of(connection: HTTPConnection) -> PersonCaller:
     """The administrator who makes this request; anybody else is refused."""
     caller = await person_of(connection)
     if not caller.is_admin:
-        raise NotEntitled(caller.person.id, "this is for administrators of the workspace")
+        raise PermissionDenied(caller.person.id, "this is for administrators of the workspace")
     return caller
 
 
-TheHouse = Annotated[House, Depends(_house)]
+Context = Annotated[ServerContext, Depends(_context)]
 AnyCaller = Annotated[Caller, Depends(caller_of)]
 AnyLooker = Annotated[Looker, Depends(looker_of)]
 TheAuditor = Annotated[PersonCaller | ReaderCaller, Depends(auditor_of)]
@@ -228,13 +228,13 @@ ThePerson = Annotated[PersonCaller, Depends(person_of)]
 TheAdmin = Annotated[PersonCaller, Depends(admin_of)]
 
 
-def cookie_name(house: House) -> str:
+def cookie_name(ctx: ServerContext) -> str:
     """The name of the session's cookie; over https the browser itself guards where it came from."""
-    return "__Host-handraise" if house.settings.is_https else "handraise"
+    return "__Host-handraise" if ctx.settings.is_https else "handraise"
 
 
 def check_same_origin(connection: HTTPConnection) -> None:
-    """Refuse what another site makes a browser send; raises `NotEntitled`.
+    """Refuse what another site makes a browser send; raises `PermissionDenied`.
 
     A browser says where a request comes from and no page can change that. Cookies are `SameSite=Lax` besides.
     """
@@ -246,7 +246,7 @@ def check_same_origin(connection: HTTPConnection) -> None:
         ours = {connection.headers.get("host"), urlsplit(house_of(connection).settings.base_url).netloc}
         if origin.partition("://")[2] in ours:
             return
-    raise NotEntitled("a browser", "the request does not come from a page of this server")
+    raise PermissionDenied("a browser", "the request does not come from a page of this server")
 
 
 def refuse(connection: HTTPConnection) -> None:
@@ -255,20 +255,20 @@ def refuse(connection: HTTPConnection) -> None:
 
 
 async def _look_up(connection: HTTPConnection) -> Looker:
-    house = house_of(connection)
+    ctx = house_of(connection)
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
     if scheme:
         token = read_token(text.strip()) if scheme.lower() == "bearer" else None
     else:
-        text = connection.cookies.get(cookie_name(house), "")
+        text = connection.cookies.get(cookie_name(ctx), "")
         token = read_token(text)
         if token is not None and connection.scope.get("method") not in SAFE:
             check_same_origin(connection)
-    caller = None if token is None else await _doorkeeper_of(connection).find(token)
+    caller = None if token is None else await _authenticator_of(connection).find(token)
     if caller is None:
         if scheme or text:
             refuse(connection)
-        raise NotSignedIn("Come with a key or a session that is valid: Authorization: Bearer …")
+        raise Unauthenticated("Come with a key or a session that is valid: Authorization: Bearer …")
     connection.app.state.rates.count_request(caller.workspace, caller.credential)
     if not isinstance(caller, PersonCaller):
         connection.app.state.last_used.note(caller.workspace, caller.key_id)
@@ -279,9 +279,9 @@ async def _look_up(connection: HTTPConnection) -> Looker:
 async def still_there(connection: HTTPConnection) -> bool:
     """Whether the credential of a long request is good still, for the same caller with the same rights."""
     known: Looker = connection.state.caller
-    return await _doorkeeper_of(connection).find(connection.state.token) == known
+    return await _authenticator_of(connection).find(connection.state.token) == known
 
 
-def _doorkeeper_of(connection: HTTPConnection) -> Doorkeeper:
-    doorkeeper: Doorkeeper = connection.app.state.doorkeeper
-    return doorkeeper
+def _authenticator_of(connection: HTTPConnection) -> Authenticator:
+    authenticator: Authenticator = connection.app.state.authenticator
+    return authenticator

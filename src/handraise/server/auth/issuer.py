@@ -10,36 +10,36 @@ from handraise.model.errors import AlreadySettled
 from handraise.model.identities import READER, LinkPurpose, Person
 from handraise.model.people import check_may_respond
 from handraise.model.questions import Question
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.wire.credentials import TokenKind, digest_of, make_token
 from handraise.wire.records import KeyRecord, LinkRecord, NewKeyRecord, QuestionLinkRecord, SessionRecord
 
 
-async def issue_key(house: House, workspace: str, agent: str, *, by: str) -> NewKeyRecord:
+async def issue_key(ctx: ServerContext, workspace: str, agent: str, *, by: str) -> NewKeyRecord:
     """A new key for an agent; raises `ValueError` where nobody can ask by that name."""
     if agent.startswith(READER):
         raise ValueError(
             f"an agent's name does not begin with {READER!r}: so begin those of programs that only read"
         )
-    return await _issue_key(TokenKind.AGENT, house, workspace, agent, by)
+    return await _issue_key(TokenKind.AGENT, ctx, workspace, agent, by)
 
 
-async def issue_reader_key(house: House, workspace: str, reader: str, *, by: str) -> NewKeyRecord:
+async def issue_reader_key(ctx: ServerContext, workspace: str, reader: str, *, by: str) -> NewKeyRecord:
     """A new key for a program that reads what is settled; raises `ValueError` where none can have that name."""
-    return await _issue_key(TokenKind.READER, house, workspace, READER + reader, by)
+    return await _issue_key(TokenKind.READER, ctx, workspace, READER + reader, by)
 
 
-async def _issue_key(kind: TokenKind, house: House, workspace: str, name: str, by: str) -> NewKeyRecord:
-    house.desk.at(workspace, asker=name)
+async def _issue_key(kind: TokenKind, ctx: ServerContext, workspace: str, name: str, by: str) -> NewKeyRecord:
+    ctx.desk.scoped(workspace, asker=name)
     token = _new_token(kind, workspace)
-    key = await house.directory.add_key(
-        workspace, house.new_id(), digest=digest_of(token), agent=name, created_by=by
+    key = await ctx.directory.add_key(
+        workspace, ctx.new_id(), digest=digest_of(token), agent=name, created_by=by
     )
     return NewKeyRecord(**KeyRecord.of(key).model_dump(), key=token)
 
 
 async def issue_link(
-    house: House,
+    ctx: ServerContext,
     workspace: str,
     *,
     person: str,
@@ -52,36 +52,36 @@ async def issue_link(
     `vouched_by` makes it for somebody else. None is only right for a person who is sure to be the one who gets it.
     """
     token = _new_token(TokenKind.LINK, workspace)
-    link = await house.directory.add_link(
+    link = await ctx.directory.add_link(
         workspace,
-        house.new_id(),
+        ctx.new_id(),
         digest=digest_of(token),
         person=person,
         purpose=purpose,
-        lasts=timedelta(hours=house.settings.link_hours),
+        lasts=timedelta(hours=ctx.settings.link_hours),
         vouched_by=vouched_by,
         by=by or vouched_by,
     )
     if link is None:
         return None
-    url = f"{house.settings.base_url}/sign-in/link?token={quote(token)}"
+    url = f"{ctx.settings.base_url}/sign-in/link?token={quote(token)}"
     return LinkRecord(url=url, expires_at=link.expires_at)
 
 
 async def issue_question_link(
-    house: House, question: Question, person: Person, *, channel: str, by: str, lasts: timedelta
+    ctx: ServerContext, question: Question, person: Person, *, channel: str, by: str, lasts: timedelta
 ) -> QuestionLinkRecord | None:
     """A link with which a person answers one question; None where there is no such person any more.
 
-    Raises `NotEntitled` where they may not answer it, and `AlreadySettled`. Both are looked at again with every use.
+    Raises `PermissionDenied` where they may not answer it, and `AlreadySettled`. Both are looked at again with every use.
     """
     check_may_respond(question, person.responder)
     if question.outcome is not None:
         raise AlreadySettled(question.id, question.outcome)
     token = _new_token(TokenKind.QUESTION, question.workspace)
-    link = await house.directory.add_question_link(
+    link = await ctx.directory.add_question_link(
         question.workspace,
-        house.new_id(),
+        ctx.new_id(),
         digest=digest_of(token),
         question_id=question.id,
         person=person.id,
@@ -91,25 +91,25 @@ async def issue_question_link(
     )
     if link is None:
         return None
-    url = f"{house.settings.base_url}/q/{token}"
+    url = f"{ctx.settings.base_url}/q/{token}"
     return QuestionLinkRecord(url=url, person=link.person, expires_at=link.expires_at)
 
 
 async def issue_session(
-    house: House, workspace: str, *, person: str, how: str, vouched_by: str | None = None
+    ctx: ServerContext, workspace: str, *, person: str, how: str, vouched_by: str | None = None
 ) -> SessionRecord | None:
     """A session for a person who has shown who they are; None where there is no such person any more.
 
     `vouched_by` made the link with which they did, if that was somebody else.
     """
     token = _new_token(TokenKind.SESSION, workspace)
-    session = await house.directory.open_session(
+    session = await ctx.directory.open_session(
         workspace,
-        house.new_id(),
+        ctx.new_id(),
         digest=digest_of(token),
         person=person,
         how=how,
-        lasts=timedelta(days=house.settings.session_days),
+        lasts=timedelta(days=ctx.settings.session_days),
         vouched_by=vouched_by,
     )
     return None if session is None else SessionRecord(token=token, expires_at=session.expires_at)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from handraise.server.auth.authenticator import cookie_name, house_of
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 
 HOME = "/"
 
@@ -40,17 +40,17 @@ def place_of(request: Request) -> str:
 
 def remember_place(request: Request, response: Response) -> None:
     """Let the browser remember the page that this request was for, if it is one that a person went to."""
-    house = house_of(request)
+    ctx = house_of(request)
     if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
         return  # a page that looks for news is not a person on their way
     place = _asked_for(request)
     if place != HOME:
         response.set_cookie(
-            _cookie(house),
+            _cookie(ctx),
             quote(place, safe=""),
-            max_age=int(house.settings.link_hours * _HOUR),
+            max_age=int(ctx.settings.link_hours * _HOUR),
             path="/",
-            secure=house.settings.is_https,
+            secure=ctx.settings.is_https,
             httponly=True,
             samesite="lax",
         )
@@ -60,10 +60,10 @@ def remember_place(request: Request, response: Response) -> None:
 
 def forget_place(request: Request, response: Response) -> None:
     """Let the browser forget it, if it remembers one."""
-    house = house_of(request)
-    if _cookie(house) in request.cookies:
+    ctx = house_of(request)
+    if _cookie(ctx) in request.cookies:
         response.delete_cookie(
-            _cookie(house), path="/", secure=house.settings.is_https, httponly=True, samesite="lax"
+            _cookie(ctx), path="/", secure=ctx.settings.is_https, httponly=True, samesite="lax"
         )
 
 
@@ -73,5 +73,5 @@ def _asked_for(request: Request) -> str:
     return page_of_ours(f"{path}?{query}" if query else path) or page_of_ours(path) or HOME
 
 
-def _cookie(house: House) -> str:
-    return f"{cookie_name(house)}-place"
+def _cookie(ctx: ServerContext) -> str:
+    return f"{cookie_name(ctx)}-place"

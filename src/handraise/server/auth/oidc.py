@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from handraise.model.errors import MissingExtra, NotEntitled
+from handraise.model.errors import MissingExtra, PermissionDenied
 from handraise.model.json_values import canonical_json, text_problem
 from handraise.model.people import responder_of
 from handraise.server.settings import ServerSettings
@@ -231,7 +231,7 @@ def _identity(claims: dict[str, Any], *, assume_verified: bool) -> Identity:
         raise SignInRefused("Your e-mail address is not verified there. Verify it and start again.")
     try:
         responder_of(email.lower())
-    except NotEntitled as refusal:
+    except PermissionDenied as refusal:
         raise SignInRefused(f"We cannot use your e-mail address: {refusal.reason}.") from None
     usable = isinstance(name, str) and name.strip() and not text_problem(name)
     account = hashlib.sha256(canonical_json([claims["iss"], claims["sub"]]).encode()).hexdigest()

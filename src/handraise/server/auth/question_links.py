@@ -11,20 +11,20 @@ from datetime import timedelta
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from handraise.model.errors import NotEntitled, NotFound, QuestionNotFound
+from handraise.model.errors import NotFound, PermissionDenied, QuestionNotFound
 from handraise.model.identities import Person, QuestionLink
 from handraise.model.people import may_see
 from handraise.model.questions import Question
 from handraise.server.api.question_routes import visible
 from handraise.server.api.responses import QuestionId, reply
-from handraise.server.auth.authenticator import PersonCaller, TheHouse, ThePerson
+from handraise.server.auth.authenticator import Context, PersonCaller, ThePerson
 from handraise.server.auth.issuer import issue_question_link
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.wire.credentials import TokenKind, read_token
 from handraise.wire.records import QuestionLinkRecord
 from handraise.wire.requests import CreateQuestionLink
 
-# Not once.OnceRoute: it keeps responses to give them again, and a secret must not be kept.
+# Not once.IdempotentRoute: it keeps responses to give them again, and a secret must not be kept.
 router = APIRouter(prefix="/v1", tags=["questions"])
 
 
@@ -44,16 +44,16 @@ class LinkCaller:
 
 @router.post("/questions/{question_id}/links", status_code=201, response_model=QuestionLinkRecord)
 async def create_question_link(
-    house: TheHouse, caller: ThePerson, question_id: QuestionId, body: CreateQuestionLink
+    ctx: Context, caller: ThePerson, question_id: QuestionId, body: CreateQuestionLink
 ) -> Response:
     """Make a link with which a person answers this one question. It is in this response and nowhere else.
 
     People make links for themselves, administrators for anybody who may answer.
     """
-    question = await visible(house, caller, question_id)
-    person = await _link_person(house, caller, body.person)
+    question = await visible(ctx, caller, question_id)
+    person = await _link_person(ctx, caller, body.person)
     link = await issue_question_link(
-        house,
+        ctx,
         question,
         person,
         channel=body.channel,
@@ -66,26 +66,26 @@ async def create_question_link(
 
 
 @router.delete("/questions/{question_id}/links", status_code=204)
-async def end_question_links(house: TheHouse, caller: ThePerson, question_id: QuestionId) -> Response:
+async def end_question_links(ctx: Context, caller: ThePerson, question_id: QuestionId) -> Response:
     """End the links to a question now: one's own, and for an administrator everybody's."""
-    question = await visible(house, caller, question_id)
+    question = await visible(ctx, caller, question_id)
     whose = None if caller.is_admin else caller.person.id
-    await house.directory.end_question_links(caller.workspace, question.id, person=whose)
+    await ctx.directory.end_question_links(caller.workspace, question.id, person=whose)
     return Response(status_code=204)
 
 
-async def find_linked(request: Request, house: House, text: str) -> tuple[LinkCaller, Question] | None:
+async def find_linked(request: Request, ctx: ServerContext, text: str) -> tuple[LinkCaller, Question] | None:
     """Whoever comes with this token and their question; None where it opens nothing, now or ever."""
     token = read_token(text)
     if token is None or token.kind is not TokenKind.QUESTION:
         return None
-    found = await house.directory.find_question_link(token.workspace, token.digest)
+    found = await ctx.directory.find_question_link(token.workspace, token.digest)
     if found is None:
         return None
     link, person = found
     request.app.state.rates.count_request(token.workspace, link.id)
     try:
-        question = await house.desk.at(token.workspace).get(link.question_id)
+        question = await ctx.desk.scoped(token.workspace).get(link.question_id)
     except QuestionNotFound:
         return None
     if not may_see(question, person.responder):
@@ -95,13 +95,15 @@ async def find_linked(request: Request, house: House, text: str) -> tuple[LinkCa
     return caller, question
 
 
-async def _link_person(house: House, caller: PersonCaller, name: str | None) -> Person:
-    """Whom a link is for; raises `NotEntitled` where it is not for this caller to make."""
+async def _link_person(ctx: ServerContext, caller: PersonCaller, name: str | None) -> Person:
+    """Whom a link is for; raises `PermissionDenied` where it is not for this caller to make."""
     if name in (None, caller.person.id):
         return caller.person
     if not caller.is_admin:
-        raise NotEntitled(caller.person.id, "one makes links for oneself; for others, an administrator does")
-    person = await house.directory.find_person(caller.workspace, name or "")
+        raise PermissionDenied(
+            caller.person.id, "one makes links for oneself; for others, an administrator does"
+        )
+    person = await ctx.directory.find_person(caller.workspace, name or "")
     if person is None:
         raise _nobody()
     return person

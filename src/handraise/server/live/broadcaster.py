@@ -18,8 +18,8 @@ from fastapi import Depends, Request
 
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.server.auth.authenticator import Caller
-from handraise.server.context import House
-from handraise.server.live.visibility import Seen, Shown, Sights
+from handraise.server.context import ServerContext
+from handraise.server.live.visibility import Seen, Shown, VisibilityCache
 
 _log = logging.getLogger(__name__)
 
@@ -27,10 +27,10 @@ _log = logging.getLogger(__name__)
 class Streams:
     """Every stream of a process."""
 
-    def __init__(self, house: House, sights: Sights) -> None:
-        self._house = house
-        self._sights = sights
-        self._criers: dict[str, _Crier] = {}
+    def __init__(self, ctx: ServerContext, visibility: VisibilityCache) -> None:
+        self._context = ctx
+        self._visibility = visibility
+        self._broadcasters: dict[str, _FeedBroadcaster] = {}
 
     async def follow(
         self, caller: Caller, *, after: str, patience: float = inf
@@ -42,58 +42,60 @@ class Streams:
         its place.
         """
         with suppress(DeskClosed, StoreUnavailable):
-            async with self._crier(caller.workspace) as crier:
-                bell = _Bell(caller, after, self._house.settings.heartbeat, patience)
+            async with self._broadcaster(caller.workspace) as broadcaster:
+                bell = _Bell(caller, after, self._context.settings.heartbeat, patience)
                 try:
-                    while not (crier.is_over or bell.is_over):
+                    while not (broadcaster.is_over or bell.is_over):
                         if bell.is_due:
                             bell.wind()
                             yield Seen(bell.place)
-                        elif (seen := await self._next(crier, bell)).events:
+                        elif (seen := await self._next(broadcaster, bell)).events:
                             yield seen
                 finally:
                     bell.stop()
 
-    async def _next(self, crier: _Crier, bell: _Bell) -> Seen:
+    async def _next(self, broadcaster: _FeedBroadcaster, bell: _Bell) -> Seen:
         """What comes next, or nothing and a place further on."""
-        at, feeds = crier.place, self._house.engine.feeds
+        at, feeds = broadcaster.place, self._context.engine.feeds
         if bell.place != at and (page := await feeds.behind(bell.caller.workspace, bell.place)):
-            seen = (await self._sights.show(page)).to(bell.caller)
-        elif crier.place == at:
-            seen = await crier.wait(bell)
+            seen = (await self._visibility.show(page)).to(bell.caller)
+        elif broadcaster.place == at:
+            seen = await broadcaster.wait(bell)
         else:
             seen = Seen(bell.place)  # the crier has moved meanwhile: there is something now
         bell.place = seen.place
         return seen
 
     @asynccontextmanager
-    async def _crier(self, workspace: str) -> AsyncIterator[_Crier]:
+    async def _broadcaster(self, workspace: str) -> AsyncIterator[_FeedBroadcaster]:
         """The crier of a workspace, who is there as long as any stream is."""
-        crier = self._criers.get(workspace)
-        if crier is None or crier.is_over:
-            crier = self._criers[workspace] = _Crier(self._house, self._sights, workspace)
-        crier.streams += 1
+        broadcaster = self._broadcasters.get(workspace)
+        if broadcaster is None or broadcaster.is_over:
+            broadcaster = self._broadcasters[workspace] = _FeedBroadcaster(
+                self._context, self._visibility, workspace
+            )
+        broadcaster.streams += 1
         try:
-            await crier.begun.wait()
-            yield crier
+            await broadcaster.begun.wait()
+            yield broadcaster
         finally:
-            crier.streams -= 1
-            if not crier.streams:
-                if self._criers.get(workspace) is crier:
-                    del self._criers[workspace]
-                await crier.send_home()
+            broadcaster.streams -= 1
+            if not broadcaster.streams:
+                if self._broadcasters.get(workspace) is broadcaster:
+                    del self._broadcasters[workspace]
+                await broadcaster.send_home()
 
 
-class _Crier:
+class _FeedBroadcaster:
     """Follows a workspace for all of its streams."""
 
-    def __init__(self, house: House, sights: Sights, workspace: str) -> None:
+    def __init__(self, ctx: ServerContext, visibility: VisibilityCache, workspace: str) -> None:
         self.place = ""
         self.begun = asyncio.Event()
         self.is_over = False
         self.streams = 0
-        self._house = house
-        self._sights = sights
+        self._context = ctx
+        self._visibility = visibility
         self._workspace = workspace
         self._here: dict[Hashable, set[_Bell]] = {}
         self._ahead: set[_Bell] = set()
@@ -121,15 +123,15 @@ class _Crier:
         await asyncio.gather(self._following, return_exceptions=True)
 
     async def _follow(self) -> None:
-        house = self._house
-        stopping = asyncio.ensure_future(house.stopping.wait())
+        ctx = self._context
+        stopping = asyncio.ensure_future(ctx.stopping.wait())
         stopping.add_done_callback(lambda _: self._end())
         try:
-            self.place = await house.store.feed_end(self._workspace)
+            self.place = await ctx.store.feed_end(self._workspace)
             self.begun.set()
-            async with aclosing(house.engine.feeds.follow(self._workspace, after=self.place)) as pages:
+            async with aclosing(ctx.engine.feeds.follow(self._workspace, after=self.place)) as pages:
                 async for page in pages:
-                    self._tell(await self._sights.show(page))
+                    self._tell(await self._visibility.show(page))
         except (DeskClosed, StoreUnavailable):
             pass
         except Exception as error:  # noqa: BLE001 -- every stream depends on this task, and clients come back

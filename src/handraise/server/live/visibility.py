@@ -15,7 +15,7 @@ from handraise.model.errors import QuestionNotFound
 from handraise.model.events import Event, EventKind
 from handraise.model.questions import Question, Ref
 from handraise.server.auth.authenticator import Caller
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.wire.records import EventRecord
 
 _KEPT = 2_500
@@ -48,11 +48,11 @@ class Shown:
         return Seen(self.place, [event for event, _ in seen], b"".join([text for _, text in seen]))
 
 
-class Sights:
+class VisibilityCache:
     """The questions behind recent events, and the pages that were made ready last."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, ctx: ServerContext) -> None:
+        self._context = ctx
         self._questions: OrderedDict[tuple[Ref, str], asyncio.Future[Question | None]] = OrderedDict()
         self._shown: OrderedDict[int, tuple[Sequence[Event], asyncio.Future[Shown]]] = OrderedDict()
 
@@ -108,7 +108,7 @@ class Sights:
 
     async def _read(self, ref: Ref, key: tuple[Ref, str]) -> Question | None:
         try:
-            question = await self._house.desk.at(ref.workspace).get(ref.id)
+            question = await self._context.desk.scoped(ref.workspace).get(ref.id)
         except QuestionNotFound:
             return None
         except BaseException:
@@ -131,9 +131,9 @@ def _message(event: Event) -> bytes:
     return format_sse_event(data_str=data, event=event.kind.value, id=event.cursor)
 
 
-async def _sights(request: Request) -> Sights:
-    sights: Sights = request.app.state.sights
-    return sights
+async def _visibility(request: Request) -> VisibilityCache:
+    visibility: VisibilityCache = request.app.state.visibility
+    return visibility
 
 
-TheSights = Annotated[Sights, Depends(_sights)]
+TheSights = Annotated[VisibilityCache, Depends(_visibility)]

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _NOT_KEPT = frozenset({401, 408, 413, 425, 429})
 
 
-class OnceRoute(APIRoute):
+class IdempotentRoute(APIRoute):
     """A route whose POSTs honour `Idempotency-Key`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -58,15 +58,15 @@ async def _once(
         raise InvalidRequest([Problem(HEADER, f"expected up to {_LONGEST} printable characters")])
     # Whoever sends it slowly is looked up when it is all there: a right may have ended meanwhile.
     body = await request.body()
-    house, caller = house_of(request), await caller_of(request)
+    ctx, caller = house_of(request), await caller_of(request)
     asked = hashlib.sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
     asked.update(body)
-    claim = await house.directory.claim(
+    claim = await ctx.directory.claim(
         caller.workspace,
         caller.claimant,
         key,
         fingerprint=asked.hexdigest(),
-        made=house.new_id(),
+        made=ctx.new_id(),
         patience=_PATIENCE,
     )
     match claim.state:
@@ -96,9 +96,9 @@ async def _once(
         try:
             if response is None or said is None or not _is_kept(response.status_code):
                 # Nobody knows whether it took effect: whoever makes it again does so with what it may have made.
-                await house.directory.release(*place, turn=claim.turn)
+                await ctx.directory.release(*place, turn=claim.turn)
             else:
-                await house.directory.finish(
+                await ctx.directory.finish(
                     *place, turn=claim.turn, status=response.status_code, body=bytes(said).decode()
                 )
         except StoreUnavailable as error:

@@ -51,7 +51,7 @@ def framed_policy(origins: Sequence[str]) -> str:
     return f"{_POLICY.replace(_UNFRAMED, framing)}; script-src 'self'; connect-src 'self'"
 
 
-class Guards:
+class SecurityMiddleware:
     """Puts the security headers on every response, and ends a body that is too large."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:

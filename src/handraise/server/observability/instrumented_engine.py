@@ -128,7 +128,7 @@ class _WatchedStore(_WatchedCalls):
         self._engine = engine
         self._insert = self._counted("insert", store.insert)
         self._settle = self._counted("settle", store.settle)
-        self._sweep = self._counted("sweep", store.sweep)
+        self._sweep = self._counted("sweep", store.run_due)
         self._expire_older = self._counted("expire_older", store.expire_older)
         self._outcomes = self._counted("outcomes", store.outcomes)
 
@@ -162,7 +162,7 @@ class _WatchedStore(_WatchedCalls):
                 self._engine.note_read(ref)
         return found
 
-    async def sweep(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
+    async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
         """See the port."""
         refs: Sequence[Ref] = await self._sweep(limit=limit, workspace=workspace)
         if refs:

@@ -17,7 +17,7 @@ from handraise import __version__
 from handraise.model.deliveries import DeliveryStatus, Try
 from handraise.model.outcomes import Answered, Status
 from handraise.model.questions import Question
-from handraise.ports import Pulse
+from handraise.ports import QueueStats
 
 _Send: TypeAlias = Callable[..., None]
 """Records the same number in OpenTelemetry, with its labels; nothing where that is not wanted."""
@@ -46,18 +46,18 @@ class Metrics:
         self.descriptions: list[Description] = []
         self._registry = prometheus.CollectorRegistry()
         self._meter = meter or NoOpMeter("handraise")
-        self._pulse_at = time.monotonic()
+        self._counted_at = time.monotonic()
         self._streams = 0
         self._count_waits: Callable[[], int] = int
 
         self._info = self._level("info", "1, with the version that runs", ["version"])
         self._pending = self._level(
             "questions_pending",
-            "Pending questions in the whole store that are at most so many seconds old, at the last pulse",
+            "Pending questions in the whole store that are at most so many seconds old, when they were last counted",
             ["at_most"],
         )
         self._deliveries = self._level(
-            "deliveries", "Deliveries in the whole store by status, at the last pulse", ["status"]
+            "deliveries", "Deliveries in the whole store by status, when they were last counted", ["status"]
         )
         self._tries = self._count(
             "delivery_tries",
@@ -69,8 +69,9 @@ class Metrics:
             "Messages that waited for somebody's hours or because they were too many",
             ["channel"],
         )
-        self._pulse_age = self._level(
-            "pulse_age_seconds", "How long ago the last pulse was taken, or the process began"
+        self._queue_stats_age = self._level(
+            "queue_stats_age_seconds",
+            "How long ago questions and deliveries were last counted, or the process began",
         )
         self._asked = self._count("questions_asked", "Questions that were left through this process")
         self._settled = self._count(
@@ -118,7 +119,7 @@ class Metrics:
         )
 
         self._info.set(1, version=__version__)
-        self._pulse_age.live(self._age_of_pulse)
+        self._queue_stats_age.live(self._age_of_queue_stats)
         self._streaming.live(lambda: self._streams)
         for status in Status:
             if status is not Status.PENDING:
@@ -134,13 +135,13 @@ class Metrics:
         self._count_waits = count
         self._waits.live(count)
 
-    def beat(self, pulse: Pulse) -> None:
+    def beat(self, queue_stats: QueueStats) -> None:
         """Note what was just counted in the whole store."""
-        self._pulse_at = time.monotonic()
-        for age, number in pulse.pending.items():
+        self._counted_at = time.monotonic()
+        for age, number in queue_stats.pending.items():
             self._pending.set(number, at_most="+Inf" if age == float("inf") else f"{age:g}")
         self._deliveries.clear()
-        for status, number in pulse.deliveries.items():
+        for status, number in queue_stats.deliveries.items():
             self._deliveries.set(number, status=status)
         self._waits.tell(self._count_waits())
         self._streaming.tell(self._streams)
@@ -213,8 +214,8 @@ class Metrics:
         """An event stream ended."""
         self._streams -= 1
 
-    def _age_of_pulse(self) -> float:
-        return time.monotonic() - self._pulse_at
+    def _age_of_queue_stats(self) -> float:
+        return time.monotonic() - self._counted_at
 
     def _describe(self, name: str, kind: str, labels: Sequence[str], text: str) -> None:
         self.descriptions.append(Description(f"handraise_{name}", kind, tuple(labels), text))

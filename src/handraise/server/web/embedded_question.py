@@ -19,9 +19,9 @@ from starlette.types import Scope
 from handraise.model.forms import Approval
 from handraise.model.people import SIGNED_LINK
 from handraise.model.questions import Question
-from handraise.server.auth.authenticator import TheHouse, check_same_origin, house_of, refuse
+from handraise.server.auth.authenticator import Context, check_same_origin, house_of, refuse
 from handraise.server.auth.question_links import LinkCaller, find_linked
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.server.middleware.security import framed_policy
 from handraise.server.web.inbox.form_controls import Submitted
 from handraise.server.web.inbox.page_texts import when
@@ -81,54 +81,54 @@ frames = APIRouter(route_class=FrameRoute, include_in_schema=False)
 
 
 @pages.get("/q/{token}")
-async def show_linked(request: Request, house: TheHouse, token: str) -> Response:
+async def show_linked(request: Request, ctx: Context, token: str) -> Response:
     """The question of a link. What the address says besides is filled in, and sent by nobody but the person."""
-    found = await find_linked(request, house, token)
+    found = await find_linked(request, ctx, token)
     if found is None:
         return _gone(request)
     caller, question = found
-    return await show(_alone(house, caller, question, token), question, _prefilled(request, question))
+    return await show(_alone(ctx, caller, question, token), question, _prefilled(request, question))
 
 
 @pages.post("/q/{token}")
-async def answer_linked(request: Request, house: TheHouse, token: str) -> Response:
+async def answer_linked(request: Request, ctx: Context, token: str) -> Response:
     """Answer or decline the question of a link, then lead back to it."""
     check_same_origin(request)
     submitted = await submitted_in(request)
-    found = await find_linked(request, house, token)
+    found = await find_linked(request, ctx, token)
     if found is None:
         return _gone(request)
     caller, question = found
-    return await _respond(_alone(house, caller, question, token), question, submitted)
+    return await _respond(_alone(ctx, caller, question, token), question, submitted)
 
 
 @pages.get("/q/{token}/status")
-async def show_status(request: Request, house: TheHouse, token: str) -> Response:
+async def show_status(request: Request, ctx: Context, token: str) -> Response:
     """Where the question of a link stands, for a frame that is open meanwhile."""
-    found = await find_linked(request, house, token)
+    found = await find_linked(request, ctx, token)
     return _gone(request) if found is None else JSONResponse({"status": found[1].status})
 
 
 @frames.get("/q/{token}/frame")
-async def show_framed(request: Request, house: TheHouse, token: str) -> Response:
+async def show_framed(request: Request, ctx: Context, token: str) -> Response:
     """The question of a link, in a frame."""
-    found = await find_linked(request, house, token)
+    found = await find_linked(request, ctx, token)
     if found is None:
         return _gone_in_frame(request)
     caller, question = found
-    return await show(_framed(house, caller, question, token), question)
+    return await show(_framed(ctx, caller, question, token), question)
 
 
 @frames.post("/q/{token}/frame")
-async def answer_framed(request: Request, house: TheHouse, token: str) -> Response:
+async def answer_framed(request: Request, ctx: Context, token: str) -> Response:
     """Answer or decline the question of a link in a frame, unless that is for a tab of its own."""
     check_same_origin(request)
     submitted = await submitted_in(request)
-    found = await find_linked(request, house, token)
+    found = await find_linked(request, ctx, token)
     if found is None:
         return _gone_in_frame(request)
     caller, question = found
-    return await _respond(_framed(house, caller, question, token), question, submitted)
+    return await _respond(_framed(ctx, caller, question, token), question, submitted)
 
 
 class SharedFiles(StaticFiles):
@@ -142,15 +142,15 @@ class SharedFiles(StaticFiles):
         return response
 
 
-def _alone(house: House, caller: LinkCaller, question: Question, token: str) -> Way:
-    return _way(house, caller, f"/q/{token}", framed=False, elsewhere=_signed_in(question))
+def _alone(ctx: ServerContext, caller: LinkCaller, question: Question, token: str) -> Way:
+    return _way(ctx, caller, f"/q/{token}", framed=False, elsewhere=_signed_in(question))
 
 
-def _framed(house: House, caller: LinkCaller, question: Question, token: str) -> Way:
+def _framed(ctx: ServerContext, caller: LinkCaller, question: Question, token: str) -> Way:
     """The way through a frame. The page around it could make a person click blindly, so nothing is approved there."""
-    approves = isinstance(question.form, Approval) and not house.settings.embed_approvals
+    approves = isinstance(question.form, Approval) and not ctx.settings.embed_approvals
     elsewhere = Elsewhere(f"/q/{token}", *_IN_A_TAB) if approves else None
-    return _way(house, caller, f"/q/{token}/frame", framed=True, elsewhere=_signed_in(question) or elsewhere)
+    return _way(ctx, caller, f"/q/{token}/frame", framed=True, elsewhere=_signed_in(question) or elsewhere)
 
 
 def _signed_in(question: Question) -> Elsewhere | None:
@@ -160,13 +160,15 @@ def _signed_in(question: Question) -> Elsewhere | None:
     return None
 
 
-def _way(house: House, caller: LinkCaller, here: str, *, framed: bool, elsewhere: Elsewhere | None) -> Way:
+def _way(
+    ctx: ServerContext, caller: LinkCaller, here: str, *, framed: bool, elsewhere: Elsewhere | None
+) -> Way:
     link = caller.link
     return Way(
-        desk=house.desk.at(caller.workspace),
+        desk=ctx.desk.scoped(caller.workspace),
         person=caller.person,
         here=here,
-        directory=house.directory,
+        directory=ctx.directory,
         channel=link.channel,
         evidence=SIGNED_LINK,
         details={"link": link.id, "link_made_by": link.created_by},

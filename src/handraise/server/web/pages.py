@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from handraise.model.errors import HandraiseError, NotSignedIn
+from handraise.model.errors import HandraiseError, Unauthenticated
 from handraise.model.visible import visible_line
 from handraise.server.auth.login_redirect import remember_place
 from handraise.server.middleware.error_handlers import problem_response
@@ -44,7 +44,7 @@ class PageRoute(APIRoute):
         async def kindly(request: Request) -> Response:
             try:
                 return await handle(request)
-            except NotSignedIn:
+            except Unauthenticated:
                 led = RedirectResponse("/sign-in", 303)
                 remember_place(request, led)
                 return led

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Form, Path, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from handraise.model.errors import NotEntitled, NotFound, NotSignedIn
+from handraise.model.errors import NotFound, PermissionDenied, Unauthenticated
 from handraise.model.identities import Session
 from handraise.model.json_values import text_problem
 from handraise.server.api.responses import reply
 from handraise.server.auth.authenticator import (
+    Context,
     PersonCaller,
-    TheHouse,
     ThePerson,
     check_same_origin,
     cookie_name,
@@ -23,13 +23,13 @@ from handraise.server.auth.authenticator import (
 )
 from handraise.server.auth.issuer import issue_session
 from handraise.server.auth.login_redirect import HOME, forget_place, place_of
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.server.web.pages import PageRoute, message, page, secret_page
 from handraise.wire.credentials import Token, TokenKind, read_token
 from handraise.wire.records import OpenSessionRecord, SessionList, SessionRecord
 from handraise.wire.requests import OpenSession
 
-# Not once.OnceRoute: it keeps responses to give them again, and a secret must not be kept.
+# Not once.IdempotentRoute: it keeps responses to give them again, and a secret must not be kept.
 router = APIRouter(prefix="/v1", tags=["sessions"])
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -42,111 +42,111 @@ _GONE = "It was used already, its time is over, or it was cut short on the way. 
 
 
 @router.post("/sessions", status_code=201, response_model=SessionRecord)
-async def open_session(request: Request, house: TheHouse, body: OpenSession) -> Response:
+async def open_session(request: Request, ctx: Context, body: OpenSession) -> Response:
     """Exchange a sign-in link's token for a session, for clients that are no browser. It works once."""
-    session = await _enter(house, body.link)
+    session = await _enter(ctx, body.link)
     if session is None:
         refuse(request)
-        raise NotSignedIn("This link does not work. " + _GONE)
+        raise Unauthenticated("This link does not work. " + _GONE)
     return reply(session, status=201)
 
 
 @router.delete("/sessions/current", status_code=204)
-async def end_session(house: TheHouse, caller: ThePerson) -> Response:
+async def end_session(ctx: Context, caller: ThePerson) -> Response:
     """Sign out: the caller's session ends now."""
-    await house.directory.end_session(caller.workspace, caller.session.id, by=caller.person.id)
-    return _without_cookie(house, Response(status_code=204))
+    await ctx.directory.end_session(caller.workspace, caller.session.id, by=caller.person.id)
+    return _without_cookie(ctx, Response(status_code=204))
 
 
 @router.get("/sessions", response_model=SessionList)
 async def list_sessions(
-    house: TheHouse,
+    ctx: Context,
     caller: ThePerson,
     *,
     person: Annotated[str | None, Query(max_length=200, description="whose, for administrators")] = None,
 ) -> Response:
     """Where one is signed in; for administrators, where anybody is."""
     if person not in (None, caller.person.id) and not caller.is_admin:
-        raise NotEntitled(caller.person.id, "these are the sessions of somebody else")
-    found = await sessions_of(house, caller.workspace, person or caller.person.id)
+        raise PermissionDenied(caller.person.id, "these are the sessions of somebody else")
+    found = await sessions_of(ctx, caller.workspace, person or caller.person.id)
     return reply(SessionList(sessions=tuple(_open(each, caller) for each in found)))
 
 
 @router.delete("/sessions/{session_id}", status_code=204)
-async def end_other_session(house: TheHouse, caller: ThePerson, session_id: SessionId) -> Response:
+async def end_other_session(ctx: Context, caller: ThePerson, session_id: SessionId) -> Response:
     """End a session now: one of the caller's own, or anybody's for administrators."""
-    await end_one(house, caller, session_id)
+    await end_one(ctx, caller, session_id)
     return Response(status_code=204)
 
 
-async def sessions_of(house: House, workspace: str, person: str) -> Sequence[Session]:
+async def sessions_of(ctx: ServerContext, workspace: str, person: str) -> Sequence[Session]:
     """The newest sessions of somebody."""
     return (
-        await house.directory.sessions(workspace, person, limit=MOST_SESSIONS)
+        await ctx.directory.sessions(workspace, person, limit=MOST_SESSIONS)
         if not text_problem(person)
         else ()
     )
 
 
-async def end_one(house: House, caller: PersonCaller, session_id: str) -> None:
+async def end_one(ctx: ServerContext, caller: PersonCaller, session_id: str) -> None:
     """End a session that is this caller's to end; raises `NotFound`."""
     own = caller.is_admin or any(
-        each.id == session_id for each in await sessions_of(house, caller.workspace, caller.person.id)
+        each.id == session_id for each in await sessions_of(ctx, caller.workspace, caller.person.id)
     )
     if text_problem(session_id) or not (
-        own and await house.directory.end_session(caller.workspace, session_id, by=caller.person.id)
+        own and await ctx.directory.end_session(caller.workspace, session_id, by=caller.person.id)
     ):
         raise NotFound("There is no such session here.")
 
 
 @pages.get("/sign-in")
-async def show_sign_in(request: Request, house: TheHouse) -> Response:
+async def show_sign_in(request: Request, ctx: Context) -> Response:
     """How to sign in."""
-    return page("sign_in.html", provider=provider_name(house), leads_on=place_of(request) != HOME)
+    return page("sign_in.html", provider=provider_name(ctx), leads_on=place_of(request) != HOME)
 
 
 @pages.get("/sign-in/link")
-async def show_link(request: Request, house: TheHouse, token: str = "") -> Response:
+async def show_link(request: Request, ctx: Context, token: str = "") -> Response:
     """Whom a link is for. Looking changes nothing, however many scanners look before the person does."""
     known = _link_token(token)
-    link = None if known is None else await house.directory.find_link(known.workspace, known.digest)
-    person = None if link is None else await house.directory.find_person(link.workspace, link.person)
+    link = None if known is None else await ctx.directory.find_link(known.workspace, known.digest)
+    person = None if link is None else await ctx.directory.find_person(link.workspace, link.person)
     if person is None:
         return _gone(request)
     return secret_page("link.html", link=link, person=person, token=token)
 
 
 @pages.post("/sign-in/link")
-async def use_link(request: Request, house: TheHouse, token: Annotated[str, Form()] = "") -> Response:
+async def use_link(request: Request, ctx: Context, token: Annotated[str, Form()] = "") -> Response:
     """Use a link up and let its person in."""
     check_same_origin(request)
-    session = await _enter(house, token)
+    session = await _enter(ctx, token)
     if session is None:
         return _gone(request)
-    return await welcome(request, house, session, to=place_of(request))
+    return await welcome(request, ctx, session, to=place_of(request))
 
 
 @pages.post("/sign-out")
-async def sign_out(request: Request, house: TheHouse) -> Response:
+async def sign_out(request: Request, ctx: Context) -> Response:
     """End the browser's session, if it has one."""
     check_same_origin(request)
-    await _leave(request, house)
-    response = _without_cookie(house, RedirectResponse("/sign-in", 303))
+    await _leave(request, ctx)
+    response = _without_cookie(ctx, RedirectResponse("/sign-in", 303))
     forget_place(request, response)
     return response
 
 
-async def welcome(request: Request, house: House, session: SessionRecord, *, to: str) -> Response:
+async def welcome(request: Request, ctx: ServerContext, session: SessionRecord, *, to: str) -> Response:
     """Give the browser its new session, in place of the one it may have had, and lead on to a page of ours."""
-    await _leave(request, house)
+    await _leave(request, ctx)
     response = RedirectResponse(to, 303)
     forget_place(request, response)
     response.set_cookie(
-        cookie_name(house),
+        cookie_name(ctx),
         session.token,
-        max_age=int(house.settings.session_days * _DAY),
+        max_age=int(ctx.settings.session_days * _DAY),
         path="/",
-        secure=house.settings.is_https,
+        secure=ctx.settings.is_https,
         httponly=True,
         samesite="lax",
     )
@@ -165,34 +165,34 @@ def _open(session: Session, caller: PersonCaller) -> OpenSessionRecord:
     )
 
 
-def provider_name(house: House) -> str | None:
+def provider_name(ctx: ServerContext) -> str | None:
     """How people know the OIDC provider, where there is one."""
-    issuer = house.settings.oidc_issuer
+    issuer = ctx.settings.oidc_issuer
     return None if issuer is None else urlsplit(issuer).hostname
 
 
-async def _enter(house: House, text: str) -> SessionRecord | None:
+async def _enter(ctx: ServerContext, text: str) -> SessionRecord | None:
     """The session that a link's token is good for, which is then used up."""
     token = _link_token(text)
-    link = None if token is None else await house.directory.use_link(token.workspace, token.digest)
+    link = None if token is None else await ctx.directory.use_link(token.workspace, token.digest)
     if link is None:
         return None
     return await issue_session(
-        house, link.workspace, person=link.person, how=link.purpose, vouched_by=link.vouched_by
+        ctx, link.workspace, person=link.person, how=link.purpose, vouched_by=link.vouched_by
     )
 
 
-async def _leave(request: Request, house: House) -> None:
-    token = read_token(request.cookies.get(cookie_name(house), ""))
+async def _leave(request: Request, ctx: ServerContext) -> None:
+    token = read_token(request.cookies.get(cookie_name(ctx), ""))
     if token is not None and token.kind is TokenKind.SESSION:
-        found = await house.directory.find_session(token.workspace, token.digest)
+        found = await ctx.directory.find_session(token.workspace, token.digest)
         if found is not None:
-            await house.directory.end_session(token.workspace, found[0].id, by=found[0].person)
+            await ctx.directory.end_session(token.workspace, found[0].id, by=found[0].person)
 
 
-def _without_cookie(house: House, response: Response) -> Response:
+def _without_cookie(ctx: ServerContext, response: Response) -> Response:
     response.delete_cookie(
-        cookie_name(house), path="/", secure=house.settings.is_https, httponly=True, samesite="lax"
+        cookie_name(ctx), path="/", secure=ctx.settings.is_https, httponly=True, samesite="lax"
     )
     return response
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from handraise.model.identities import Person, Role
-from handraise.server.auth.authenticator import TheHouse, check_same_origin, cookie_name, refuse
+from handraise.server.auth.authenticator import Context, check_same_origin, cookie_name, refuse
 from handraise.server.auth.issuer import issue_session
 from handraise.server.auth.login_redirect import HOME, page_of_ours, place_of
 from handraise.server.auth.oidc import (
@@ -23,7 +23,7 @@ from handraise.server.auth.oidc import (
     ProviderUnavailable,
     SignInRefused,
 )
-from handraise.server.context import House
+from handraise.server.context import ServerContext
 from handraise.server.mail_addresses import follow_email
 from handraise.server.web.pages import PageRoute, message, secret_page
 from handraise.server.web.sign_in import provider_name, welcome
@@ -41,19 +41,19 @@ TheProvider = Annotated[Provider, Depends(_provider_of)]
 
 
 @pages.get("/sign-in/oidc")
-async def go_to_provider(request: Request, house: TheHouse, provider: TheProvider) -> Response:
+async def go_to_provider(request: Request, ctx: Context, provider: TheProvider) -> Response:
     """Send the browser to the provider."""
     try:
         url, attempt = await provider.begin(place_of(request))
     except ProviderUnavailable:
-        return _unavailable(house)
+        return _unavailable(ctx)
     response = RedirectResponse(url, 303)
     response.set_cookie(
-        _cookie(house),
+        _cookie(ctx),
         attempt,
         max_age=ATTEMPT_LASTS,
         path="/",
-        secure=house.settings.is_https,
+        secure=ctx.settings.is_https,
         httponly=True,
         samesite="lax",
     )
@@ -62,22 +62,22 @@ async def go_to_provider(request: Request, house: TheHouse, provider: TheProvide
 
 @pages.get(CALLBACK)
 async def show_callback(
-    request: Request, house: TheHouse, provider: TheProvider, code: str = "", state: str = ""
+    request: Request, ctx: Context, provider: TheProvider, code: str = "", state: str = ""
 ) -> Response:
     """Where the provider sends the browser back to. It changes nothing: the button does."""
     if not code:
         return _not_signed_in("The provider did not sign you in.")
     try:
-        provider.attempt(request.cookies.get(_cookie(house), ""), state)
+        provider.attempt(request.cookies.get(_cookie(ctx), ""), state)
     except SignInRefused as refusal:
         return _not_signed_in(str(refusal))
-    return secret_page("continue.html", provider=provider_name(house), code=code, state=state)
+    return secret_page("continue.html", provider=provider_name(ctx), code=code, state=state)
 
 
 @pages.post(CALLBACK)
 async def finish(
     request: Request,
-    house: TheHouse,
+    ctx: Context,
     provider: TheProvider,
     code: Annotated[str, Form()] = "",
     state: Annotated[str, Form()] = "",
@@ -85,60 +85,60 @@ async def finish(
     """Exchange the provider's code and let in the person whom it vouches for."""
     check_same_origin(request)
     try:
-        attempt = provider.attempt(request.cookies.get(_cookie(house), ""), state)
+        attempt = provider.attempt(request.cookies.get(_cookie(ctx), ""), state)
         identity = await provider.identify(attempt, code)
-        session = await _session_of(house, identity)
-        response = await welcome(request, house, session, to=page_of_ours(attempt.place) or HOME)
+        session = await _session_of(ctx, identity)
+        response = await welcome(request, ctx, session, to=page_of_ours(attempt.place) or HOME)
     except SignInRefused as refusal:
         refuse(request)
         response = _not_signed_in(str(refusal))
     except ProviderUnavailable:
-        response = _unavailable(house)
+        response = _unavailable(ctx)
     response.delete_cookie(
-        _cookie(house), path="/", secure=house.settings.is_https, httponly=True, samesite="lax"
+        _cookie(ctx), path="/", secure=ctx.settings.is_https, httponly=True, samesite="lax"
     )
     return response
 
 
-async def _session_of(house: House, identity: Identity) -> SessionRecord:
-    person = await _person_of(house, identity)
-    if person and not await house.directory.bind_identity(person.workspace, person.id, identity.id):
+async def _session_of(ctx: ServerContext, identity: Identity) -> SessionRecord:
+    person = await _person_of(ctx, identity)
+    if person and not await ctx.directory.bind_identity(person.workspace, person.id, identity.id):
         raise SignInRefused(
             f"{identity.email} belongs to another account of the provider here. If it is yours, ask an administrator "
             "to remove you and to add you again."
         )
-    session = await issue_session(house, person.workspace, person=person.id, how="oidc") if person else None
+    session = await issue_session(ctx, person.workspace, person=person.id, how="oidc") if person else None
     if session is None:
         raise SignInRefused(f"Nobody here goes by {identity.email}. Ask an administrator to invite you.")
     return session
 
 
-async def _person_of(house: House, identity: Identity) -> Person | None:
+async def _person_of(ctx: ServerContext, identity: Identity) -> Person | None:
     """The person with this e-mail address, or a new one where its domain may join."""
-    directory, workspace = house.directory, house.settings.oidc_workspace
+    directory, workspace = ctx.directory, ctx.settings.oidc_workspace
     person = await directory.find_person_by_email(workspace, identity.email)
     if person is not None:
         return person
     name = identity.email.lower()
-    if not house.settings.may_join(workspace, name):
+    if not ctx.settings.may_join(workspace, name):
         return None
     if await directory.find_person(workspace, name):
         return None  # somebody goes by that name who has another address, and must not be overwritten
     person = await directory.put_person(
         workspace, name, name=identity.name, email=identity.email, role=Role.MEMBER, by=name
     )
-    await follow_email(house, None, person, by=name)
+    await follow_email(ctx, None, person, by=name)
     return person
 
 
-def _cookie(house: House) -> str:
-    return f"{cookie_name(house)}-oidc"
+def _cookie(ctx: ServerContext) -> str:
+    return f"{cookie_name(ctx)}-oidc"
 
 
 def _not_signed_in(text: str) -> Response:
     return message("You are not signed in", text, status=403)
 
 
-def _unavailable(house: House) -> Response:
-    text = f"{provider_name(house)} cannot be reached. Please try again in a minute."
+def _unavailable(ctx: ServerContext) -> Response:
+    text = f"{provider_name(ctx)} cannot be reached. Please try again in a minute."
     return message("Not just now", text, status=503)

@@ -26,15 +26,16 @@ from handraise import (
     InvalidQuestion,
     MultiChoice,
     NotApproved,
-    NotEntitled,
     Open,
     Option,
+    PermissionDenied,
     Problem,
     QuestionNotFound,
     Responder,
-    UnusableAnswer,
     Withdrawn,
 )
+from handraise.errors import AnswerTypeMismatch
+from handraise.model.provenance import Provenance
 from handraise.model.typed_answers import typed
 from handraise.model.validation import check_answer
 from handraise.testing.clock import ManualClock
@@ -182,7 +183,9 @@ class AnsweringContract(ContractFixtures):
         self, desk: Desk, clock: ManualClock, form: Any, value: Any, canonical: Any
     ) -> None:
         question = await desk.post("What?", form=form)
-        answered = await desk.answer(question.id, value, by="ana", channel="web", evidence="session")
+        answered = await desk.answer(
+            question.id, value, by="ana", provenance=Provenance(channel="web", evidence="session")
+        )
         expected = Answered(
             value=canonical, at=clock.now(), by="ana", source="person", channel="web", evidence="session"
         )
@@ -228,7 +231,7 @@ class AnsweringContract(ContractFixtures):
     async def test_an_attempt_is_kept_with_its_reason(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a", "b"])
         with pytest.raises(InvalidAnswer):
-            await desk.answer(question.id, "c", by="ana", channel="slack")
+            await desk.answer(question.id, "c", by="ana", provenance=Provenance(channel="slack"))
         attempt = (await desk.history(question.id))[-1]
         assert (attempt.kind, attempt.by, attempt.channel) == ("attempted", "ana", "slack")
         assert attempt.data["value"] == "c"
@@ -258,7 +261,7 @@ class AnsweringContract(ContractFixtures):
 
     async def test_a_stranger_cannot_use_up_the_attempts(self, desk: Desk) -> None:
         question = await desk.post("Which?", choices=["a"], recipients=["ana"], max_attempts=1)
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await desk.answer(question.id, "x", by="eve")
         assert (await desk.get(question.id)).attempts == 0
 
@@ -266,7 +269,9 @@ class AnsweringContract(ContractFixtures):
     async def test_an_answer_that_fits_can_still_be_kept_as_an_attempt(self, desk: Desk) -> None:
         question = await desk.post("Which order?", max_attempts=3)
         why = [Problem("", "there is no such order")]
-        tried = await desk.attempt(question.id, "A-17", why, by="ana", channel="chat")
+        tried = await desk.reject_answer(
+            question.id, "A-17", why, by="ana", provenance=Provenance(channel="chat")
+        )
         assert (tried.status, tried.attempts) == ("pending", 1)
         assert await desk.get(question.id) == tried
         attempt = (await desk.history(question.id))[-1]
@@ -279,18 +284,18 @@ class AnsweringContract(ContractFixtures):
         question = await desk.post("Which?", choices=["a"], max_attempts=2)
         with pytest.raises(InvalidAnswer):
             await desk.answer(question.id, "x", by="ana")
-        tried = await desk.attempt(question.id, "a", [Problem("", "sold out")], by="bob")
+        tried = await desk.reject_answer(question.id, "a", [Problem("", "sold out")], by="bob")
         assert tried.outcome == Exhausted(at=clock.now(), by="bob")
         assert await desk.wait(question.id, timeout=SOON) == tried.outcome
         with pytest.raises(AlreadySettled) as late:
-            await desk.attempt(question.id, "a", [Problem("", "sold out")], by="ana")
+            await desk.reject_answer(question.id, "a", [Problem("", "sold out")], by="ana")
         assert late.value.outcome == tried.outcome
 
     @pytest.mark.parametrize(
         ("by", "problems", "refusal"),
         [
-            ("eve", ["sold out"], NotEntitled),
-            ("agent", ["sold out"], NotEntitled),
+            ("eve", ["sold out"], PermissionDenied),
+            ("agent", ["sold out"], PermissionDenied),
             ("ana", [], ValueError),
             ("ana", ["a\x00b"], InvalidAnswer),
             ("ana", ["x" * 20_000], InvalidAnswer),
@@ -302,7 +307,7 @@ class AnsweringContract(ContractFixtures):
     ) -> None:
         question = await desk.post("Which?", recipients=["ana"], max_attempts=1)
         with pytest.raises(refusal):
-            await desk.attempt(question.id, "a", [Problem("", each) for each in problems], by=by)
+            await desk.reject_answer(question.id, "a", [Problem("", each) for each in problems], by=by)
         assert await desk.get(question.id) == question
         assert [event.kind for event in await desk.history(question.id)] == ["asked"]
 
@@ -368,14 +373,19 @@ class AnsweringContract(ContractFixtures):
         ):
             with pytest.raises(AlreadySettled):
                 await verb
-        await desk.sweep()
+        await desk.run_due()
         assert await desk.get(question.id) == settled
         assert len(await desk.history(question.id)) == 2
 
     @promise("P13")
     async def test_a_person_can_decline(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?")
-        await desk.decline(question.id, by="ana", reason="not mine to say", channel="web", evidence="session")
+        await desk.decline(
+            question.id,
+            by="ana",
+            reason="not mine to say",
+            provenance=Provenance(channel="web", evidence="session"),
+        )
         outcome = await desk.wait(question.id, timeout=SOON)
         assert outcome == Declined(
             at=clock.now(), by="ana", reason="not mine to say", channel="web", evidence="session"
@@ -384,8 +394,8 @@ class AnsweringContract(ContractFixtures):
     async def test_what_a_channel_wants_kept_is_in_the_history(self, desk: Desk) -> None:
         details = {"message": "1699.42", "clicks": [1, 2]}
         answered, declined = await desk.post("One?"), await desk.post("Two?")
-        await desk.answer(answered.id, "a", by="ana", details=details)
-        await desk.decline(declined.id, by="ana", details=details)
+        await desk.answer(answered.id, "a", by="ana", provenance=Provenance(details=details))
+        await desk.decline(declined.id, by="ana", provenance=Provenance(details=details))
         for question in (answered, declined):
             assert (await desk.history(question.id))[-1].data["details"] == details
 
@@ -409,33 +419,33 @@ class AnsweringContract(ContractFixtures):
     async def test_an_administrator_can_withdraw_everything_an_asker_has_pending(self, desk: Desk) -> None:
         answered, *pending = [await desk.post(f"Which {n}?") for n in range(4)]
         await desk.answer(answered.id, "a", by="ana")
-        other = await desk.at(asker="other").post("Which?")
+        other = await desk.scoped(asker="other").post("Which?")
         assert await desk.withdraw_all("agent", by="root", reason="a runaway") == 3
         assert await desk.withdraw_all("agent", by="root") == 0
         for question in pending:
             assert str(await desk.wait(question.id, timeout=SOON)) == "withdrawn by root: a runaway"
         assert isinstance(await desk.wait(answered.id, timeout=SOON), Answered)
-        assert (await desk.pending()).questions == [other]
+        assert (await desk.list_pending()).items == [other]
 
     async def test_nobody_else_can_withdraw(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         with pytest.raises(REFUSED):
-            await desk.at(asker="another agent").withdraw(question.id)
+            await desk.scoped(asker="another agent").withdraw(question.id)
         assert (await desk.get(question.id)).status == "pending"
 
     @pytest.mark.parametrize("value", ["a", "not an option"])
     async def test_whoever_asks_cannot_answer(self, desk: Desk, value: str) -> None:
         question = await desk.post("Which?", choices=["a"], recipients=["ana", "agent"])
-        with pytest.raises(NotEntitled, match="whoever asks"):
+        with pytest.raises(PermissionDenied, match="whoever asks"):
             await desk.answer(question.id, value, by="agent")
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await desk.decline(question.id, by=Responder("agent", groups=frozenset({"ops"})))
         assert [event.kind for event in await desk.history(question.id)] == ["asked"]
 
     async def test_only_recipients_may_answer(self, desk: Desk) -> None:
         question = await desk.post("Which?", recipients=["ana", "group:ops"])
         for stranger in ("eve", Responder("eve", groups=frozenset({"dev"}))):
-            with pytest.raises(NotEntitled):
+            with pytest.raises(PermissionDenied):
                 await desk.answer(question.id, "x", by=stranger)
         ops = Responder("bob", groups=frozenset({"dev", "ops"}))
         assert (await desk.answer(question.id, "x", by=ops)).outcome is not None
@@ -443,13 +453,13 @@ class AnsweringContract(ContractFixtures):
     @pytest.mark.parametrize("name", ["", " ", "*", "group:ops", "a\x00", "\ud800", "x" * 201])
     async def test_a_name_that_is_no_person_cannot_answer(self, desk: Desk, name: str) -> None:
         question = await desk.post("Which?", recipients=["group:ops"])
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await desk.answer(question.id, "x", by=name)
 
     @promise("P8")
     async def test_an_unknown_question_cannot_be_answered(self, desk: Desk) -> None:
         question = await desk.post("Which?")
-        for elsewhere in (desk.at("another workspace"), desk):
+        for elsewhere in (desk.scoped("another workspace"), desk):
             with pytest.raises(QuestionNotFound):
                 await elsewhere.answer(question.id + ("" if elsewhere is not desk else "x"), "x", by="ana")
 
@@ -457,10 +467,10 @@ class AnsweringContract(ContractFixtures):
         questions = [await desk.post(f"Which {n}?") for n in range(4)]
         results = await asyncio.gather(
             desk.answer(questions[0].id, "a", by="ana"),
-            desk.answer(questions[1].id, "a", by="ana", channel="\x00"),
-            desk.answer(questions[2].id, "a", by="ana", evidence="\ud800"),
+            desk.answer(questions[1].id, "a", by="ana", provenance=Provenance(channel="\x00")),
+            desk.answer(questions[2].id, "a", by="ana", provenance=Provenance(evidence="\ud800")),
             desk.decline(questions[3].id, by="ana", reason="\x00"),
-            desk.answer(questions[1].id, "a", by="ana", details={"at": ["\x00"]}),
+            desk.answer(questions[1].id, "a", by="ana", provenance=Provenance(details={"at": ["\x00"]})),
             desk.get("\x00"),
             return_exceptions=True,
         )
@@ -512,12 +522,12 @@ class AnsweringContract(ContractFixtures):
         await desk.withdraw(withdrawn.id)
         for key in ("declined", "withdrawn"):
             with pytest.raises(NotApproved):
-                await desk.approve(form, prompt="Pay?", key=key, timeout=SOON)
+                await desk.request_approval(form, prompt="Pay?", key=key, timeout=SOON)
         assert (await desk.get(declined.id)).decision is None
 
     @promise("P11")
     async def test_ask_does_not_give_out_an_action_around_its_single_use(self, desk: Desk) -> None:
-        with pytest.raises(InvalidQuestion, match=r"desk\.approve\(Approval\.of"):
+        with pytest.raises(InvalidQuestion, match=r"desk\.request_approval\(Approval\.of"):
             await desk.ask("Pay?", form=_PAY, key="pay", timeout=SOON)
         assert await desk.find_by_key("pay") is None
 
@@ -527,12 +537,16 @@ class AnsweringContract(ContractFixtures):
     ) -> None:
         question = await desk.post("Pay?", form=_PAY, key="pay")
         await desk.answer(question.id, "approve", by="ana")
-        with pytest.raises(InvalidQuestion, match=r"desk\.approve\(Approval\.of"):
+        with pytest.raises(InvalidQuestion, match=r"desk\.request_approval\(Approval\.of"):
             await desk.ask("Pay?", key="pay", if_exists="keep", timeout=SOON)
         with pytest.raises(InvalidQuestion, match="another action"):
-            await desk.approve(Approval.of("pay", {"eur": 1_000}), key="pay", if_exists="keep", timeout=SOON)
+            await desk.request_approval(
+                Approval.of("pay", {"eur": 1_000}), key="pay", if_exists="keep", timeout=SOON
+            )
         assert (await desk.get(question.id)).consumed_at is None
-        assert await desk.approve(_PAY, prompt="Pay now?", key="pay", if_exists="keep") == _PAY.action
+        assert (
+            await desk.request_approval(_PAY, prompt="Pay now?", key="pay", if_exists="keep") == _PAY.action
+        )
 
     async def test_ask_gives_the_askers_own_type(self, desk: Desk) -> None:
         async def answered(value: Any, into: type[Any]) -> Any:
@@ -551,7 +565,7 @@ class AnsweringContract(ContractFixtures):
     async def test_an_answer_that_fits_the_form_but_not_the_type_says_so(self, desk: Desk) -> None:
         question = await desk.post("Which?", form=Even, key="even")
         await desk.answer(question.id, {"number": 3}, by="ana")
-        with pytest.raises(UnusableAnswer, match="must be even"):
+        with pytest.raises(AnswerTypeMismatch, match="must be even"):
             await desk.ask("Which?", into=Even, key="even", timeout=SOON)
 
     async def test_an_answer_hides_itself_from_logs(self, desk: Desk) -> None:

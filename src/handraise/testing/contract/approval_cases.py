@@ -10,21 +10,19 @@ import pytest
 
 from handraise import (
     Action,
-    AlreadyConsumed,
     Answered,
     Approval,
-    ApprovalLapsed,
-    ApprovalTakenBack,
     Confirm,
     Desk,
-    GrantNotFound,
     InvalidAnswer,
     InvalidQuestion,
     NotApproved,
-    NotEntitled,
+    PermissionDenied,
     Question,
     QuestionNotFound,
 )
+from handraise.errors import AlreadyConsumed, ApprovalLapsed, ApprovalTakenBack, GrantNotFound
+from handraise.model.provenance import Provenance
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import REFUSED, Backend, ContractFixtures
 from handraise.testing.promises import promise
@@ -45,10 +43,10 @@ class ApprovingContract(ContractFixtures):
     async def test_an_approved_action_is_given_out_once(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Pay?", form=_PAY)
         await desk.answer(question.id, "approve", by="ana")
-        assert await desk.consume(question.id) == _PAY.action
+        assert await desk.consume_approval(question.id) == _PAY.action
         for _ in range(2):
             with pytest.raises(AlreadyConsumed):
-                await desk.consume(question.id)
+                await desk.consume_approval(question.id)
         assert (await desk.get(question.id)).consumed_at == clock.now()
         events = await desk.history(question.id)
         assert [event.kind for event in events] == ["asked", "answered", "consumed"]
@@ -61,18 +59,18 @@ class ApprovingContract(ContractFixtures):
     ) -> None:
         question = await desk.post("Pay?", form=_PAY)
         with pytest.raises(NotApproved):
-            await desk.consume(question.id, request="mine")
+            await desk.consume_approval(question.id, request="mine")
         await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 7}}, by="ana")
-        given = await desk.consume(question.id, request="mine")
+        given = await desk.consume_approval(question.id, request="mine")
         began = clock.now()
         clock.advance(timedelta(days=2))
         for _ in range(2):
-            assert await desk.consume(question.id, request="mine") == given
+            assert await desk.consume_approval(question.id, request="mine") == given
             for other in ("", "Mine", None):
                 with pytest.raises(AlreadyConsumed):
-                    await desk.consume(question.id, request=other)
+                    await desk.consume_approval(question.id, request=other)
             with pytest.raises(REFUSED):
-                await desk.at(asker="another agent").consume(question.id, request="mine")
+                await desk.scoped(asker="another agent").consume_approval(question.id, request="mine")
         assert given.arguments == {"amount": 7, "to": "ana"}
         assert (await desk.get(question.id)).consumed_at == began
         events = await desk.history(question.id)
@@ -83,21 +81,21 @@ class ApprovingContract(ContractFixtures):
         for _ in range(2):
             question = await desk.post("Pay?", form=_PAY)
             await desk.answer(question.id, "approve", by="ana")
-            assert await desk.consume(question.id, request="mine") == _PAY.action
+            assert await desk.consume_approval(question.id, request="mine") == _PAY.action
 
     async def test_a_request_that_cannot_be_kept_uses_nothing_up(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY)
         await desk.answer(question.id, "approve", by="ana")
         for unfit in ("\0", "\ud800", "r" * 100_000):
             with pytest.raises(InvalidAnswer):
-                await desk.consume(question.id, request=unfit)
-        assert await desk.consume(question.id) == _PAY.action
+                await desk.consume_approval(question.id, request=unfit)
+        assert await desk.consume_approval(question.id) == _PAY.action
 
     @promise("P11")
     async def test_the_edited_action_is_the_one_given_out(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY)
         await desk.answer(question.id, {"decision": "approve", "arguments": {"amount": 7}}, by="ana")
-        assert (await desk.consume(question.id)).arguments == {"amount": 7, "to": "ana"}
+        assert (await desk.consume_approval(question.id)).arguments == {"amount": 7, "to": "ana"}
 
     @promise("P11")
     @pytest.mark.parametrize("number", [1e16, 1.0, 1e300, 0.1])
@@ -105,7 +103,7 @@ class ApprovingContract(ContractFixtures):
         form = Approval.of("pay", {"amount": number, "to": "ana"}, editable=["to"])
         question = await desk.post("Pay?", form=form)
         await desk.answer(question.id, {"decision": "approve", "arguments": {"to": "bob"}}, by="ana")
-        assert (await desk.consume(question.id)).arguments == {"amount": number, "to": "bob"}
+        assert (await desk.consume_approval(question.id)).arguments == {"amount": number, "to": "bob"}
 
     @promise("P11")
     @pytest.mark.parametrize("ending", ["pending", "deny", "decline", "withdraw", "expire"])
@@ -122,7 +120,7 @@ class ApprovingContract(ContractFixtures):
         elif ending == "expire":
             clock.advance(timedelta(hours=1))
         with pytest.raises(NotApproved) as refused:
-            await desk.consume(question.id)
+            await desk.consume_approval(question.id)
         assert (refused.value.outcome is None) is (ending == "pending")
         assert (await desk.get(question.id)).consumed_at is None
 
@@ -131,14 +129,14 @@ class ApprovingContract(ContractFixtures):
         question = await desk.post("Sure?", form=Confirm())
         await desk.answer(question.id, True, by="ana")
         with pytest.raises(NotApproved):
-            await desk.consume(question.id)
+            await desk.consume_approval(question.id)
 
     async def test_only_the_asker_executes(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY)
         await desk.answer(question.id, "approve", by="ana")
         with pytest.raises(REFUSED):
-            await desk.at(asker="another agent").consume(question.id)
-        assert await desk.consume(question.id) == _PAY.action
+            await desk.scoped(asker="another agent").consume_approval(question.id)
+        assert await desk.consume_approval(question.id) == _PAY.action
 
     @promise("P11")
     async def test_of_racing_consumers_one_gets_the_action(self, backend: Backend, workspace: str) -> None:
@@ -146,7 +144,7 @@ class ApprovingContract(ContractFixtures):
             question = await one.post("Pay?", form=_PAY)
             await one.answer(question.id, "approve", by="ana")
             results = await asyncio.gather(
-                *(desk.consume(question.id) for desk in (one, two) * 5), return_exceptions=True
+                *(desk.consume_approval(question.id) for desk in (one, two) * 5), return_exceptions=True
             )
             assert sum(result == _PAY.action for result in results) == 1
             assert sum(isinstance(result, AlreadyConsumed) for result in results) == 9
@@ -160,7 +158,11 @@ class ApprovingContract(ContractFixtures):
             await one.answer(question.id, "approve", by="ana")
             requests = ["mine", "yours"] * 5
             results = await asyncio.gather(
-                *(desk.consume(question.id, request=request) for desk in (one, two) for request in requests),
+                *(
+                    desk.consume_approval(question.id, request=request)
+                    for desk in (one, two)
+                    for request in requests
+                ),
                 return_exceptions=True,
             )
             given = {request: set[str]() for request in requests}
@@ -176,7 +178,7 @@ class ApprovingContract(ContractFixtures):
         first = await desk.post("Pay?", form=wide(), conversation="c1")
         assert await desk.apply_grant(first.id) is None
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
-        (grant,) = await desk.grants()
+        (grant,) = await desk.list_grants()
         assert (grant.asker, grant.tool, grant.scope, grant.granted_by) == ("agent", "pay", "always", "ana")
         assert (grant.question_id, grant.expires_at) == (first.id, clock.now() + timedelta(days=30))
         again = await desk.post("Pay once more?", form=wide(), conversation="c2")
@@ -187,7 +189,7 @@ class ApprovingContract(ContractFixtures):
         assert await desk.get(again.id) == answered
         last = (await desk.history(again.id))[-1]
         assert (last.kind, last.data["source"], last.data["grant"]) == ("answered", "grant", grant.id)
-        assert await desk.consume(again.id) == _PAY.action
+        assert await desk.consume_approval(again.id) == _PAY.action
 
     @pytest.mark.parametrize(
         ("arguments", "asker", "tool"),
@@ -205,7 +207,7 @@ class ApprovingContract(ContractFixtures):
     ) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
-        other = desk.at(asker=asker)
+        other = desk.scoped(asker=asker)
         form = Approval.of(tool, arguments, scopes=("once", "session", "always"))
         again = await other.post("Pay?", form=form, conversation="c")
         assert await other.apply_grant(again.id) is None
@@ -215,13 +217,13 @@ class ApprovingContract(ContractFixtures):
     async def test_a_grant_holds_in_its_own_workspace_only(self, desk: Desk, workspace: str) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
-        elsewhere = desk.at(f"{workspace}-2")
+        elsewhere = desk.scoped(f"{workspace}-2")
         again = await elsewhere.post("Pay?", form=wide(), conversation="c")
         assert await elsewhere.apply_grant(again.id) is None
-        assert await elsewhere.grants() == []
-        (grant,) = await desk.grants()
+        assert not await elsewhere.list_grants()
+        (grant,) = await desk.list_grants()
         with pytest.raises(GrantNotFound):
-            await elsewhere.revoke(grant.id, by="ana")
+            await elsewhere.revoke_grant(grant.id, by="ana")
 
     async def test_a_grant_for_the_session_holds_in_its_conversation(self, desk: Desk) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c1")
@@ -256,21 +258,25 @@ class ApprovingContract(ContractFixtures):
         self, desk: Desk, value: str | dict[str, str]
     ) -> None:
         question = await desk.post("Pay?", form=Approval.of("pay", risk="high"))
-        with pytest.raises(NotEntitled, match="of high risk"):
-            await desk.answer(question.id, value, by="ana", evidence="client-asserted")
-        with pytest.raises(NotEntitled, match="of high risk"):
-            await desk.decline(question.id, by="ana", evidence="client-asserted")
+        with pytest.raises(PermissionDenied, match="of high risk"):
+            await desk.answer(question.id, value, by="ana", provenance=Provenance(evidence="client-asserted"))
+        with pytest.raises(PermissionDenied, match="of high risk"):
+            await desk.decline(question.id, by="ana", provenance=Provenance(evidence="client-asserted"))
         assert await desk.get(question.id) == question
         assert [event.kind for event in await desk.history(question.id)] == ["asked"]
-        answered = await desk.answer(question.id, "approve", by="ana", evidence="session")
+        answered = await desk.answer(
+            question.id, "approve", by="ana", provenance=Provenance(evidence="session")
+        )
         assert answered.decision
 
     @promise("P11")
     async def test_the_word_of_a_program_is_no_vote_where_the_risk_is_high(self, desk: Desk) -> None:
-        question = await desk.post("Pay?", form=Approval.of("pay", risk="high"), need=2)
-        await desk.answer(question.id, "approve", by="ana", evidence="session")
-        with pytest.raises(NotEntitled, match="of high risk"):
-            await desk.answer(question.id, "approve", by="bob", evidence="client-asserted")
+        question = await desk.post("Pay?", form=Approval.of("pay", risk="high"), quorum=2)
+        await desk.answer(question.id, "approve", by="ana", provenance=Provenance(evidence="session"))
+        with pytest.raises(PermissionDenied, match="of high risk"):
+            await desk.answer(
+                question.id, "approve", by="bob", provenance=Provenance(evidence="client-asserted")
+            )
         assert [vote.by for vote in (await desk.get(question.id)).votes] == ["ana"]
 
     @pytest.mark.parametrize("risk", ["low", "medium"])
@@ -278,7 +284,9 @@ class ApprovingContract(ContractFixtures):
         self, desk: Desk, risk: Literal["low", "medium"]
     ) -> None:
         question = await desk.post("Pay?", form=Approval.of("pay", risk=risk))
-        answered = await desk.answer(question.id, "approve", by="ana", evidence="client-asserted")
+        answered = await desk.answer(
+            question.id, "approve", by="ana", provenance=Provenance(evidence="client-asserted")
+        )
         assert isinstance(answered.outcome, Answered)
         assert (answered.outcome.evidence, bool(answered.decision)) == ("client-asserted", True)
 
@@ -322,7 +330,7 @@ class ApprovingContract(ContractFixtures):
         assert [problem.path for problem in misfit.value.problems] == ["until"]
         assert (await desk.get(question.id)).status == "pending"
         assert [event.kind for event in await desk.history(question.id)] == ["asked", "attempted"]
-        assert await desk.grants() == []
+        assert not await desk.list_grants()
 
     @pytest.mark.parametrize("until", ["2030-01-01T00:00:00+23:00", "0001-01-01T00:00:00+14:00"])
     async def test_an_odd_end_fails_nobody_else(self, desk: Desk, until: str) -> None:
@@ -335,7 +343,7 @@ class ApprovingContract(ContractFixtures):
             return_exceptions=True,
         )
         assert not any(isinstance(result, BaseException) for result in results[1:])
-        assert isinstance(results[0], InvalidAnswer) or await desk.grants()
+        assert isinstance(results[0], InvalidAnswer) or await desk.list_grants()
 
     async def test_nobody_can_stretch_a_grant_beyond_what_the_asker_remembers(
         self, desk: Desk, clock: ManualClock
@@ -343,18 +351,18 @@ class ApprovingContract(ContractFixtures):
         until = (clock.now() + timedelta(days=999)).isoformat()
         first = await desk.post("Pay?", form=wide(remember_for=timedelta(days=2)), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always", "until": until}, by="ana")
-        (grant,) = await desk.grants()
+        (grant,) = await desk.list_grants()
         assert grant.expires_at == clock.now() + timedelta(days=2)
 
     @promise("P7", "P11")
     async def test_a_revoked_grant_holds_no_more(self, desk: Desk, clock: ManualClock) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
-        (grant,) = await desk.grants()
-        revoked = await desk.revoke(grant.id, by="bob")
+        (grant,) = await desk.list_grants()
+        revoked = await desk.revoke_grant(grant.id, by="bob")
         assert (revoked.revoked_by, revoked.revoked_at) == ("bob", clock.now())
-        assert await desk.revoke(grant.id, by="cy") == revoked
-        assert await desk.grants() == [revoked]
+        assert await desk.revoke_grant(grant.id, by="cy") == revoked
+        assert list(await desk.list_grants()) == [revoked]
         again = await desk.post("Pay?", form=wide(), conversation="c")
         assert await desk.apply_grant(again.id) is None
         kinds = [event.kind for event in await desk.history(first.id)]
@@ -378,7 +386,7 @@ class ApprovingContract(ContractFixtures):
         with pytest.raises(InvalidAnswer) as misfit:
             await desk.answer(question.id, value, by="ana")
         assert path in {problem.path for problem in misfit.value.problems}
-        assert await desk.grants() == []
+        assert not await desk.list_grants()
 
     @pytest.mark.parametrize(
         "options",
@@ -387,7 +395,7 @@ class ApprovingContract(ContractFixtures):
             {"form": Approval.of("pay", scopes=("always",))},
             {"form": Approval.of("pay", remember_by=["amount"])},
             {"form": Approval.of("pay", {"amount": 1}, remember_by=[])},
-            {"form": Approval.of("pay", scopes=("once", "always")), "need": 2},
+            {"form": Approval.of("pay", scopes=("once", "always")), "quorum": 2},
             {"form": Approval.of("pay", remember_for=timedelta(0))},
         ],
         ids=["no conversation", "no once", "no such argument", "any argument", "several people", "no time"],
@@ -401,7 +409,7 @@ class ApprovingContract(ContractFixtures):
     async def test_an_unknown_grant_cannot_be_revoked(self, desk: Desk) -> None:
         for name in ("nonesuch", "\x00"):
             with pytest.raises(GrantNotFound):
-                await desk.revoke(name, by="ana")
+                await desk.revoke_grant(name, by="ana")
 
     @promise("P11")
     async def test_an_approval_is_good_for_the_time_that_the_asker_says(
@@ -412,12 +420,12 @@ class ApprovingContract(ContractFixtures):
         for question in (late, used):
             await desk.answer(question.id, "approve", by="ana")
         clock.advance(timedelta(minutes=5) - timedelta(milliseconds=1))
-        assert await desk.consume(used.id, request="r") == form.action
+        assert await desk.consume_approval(used.id, request="r") == form.action
         clock.advance(timedelta(milliseconds=1))
         with pytest.raises(ApprovalLapsed, match="over") as lapsed:
-            await desk.consume(late.id)
+            await desk.consume_approval(late.id)
         assert isinstance(lapsed.value.outcome, Answered)
-        assert await desk.consume(used.id, request="r") == form.action
+        assert await desk.consume_approval(used.id, request="r") == form.action
         assert [event.kind for event in await desk.history(late.id)] == ["asked", "answered"]
 
     @promise("P6", "P7", "P11")
@@ -434,7 +442,7 @@ class ApprovingContract(ContractFixtures):
         )
         assert await desk.take_back(question.id, by="ana") == taken == await desk.get(question.id)
         with pytest.raises(ApprovalTakenBack):
-            await desk.consume(question.id)
+            await desk.consume_approval(question.id)
         *_, last = await desk.history(question.id)
         assert (last.kind, last.by, last.data) == ("taken_back", "ana", {"reason": "wait"})
         assert len(await desk.history(question.id)) == 3
@@ -443,7 +451,7 @@ class ApprovingContract(ContractFixtures):
         pending, denied, used = [await desk.post("Pay?", form=_PAY) for _ in range(3)]
         await desk.answer(denied.id, "deny", by="ana")
         await desk.answer(used.id, "approve", by="ana")
-        await desk.consume(used.id)
+        await desk.consume_approval(used.id)
         for question in (pending, denied):
             with pytest.raises(NotApproved):
                 await desk.take_back(question.id, by="ana")
@@ -460,7 +468,9 @@ class ApprovingContract(ContractFixtures):
                 question = await one.post("Pay?", form=_PAY)
                 await one.answer(question.id, "approve", by="ana")
                 used, taken = await asyncio.gather(
-                    one.consume(question.id), other.take_back(question.id, by="ana"), return_exceptions=True
+                    one.consume_approval(question.id),
+                    other.take_back(question.id, by="ana"),
+                    return_exceptions=True,
                 )
                 if isinstance(used, Action):
                     assert isinstance(taken, AlreadyConsumed)
@@ -474,17 +484,17 @@ class ApprovingContract(ContractFixtures):
         await desk.answer(first.id, {"decision": "approve", "scope": "always"}, by="ana")
         again = await desk.post("Pay?", form=wide(), conversation="c")
         assert await desk.apply_grant(again.id) is not None
-        (grant,) = await desk.grants()
-        await desk.revoke(grant.id, by="ana")
+        (grant,) = await desk.list_grants()
+        await desk.revoke_grant(grant.id, by="ana")
         with pytest.raises(ApprovalLapsed, match="grant"):
-            await desk.consume(again.id)
+            await desk.consume_approval(again.id)
         # What the person approved herself is another matter.
-        assert await desk.consume(first.id) == wide().action
+        assert await desk.consume_approval(first.id) == wide().action
 
     async def test_another_asker_cannot_use_a_grant_for_my_question(self, desk: Desk) -> None:
         question = await desk.post("Pay?", form=_PAY)
         with pytest.raises(REFUSED):
-            await desk.at(asker="another agent").apply_grant(question.id)
+            await desk.scoped(asker="another agent").apply_grant(question.id)
 
     async def test_a_grant_changes_nothing_that_is_settled(self, desk: Desk) -> None:
         first = await desk.post("Pay?", form=wide(), conversation="c")
@@ -498,7 +508,7 @@ class ApprovingContract(ContractFixtures):
         for n in range(5):
             question = await desk.post("Pay?", form=wide({"amount": n, "to": "ana"}), conversation="c")
             await desk.answer(question.id, {"decision": "approve", "scope": "session"}, by="ana")
-        first = await desk.grants(limit=3)
-        rest = await desk.grants(limit=3, after=first[-1].id)
-        assert (len(first), len(rest)) == (3, 2)
+        first = await desk.list_grants(limit=3)
+        rest = await desk.list_grants(limit=3, after=first.next)
+        assert (len(first), len(rest), rest.next) == (3, 2, None)
         assert len({grant.id for grant in (*first, *rest)}) == 5

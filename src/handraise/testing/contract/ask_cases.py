@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 
 from handraise import (
-    AnyForm,
     Approval,
     Choice,
     Confirm,
@@ -19,16 +18,16 @@ from handraise import (
     Form,
     InvalidQuestion,
     KeyConflict,
-    Limits,
     MultiChoice,
-    NotEntitled,
     Open,
     Option,
-    QuestionOptions,
+    PermissionDenied,
     Timeline,
-    UnusableAnswer,
-    counted_ids,
 )
+from handraise.desks import counted_ids
+from handraise.errors import AnswerTypeMismatch
+from handraise.forms import AnyForm
+from handraise.questions import Limits, QuestionOptions
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, fed
 from handraise.testing.promises import promise
@@ -106,8 +105,8 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
     "a whole number that others read as another": ("Which?", {"state": {"id": 2**53}}),
     "anyone as a name": ("Which?", {"recipients": ["*"]}),
     "nobody to answer": ("Which?", {"recipients": ["agent"]}),
-    "fewer people than are needed": ("Which?", {"recipients": ["ana"], "need": 2}),
-    "need of nobody": ("Which?", {"need": 0}),
+    "fewer people than are needed": ("Which?", {"recipients": ["ana"], "quorum": 2}),
+    "need of nobody": ("Which?", {"quorum": 0}),
     "no attempt": ("Which?", {"max_attempts": 0}),
     "an expiry in the past": ("Which?", {"expires_in": 0}),
     "an undo of more than a minute": ("Which?", {"undo_for": 60.1}),
@@ -189,7 +188,7 @@ class AskingContract(ContractFixtures):
             tool_call="call_1",
             trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             recipients=["ana", "group:ops"],
-            need=2,
+            quorum=2,
             veto=True,
             max_attempts=3,
             undo_for=2.5,
@@ -199,7 +198,7 @@ class AskingContract(ContractFixtures):
         assert read == posted
         assert (read.key, read.conversation, read.tool_call) == ("k", "c", "call_1")
         assert read.trace == posted.trace == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-        assert (read.recipients, read.need, read.veto, read.max_attempts) == (
+        assert (read.recipients, read.quorum, read.veto, read.max_attempts) == (
             ("ana", "group:ops"),
             2,
             True,
@@ -228,14 +227,14 @@ class AskingContract(ContractFixtures):
         with pytest.raises(InvalidQuestion) as refused:
             await desk.post(prompt, **options)
         assert refused.value.problems
-        assert (await desk.pending()).questions == []
-        assert await desk.feed() == []
+        assert (await desk.list_pending()).items == []
+        assert not await desk.feed()
 
     async def test_every_problem_is_told_not_only_the_first(self, desk: Desk) -> None:
         with pytest.raises(InvalidQuestion) as refused:
-            await desk.post("", choices=["a", "a", ""], need=0)
+            await desk.post("", choices=["a", "a", ""], quorum=0)
         paths = {problem.path for problem in refused.value.problems}
-        assert {"prompt", "need", "form.options[1].id", "form.options[2].label"} <= paths
+        assert {"prompt", "quorum", "form.options[1].id", "form.options[2].label"} <= paths
 
     async def test_limits_can_be_set(self, backend: Backend, workspace: str) -> None:
         async with backend.open(workspace=workspace, limits=Limits(options=3)) as desk:
@@ -263,7 +262,7 @@ class AskingContract(ContractFixtures):
         first = await desk.post("Which?", choices=["a", "b"], key="deploy-42")
         again = await desk.post("Which?", choices=["a", "b"], key="deploy-42")
         assert again == first
-        assert len((await desk.pending()).questions) == 1
+        assert len((await desk.list_pending()).items) == 1
 
     @promise("P9", "P3")
     async def test_the_same_key_finds_the_answer_given_meanwhile(
@@ -286,7 +285,7 @@ class AskingContract(ContractFixtures):
         ):
             posted = await asyncio.gather(*(desk.post("Which?", key="k") for desk in (one, two) * 10))
             assert len({question.id for question in posted}) == 1
-            assert len((await one.pending()).questions) == 1
+            assert len((await one.list_pending()).items) == 1
             assert [event.kind for event in await fed(one, 1)] == ["asked"]
 
     @promise("P9")
@@ -327,7 +326,7 @@ class AskingContract(ContractFixtures):
         one_or_two: Any = Literal["1", "2"]
         three: Any = Literal["3"]
         assert await desk.ask("Which?", into=one_or_two, key="k", if_exists="keep", timeout=SOON) == "2"
-        with pytest.raises(UnusableAnswer):
+        with pytest.raises(AnswerTypeMismatch):
             await desk.ask("Which?", into=three, key="k", if_exists="keep", timeout=SOON)
         with pytest.raises(KeyConflict) as conflict:
             await desk.post("W" * 200, choices=["1", "2"], key="k", recipients=["ana"], expires_in=3600)
@@ -349,7 +348,7 @@ class AskingContract(ContractFixtures):
 
     @promise("P9")
     async def test_a_key_is_its_askers_own(self, desk: Desk) -> None:
-        other = desk.at(asker="another agent")
+        other = desk.scoped(asker="another agent")
         mine = await desk.post("My secret plan?", key="invoice-42")
         assert await other.find_by_key("invoice-42") is None
         theirs = await other.post("Another one?", key="invoice-42")
@@ -371,7 +370,7 @@ class AskingContract(ContractFixtures):
 
     @promise("P9")
     async def test_askers_that_share_a_key_share_the_question(self, desk: Desk) -> None:
-        other = desk.at(asker="another agent")
+        other = desk.scoped(asker="another agent")
         first = await desk.post("Which?", choices=["a", "b"], key="k", shared=True, state="mine")
         found = await other.post("Which?", choices=["a", "b"], key="k", shared=True)
         assert (found.id, found.asker) == (first.id, "agent")
@@ -382,7 +381,7 @@ class AskingContract(ContractFixtures):
         with pytest.raises(KeyConflict) as conflict:
             await other.post("Which one?", choices=["a", "b"], key="k", shared=True)
         assert [each.field for each in conflict.value.differences] == ["prompt"]
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await other.withdraw(first.id)
         await desk.answer(first.id, "b", by="ana")
         assert await other.ask("Which?", choices=["a", "b"], key="k", shared=True, timeout=SOON) == "b"
@@ -417,7 +416,7 @@ class AskingContract(ContractFixtures):
             "InvalidQuestion",
             "Question",
         ]
-        assert {question.prompt for question in (await desk.pending()).questions} == {
+        assert {question.prompt for question in (await desk.list_pending()).items} == {
             "Which?",
             "One?",
             "Two?",

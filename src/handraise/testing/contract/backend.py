@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from handraise import Desk, Event, QuestionNotFound, open_desk, open_desk_on
+from handraise import Desk, Event, QuestionNotFound, open_desk
 from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.desks import desk_from_store
 from handraise.testing.clock import ManualClock
 
 REFUSED = QuestionNotFound
@@ -85,7 +86,7 @@ class MemoryBackend:
         """Another desk on the store."""
         clock, bus = options.pop("clock", None), options.pop("bus", None)
         self._store = self._store or MemoryStore(clock)
-        return open_desk_on(self._store, bus or self._bus, **options)
+        return desk_from_store(self._store, bus or self._bus, **options)
 
 
 class ContractFixtures:

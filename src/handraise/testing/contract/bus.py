@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from handraise import Ref
 from handraise.ports import Bus, feed_of
+from handraise.questions import Ref
 from handraise.testing.contract.backend import SOON
 
 SETTLED, FEED = Ref("w", "q-1"), feed_of("w")

@@ -31,7 +31,7 @@ class SendingContract(ContractFixtures):
         clock.advance(timedelta(days=1))
         assert (await desk.mark_sent(question.id, channel="elsewhere")).sent_at == sent_at
         assert not await desk.claim_sending(question.id)
-        assert (await desk.pending()).questions[0].sent_at == sent_at
+        assert (await desk.list_pending()).items[0].sent_at == sent_at
         events = await desk.history(question.id)
         assert [(each.kind, each.by, each.channel) for each in events[1:]] == [("sent", "agent", "chat")]
         assert events[-1].at == sent_at
@@ -59,7 +59,7 @@ class SendingContract(ContractFixtures):
 
     async def test_only_whoever_asked_sends(self, desk: Desk) -> None:
         question = await desk.post("Which order?")
-        other = desk.at(asker="another agent")
+        other = desk.scoped(asker="another agent")
         with pytest.raises(REFUSED):
             await other.claim_sending(question.id)
         with pytest.raises(REFUSED):

@@ -49,7 +49,7 @@ class JoiningContract(ContractFixtures):
         assert (await desk.post("Which?", choices=["a", "b"], key="k")).status == "pending"
 
     async def test_only_the_asker_joins_and_with_a_key_of_its_own(self, desk: Desk) -> None:
-        other = desk.at(asker="another agent")
+        other = desk.scoped(asker="another agent")
         question = await desk.post("Which?")
         with pytest.raises(REFUSED):
             await other.join(question.id, key="k")

@@ -224,7 +224,7 @@ class LedgerContract(WorkspaceEventsContract, ContractFixtures):
         await _answered(ports, workspace, "q-1")  # by ana
         await _post(ports, workspace, "q-2", recipients=["ana", "bob"])
         await _post(ports, workspace, "q-3", recipients=["bob"])
-        voted = await _post(ports, workspace, "q-4", need=2)
+        voted = await _post(ports, workspace, "q-4", quorum=2)
         await ports.store.settle([answering(voted, Responder("ana"), "a")])
         assert await ports.ledger.concerning(workspace, "ana") == ["q-1", "q-2", "q-4"]
         assert await ports.ledger.concerning(workspace, "bob") == ["q-2", "q-3"]

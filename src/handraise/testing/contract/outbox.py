@@ -17,7 +17,7 @@ from handraise.model.lifecycle import answering
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.timelines import Step
-from handraise.ports import Backend, Line, Routed
+from handraise.ports import Backend, OutboxEntry, Routed
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import ContractFixtures
@@ -122,9 +122,9 @@ class OutboxContract(ContractFixtures):
         await _answered(ports, question)
         for _ in range(2):
             clock.advance(_MINUTE)
-            await ports.store.sweep(limit=10, workspace=workspace)
+            await ports.store.run_due(limit=10, workspace=workspace)
         clock.advance(_HOUR)
-        await ports.store.sweep(limit=10, workspace=workspace)
+        await ports.store.run_due(limit=10, workspace=workspace)
         lines = await ports.outbox.lines(workspace, limit=10)
         assert [(line.question_id, line.kind.value, line.data) for line in lines] == [
             ("q-1", "asked", None),
@@ -352,7 +352,7 @@ class OutboxContract(ContractFixtures):
         kinds = [event.kind for event in await ports.store.history(question.ref)]
         assert kinds == [EventKind.ASKED, EventKind.UNREACHED]
         clock.advance(_MINUTE)
-        await ports.store.sweep(limit=10, workspace=workspace)
+        await ports.store.run_due(limit=10, workspace=workspace)
         lines = await ports.outbox.lines(workspace, limit=10)
         await _route(ports, workspace, lines, _delivery(question, clock, "d-3"))
         [third] = await ports.outbox.take(workspace, **_ALL)
@@ -457,7 +457,7 @@ async def _queued(
     """A question whose one line was routed to these deliveries."""
     await ports.outbox.put_address(_address(workspace))
     asked = await _asked(ports, workspace, question, steps=steps)
-    lines: list[Line] = list(await ports.outbox.lines(workspace, limit=10))
+    lines: list[OutboxEntry] = list(await ports.outbox.lines(workspace, limit=10))
     planned = [_delivery(asked, clock, each, **changes) for each in ids]
     await _route(ports, workspace, lines, *planned)
     return asked

@@ -7,18 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import (
-    Answered,
-    Approval,
-    ApprovalLapsed,
-    ApprovalTakenBack,
-    Desk,
-    Escalation,
-    NotEntitled,
-    Responder,
-    Timeline,
-    open_desk_on,
-)
+from handraise import Answered, Approval, Desk, Escalation, PermissionDenied, Responder, Timeline
+from handraise.desks import desk_from_store
+from handraise.errors import ApprovalLapsed, ApprovalTakenBack
 from handraise.model.identities import Role
 from handraise.ports import Backend, Directory
 from handraise.testing.clock import ManualClock
@@ -38,7 +29,7 @@ class RightsContract(ContractFixtures):
 
     @pytest.fixture
     async def desk(self, parts: Backend, workspace: str) -> AsyncIterator[Desk]:
-        async with open_desk_on(parts.store, parts.bus, workspace=workspace) as desk:
+        async with desk_from_store(parts.store, parts.bus, workspace=workspace) as desk:
             yield desk
 
     @pytest.fixture
@@ -50,7 +41,7 @@ class RightsContract(ContractFixtures):
         self, desk: Desk, directory: Directory, workspace: str
     ) -> None:
         await people(directory, workspace, "ann", "bob", "cfo")
-        question = await desk.post("Drop it?", form=_ONCE, recipients=["ann", "bob", "cfo"], need=2)
+        question = await desk.post("Drop it?", form=_ONCE, recipients=["ann", "bob", "cfo"], quorum=2)
         await desk.answer(question.id, "approve", by="bob")
         await directory.remove_person(workspace, "bob")
         voted = await desk.answer(question.id, "approve", by="ann")
@@ -69,7 +60,7 @@ class RightsContract(ContractFixtures):
     ) -> None:
         await people(directory, workspace, "dan", "eve", "fay")
         await directory.put_group(workspace, "ops", ["dan", "eve", "fay"])
-        question = await desk.post("Drop it?", form=_ONCE, recipients=["group:ops"], need=2)
+        question = await desk.post("Drop it?", form=_ONCE, recipients=["group:ops"], quorum=2)
         await desk.answer(question.id, "approve", by=Responder("dan", frozenset({"ops"})))
         await directory.put_group(workspace, "ops", ["eve", "fay"])
         voted = await desk.answer(question.id, "approve", by=Responder("eve", frozenset({"ops"})))
@@ -84,7 +75,7 @@ class RightsContract(ContractFixtures):
         await directory.put_group(workspace, "ops", [name, "eve"])
         await directory.put_group(workspace, "leads", [name])
         for recipients in (["group:ops"], ["group:ops", name], []):
-            question = await desk.post("Drop it?", form=_ONCE, recipients=recipients, need=2)
+            question = await desk.post("Drop it?", form=_ONCE, recipients=recipients, quorum=2)
             await desk.answer(question.id, "approve", by=Responder(name, frozenset({"ops"})))
             await directory.put_group(workspace, "ops", ["eve", name])
             await directory.put_group(workspace, "leads", [])
@@ -98,7 +89,7 @@ class RightsContract(ContractFixtures):
     async def test_without_a_directory_a_vote_is_as_good_as_the_program_that_vouched(
         self, desk: Desk
     ) -> None:
-        question = await desk.post("Drop it?", form=_ONCE, recipients=["group:ops", "ann"], need=3)
+        question = await desk.post("Drop it?", form=_ONCE, recipients=["group:ops", "ann"], quorum=3)
         await desk.answer(question.id, "approve", by=Responder("dan", frozenset({"ops"})))
         await desk.answer(question.id, "approve", by=Responder("eve", frozenset({"ops"})))
         assert (await desk.answer(question.id, "approve", by="ann")).decision
@@ -108,7 +99,7 @@ class RightsContract(ContractFixtures):
         self, desk: Desk, directory: Directory, workspace: str
     ) -> None:
         await people(directory, workspace, "dan", "eve", "fay")
-        question = await desk.post("Drop it?", form=_ONCE, recipients=["group:ops"], need=2)
+        question = await desk.post("Drop it?", form=_ONCE, recipients=["group:ops"], quorum=2)
         ops = frozenset({"ops"})
         await desk.answer(question.id, "approve", by=Responder("dan", ops))
         await directory.remove_person(workspace, "dan")
@@ -123,7 +114,7 @@ class RightsContract(ContractFixtures):
         late = Timeline(escalate=(Escalation(after=minute, to=("intern",)),), expire=60 * minute)
         first = await desk.post("Pay?", form=_PAY, recipients=["cfo"], timeline=late)
         clock.advance(minute)
-        await desk.sweep()
+        await desk.run_due()
         await desk.answer(first.id, _ALWAYS, by="intern")
         again = await desk.post("Pay?", form=_PAY, recipients=["cfo"])
         assert await desk.apply_grant(again.id) is None
@@ -131,7 +122,7 @@ class RightsContract(ContractFixtures):
         same = await desk.post("Pay?", form=_PAY, recipients=["cfo"], timeline=late)
         assert await desk.apply_grant(same.id) is None
         clock.advance(minute)
-        await desk.sweep()
+        await desk.run_due()
         assert await desk.apply_grant(same.id) is not None
 
     @promise("P11")
@@ -154,15 +145,15 @@ class RightsContract(ContractFixtures):
         assert await desk.apply_grant(again.id) is None
         assert (await desk.get(again.id)).status == "pending"
         with pytest.raises(ApprovalLapsed):
-            await desk.consume(used.id)
+            await desk.consume_approval(used.id)
 
     @promise("P11")
     async def test_everybody_who_approved_takes_that_back_and_nobody_else(self, desk: Desk) -> None:
-        question = await desk.post("Drop it?", form=_ONCE, need=2, recipients=["ann", "bob", "cy"])
+        question = await desk.post("Drop it?", form=_ONCE, quorum=2, recipients=["ann", "bob", "cy"])
         await desk.answer(question.id, "deny", by="cy")
         await desk.answer(question.id, "approve", by="ann")
         await desk.answer(question.id, "approve", by="bob")
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await desk.take_back(question.id, by="cy")
         assert (await desk.take_back(question.id, by="ann")).taken_back_at is not None
 
@@ -174,12 +165,12 @@ class RightsContract(ContractFixtures):
         await directory.put_person(workspace, "root", name="Root", email=None, role=Role.ADMIN)
         question = await desk.post("Drop it?", form=_ONCE, recipients=["ann"])
         await desk.answer(question.id, "approve", by="ann")
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await desk.take_back(question.id, by="bob")
         taken = await desk.take_back(question.id, by="root")
         assert taken.taken_back_at is not None
         with pytest.raises(ApprovalTakenBack):
-            await desk.consume(question.id)
+            await desk.consume_approval(question.id)
 
     async def test_without_a_directory_a_grant_is_as_good_as_the_program_that_vouched(
         self, desk: Desk
@@ -202,7 +193,7 @@ class RightsContract(ContractFixtures):
         again = await desk.post("Pay?", form=form, conversation="c")
         applied = await desk.apply_grant(again.id)
         assert applied is not None
-        (grant,) = [each for each in await desk.grants() if each.scope == "session"]
+        (grant,) = [each for each in await desk.list_grants() if each.scope == "session"]
         assert (await desk.history(again.id))[-1].data["grant"] == grant.id
 
     async def test_the_grant_is_one_whose_giver_may_answer(self, desk: Desk, clock: ManualClock) -> None:
@@ -212,7 +203,7 @@ class RightsContract(ContractFixtures):
         await desk.answer(first.id, {**_ALWAYS, "until": (clock.now() + 60 * minute).isoformat()}, by="cfo")
         longer = await desk.post("Pay?", form=_PAY, recipients=["cfo"], timeline=late)
         clock.advance(minute)
-        await desk.sweep()
+        await desk.run_due()
         await desk.answer(longer.id, _ALWAYS, by="intern")
         again = await desk.post("Pay?", form=_PAY, recipients=["cfo"])
         applied = await desk.apply_grant(again.id)

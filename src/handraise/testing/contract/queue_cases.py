@@ -7,20 +7,12 @@ from typing import Unpack
 
 import pytest
 
-from handraise import (
-    Approval,
-    Draft,
-    Escalation,
-    Limits,
-    Question,
-    QuestionOptions,
-    QuotaExceeded,
-    Responder,
-    Timeline,
-)
+from handraise import Approval, Escalation, Question, Responder, Timeline
+from handraise.errors import QuotaExceeded
 from handraise.model.drafting import compose
 from handraise.model.lifecycle import answering
 from handraise.ports import Filter, Store
+from handraise.questions import Draft, Limits, QuestionOptions
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import ContractFixtures
 from handraise.testing.promises import promise
@@ -123,7 +115,7 @@ class QueueContract(ContractFixtures):
         assert await _walk(store, Filter(workspace=workspace, recipient=ana)) == order
         assert await _walk(store, Filter(workspace=workspace)) == [*order[:2], "a-late", *order[2:]]
         clock.advance(hour)
-        await store.sweep(limit=10, workspace=workspace)
+        await store.run_due(limit=10, workspace=workspace)
         assert await _walk(store, Filter(workspace=workspace, recipient=ana)) == ["a-late", *order]
         assert await _walk(store, Filter(workspace=workspace)) == ["a-late", *order]
         assert await _walk(store, Filter(workspace=workspace, recipient=Responder("boss"))) == ["a-late"]
@@ -171,12 +163,12 @@ def _draft(
     return compose("Which?", options, new_id=question_id, workspace=workspace, asker=asker, limits=Limits())
 
 
-async def _walk(store: Store, narrow: Filter) -> list[str]:
+async def _walk(store: Store, where: Filter) -> list[str]:
     """The ids of everything in the order of urgency, a few at a time."""
     found: list[str] = []
     after: str | None = None
     while True:
-        page = await store.by_urgency(narrow, after=after, limit=3)
+        page = await store.by_urgency(where, after=after, limit=3)
         found += [each.id for each in page.places]
         if (after := page.after) is None:
             return found

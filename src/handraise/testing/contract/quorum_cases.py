@@ -7,18 +7,19 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import Approval, Desk, Escalation, NotEntitled, Responder, Timeline
+from handraise import Approval, Desk, Escalation, PermissionDenied, Responder, Timeline
+from handraise.model.provenance import Provenance
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import Backend, ContractFixtures
 from handraise.testing.promises import promise
 
 
 class AgreeingContract(ContractFixtures):
-    """`need` distinct people must give the same answer."""
+    """`quorum` distinct people must give the same answer."""
 
     @promise("P2", "P7")
     async def test_two_people_must_agree(self, desk: Desk) -> None:
-        question = await desk.post("Which?", choices=["a", "b"], need=2)
+        question = await desk.post("Which?", choices=["a", "b"], quorum=2)
         first = await desk.answer(question.id, "a", by="ana")
         assert (first.status, [vote.by for vote in first.votes]) == ("pending", ["ana"])
         second = await desk.answer(question.id, "a", by="bob")
@@ -31,33 +32,33 @@ class AgreeingContract(ContractFixtures):
     ) -> None:
         hour = timedelta(hours=1)
         late = Timeline(escalate=(Escalation(after=hour, to=("zoe",)),))
-        question = await desk.post("Which?", choices=["a", "b"], recipients=["ana"], need=2, timeline=late)
+        question = await desk.post("Which?", choices=["a", "b"], recipients=["ana"], quorum=2, timeline=late)
         await desk.answer(question.id, "a", by="ana")
         clock.advance(hour)
-        await desk.sweep()
+        await desk.run_due()
         assert (await desk.answer(question.id, "a", by="zoe")).status == "answered"
 
     @promise("P11")
     async def test_one_person_cannot_agree_with_themselves(self, desk: Desk) -> None:
-        question = await desk.post("Which?", choices=["a", "b"], need=2)
+        question = await desk.post("Which?", choices=["a", "b"], quorum=2)
         for channel in ("web", "slack", "email"):
-            voted = await desk.answer(question.id, "a", by="ana", channel=channel)
+            voted = await desk.answer(question.id, "a", by="ana", provenance=Provenance(channel=channel))
             assert (voted.status, len(voted.votes)) == ("pending", 1)
 
     async def test_people_who_disagree_settle_nothing(self, desk: Desk) -> None:
-        question = await desk.post("Which?", choices=["a", "b"], need=2)
+        question = await desk.post("Which?", choices=["a", "b"], quorum=2)
         await desk.answer(question.id, "a", by="ana")
         assert (await desk.answer(question.id, "b", by="bob")).status == "pending"
         assert (await desk.answer(question.id, "b", by="cy")).outcome is not None
 
     async def test_a_person_may_change_their_mind_while_it_is_pending(self, desk: Desk) -> None:
-        question = await desk.post("Which?", choices=["a", "b"], need=2)
+        question = await desk.post("Which?", choices=["a", "b"], quorum=2)
         await desk.answer(question.id, "a", by="ana")
         await desk.answer(question.id, "b", by="bob")
         assert (await desk.answer(question.id, "b", by="ana")).status == "answered"
 
     async def test_reasons_do_not_keep_people_from_agreeing(self, desk: Desk) -> None:
-        question = await desk.post("Pay?", form=Approval.of("pay", {"amount": 1}), need=2)
+        question = await desk.post("Pay?", form=Approval.of("pay", {"amount": 1}), quorum=2)
         await desk.answer(question.id, {"decision": "deny", "reason": "too much"}, by="ana")
         denied = await desk.answer(question.id, {"decision": "deny", "reason": "too late"}, by="bob")
         assert denied.status == "answered"
@@ -66,14 +67,14 @@ class AgreeingContract(ContractFixtures):
     @promise("P11")
     async def test_approvals_of_different_edits_do_not_agree(self, desk: Desk) -> None:
         form = Approval.of("pay", {"amount": 10}, editable=["amount"])
-        question = await desk.post("Pay?", form=form, need=2)
+        question = await desk.post("Pay?", form=form, quorum=2)
         await desk.answer(question.id, "approve", by="ana")
         edited = {"decision": "approve", "arguments": {"amount": 9}}
         assert (await desk.answer(question.id, edited, by="bob")).status == "pending"
 
     @promise("P11")
     async def test_with_a_veto_one_denial_ends_it(self, desk: Desk) -> None:
-        question = await desk.post("Pay?", form=Approval.of("pay"), need=2, veto=True, key="k")
+        question = await desk.post("Pay?", form=Approval.of("pay"), quorum=2, veto=True, key="k")
         await desk.answer(question.id, "approve", by="ana")
         await desk.answer(question.id, "deny", by="bob")
         decision = (await desk.get(question.id)).decision
@@ -81,25 +82,25 @@ class AgreeingContract(ContractFixtures):
         assert not decision
 
     async def test_with_a_veto_one_refusal_ends_it(self, desk: Desk) -> None:
-        question = await desk.post("Which?", need=2, veto=True)
+        question = await desk.post("Which?", quorum=2, veto=True)
         assert (await desk.decline(question.id, by="ana")).status == "declined"
 
     async def test_without_a_veto_one_refusal_is_a_vote(self, desk: Desk) -> None:
-        question = await desk.post("Which?", need=2)
+        question = await desk.post("Which?", quorum=2)
         assert (await desk.decline(question.id, by="ana")).status == "pending"
         assert (await desk.decline(question.id, by="bob")).status == "declined"
 
     async def test_only_recipients_vote(self, desk: Desk) -> None:
-        question = await desk.post("Which?", need=2, recipients=["group:leads"])
+        question = await desk.post("Which?", quorum=2, recipients=["group:leads"])
         await desk.answer(question.id, "a", by=Responder("ana", groups=frozenset({"leads"})))
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await desk.answer(question.id, "a", by="bob")
 
     @promise("P2")
     async def test_racing_votes_reach_the_number_exactly_once(self, backend: Backend, workspace: str) -> None:
         async with backend.open(workspace=workspace) as one, backend.open(workspace=workspace) as two:
             for _ in range(10):
-                question = await one.post("Which?", need=5)
+                question = await one.post("Which?", quorum=5)
                 results = await asyncio.gather(
                     *((one, two)[n % 2].answer(question.id, "x", by=f"p{n}") for n in range(12)),
                     return_exceptions=True,

@@ -32,9 +32,9 @@ class SettledContract(ContractFixtures):
             await desk.answer(exhausted.id, "x", by="ana")
         for _ in range(2):
             clock.advance(_HOUR)
-            await desk.sweep()
-        page = await desk.settled()
-        assert [(question.id, question.status.value) for question in page.questions] == [
+            await desk.run_due()
+        page = await desk.list_settled()
+        assert [(question.id, question.status.value) for question in page.items] == [
             (default.id, "answered"),
             (expired.id, "expired"),
             (exhausted.id, "exhausted"),
@@ -42,25 +42,25 @@ class SettledContract(ContractFixtures):
             (declined.id, "declined"),
             (withdrawn.id, "withdrawn"),
         ]
-        assert page.after is None
-        assert page.questions == [await desk.get(question.id) for question in page.questions]
-        assert pending.id not in {question.id for question in page.questions}
+        assert page.next is None
+        assert page.items == [await desk.get(question.id) for question in page.items]
+        assert pending.id not in {question.id for question in page.items}
 
     async def test_nothing_has_ended_where_everything_waits(self, desk: Desk) -> None:
         await desk.post("Which?")
-        assert await desk.settled() == Page([], None)
+        assert await desk.list_settled() == Page([], None)
 
     async def test_what_the_clock_has_ended_is_settled_though_nobody_swept(
         self, desk: Desk, clock: ManualClock
     ) -> None:
         question = await desk.post("Which?", expires_in=_HOUR)
-        assert (await desk.settled()).questions == []
+        assert (await desk.list_settled()).items == []
         clock.advance(_HOUR)
-        assert [each.id for each in (await desk.settled()).questions] == [question.id]
+        assert [each.id for each in (await desk.list_settled()).items] == [question.id]
 
     @pytest.mark.parametrize("filtered", ["all", "asker", "conversation", "recipient"])
     async def test_pages_of_settled_go_on_where_the_last_one_ended(self, desk: Desk, filtered: str) -> None:
-        narrow: dict[str, dict[str, str | Responder]] = {
+        where: dict[str, dict[str, str | Responder]] = {
             "all": {},
             "asker": {"asker": "agent"},
             "conversation": {"conversation": "c"},
@@ -75,10 +75,10 @@ class SettledContract(ContractFixtures):
         seen: list[Question] = []
         after = None
         for _ in range(5):
-            page = await desk.settled(after=after, limit=3, **narrow[filtered])  # type: ignore[arg-type]  # one filter at a time
-            assert len(page.questions) <= 3
-            seen += page.questions
-            after = page.after
+            page = await desk.list_settled(after=after, limit=3, **where[filtered])  # type: ignore[arg-type]  # one filter at a time
+            assert len(page.items) <= 3
+            seen += page.items
+            after = page.next
             if after is None:
                 break
             # What ends meanwhile comes before the first page, and moves none of the others.
@@ -88,7 +88,7 @@ class SettledContract(ContractFixtures):
         assert [question.id for question in seen] == [question.id for question in reversed(posted)]
 
     async def test_settled_narrows_by_conversation_asker_and_both(self, desk: Desk) -> None:
-        other = desk.at(asker="other")
+        other = desk.scoped(asker="other")
         posted = [
             await desk.post("One?", conversation="c1"),
             await other.post("Two?", conversation="c1"),
@@ -97,11 +97,11 @@ class SettledContract(ContractFixtures):
         ]
         for question in posted:
             await desk.answer(question.id, "a", by="ana")
-        assert prompts(await desk.settled()) == ["Four?", "Three?", "Two?", "One?"]
-        assert prompts(await desk.settled(conversation="c1")) == ["Two?", "One?"]
-        assert prompts(await desk.settled(asker="other")) == ["Four?", "Three?", "Two?"]
-        assert prompts(await desk.settled(asker="other", conversation="c1")) == ["Two?"]
-        assert prompts(await desk.settled(conversation="c3")) == []
+        assert prompts(await desk.list_settled()) == ["Four?", "Three?", "Two?", "One?"]
+        assert prompts(await desk.list_settled(conversation="c1")) == ["Two?", "One?"]
+        assert prompts(await desk.list_settled(asker="other")) == ["Four?", "Three?", "Two?"]
+        assert prompts(await desk.list_settled(asker="other", conversation="c1")) == ["Two?"]
+        assert prompts(await desk.list_settled(conversation="c3")) == []
 
     async def test_a_person_sees_what_they_might_have_answered_and_nothing_else(self, desk: Desk) -> None:
         posted = [
@@ -109,23 +109,28 @@ class SettledContract(ContractFixtures):
             await desk.post("Ana?", recipients=["ana"]),
             await desk.post("Ops?", recipients=["group:ops"], conversation="c"),
             await desk.post("Bob?", recipients=["bob"]),
-            await desk.at(asker="ana").post("Asked by Ana?"),
+            await desk.scoped(asker="ana").post("Asked by Ana?"),
         ]
         for question in posted:
-            await desk.at(asker=question.asker).withdraw(question.id)
+            await desk.scoped(asker=question.asker).withdraw(question.id)
         # Whoever withdrew is in the outcome: an asker sees what it took back.
-        assert prompts(await desk.settled(recipient="ana")) == ["Asked by Ana?", "Ana?", "Anyone?"]
+        assert prompts(await desk.list_settled(recipient="ana")) == ["Asked by Ana?", "Ana?", "Anyone?"]
         in_ops = Responder("ana", groups=_OPS)
-        assert prompts(await desk.settled(recipient=in_ops)) == ["Asked by Ana?", "Ops?", "Ana?", "Anyone?"]
-        assert prompts(await desk.settled(recipient=in_ops, conversation="c")) == ["Ops?"]
-        assert prompts(await desk.settled(recipient="ana", asker="ana")) == ["Asked by Ana?"]
-        assert prompts(await desk.settled(recipient="cy")) == ["Asked by Ana?", "Anyone?"]
+        assert prompts(await desk.list_settled(recipient=in_ops)) == [
+            "Asked by Ana?",
+            "Ops?",
+            "Ana?",
+            "Anyone?",
+        ]
+        assert prompts(await desk.list_settled(recipient=in_ops, conversation="c")) == ["Ops?"]
+        assert prompts(await desk.list_settled(recipient="ana", asker="ana")) == ["Asked by Ana?"]
+        assert prompts(await desk.list_settled(recipient="cy")) == ["Asked by Ana?", "Anyone?"]
 
     async def test_whoever_asked_does_not_see_what_others_answered_as_a_recipient(self, desk: Desk) -> None:
-        question = await desk.at(asker="ana").post("Which?")
+        question = await desk.scoped(asker="ana").post("Which?")
         await desk.answer(question.id, "a", by="bob")
-        assert prompts(await desk.settled(recipient="ana")) == []
-        assert prompts(await desk.settled(recipient="cy")) == ["Which?"]
+        assert prompts(await desk.list_settled(recipient="ana")) == []
+        assert prompts(await desk.list_settled(recipient="cy")) == ["Which?"]
 
     async def test_whoever_took_part_sees_it_still(self, desk: Desk) -> None:
         """In the group then, and no more: what they answered, declined or voted on is theirs to see."""
@@ -133,15 +138,15 @@ class SettledContract(ContractFixtures):
         people = {did: Responder(name, groups=_OPS) for did, name in names.items()}
         answered = await desk.post("Answered?", recipients=["group:ops"])
         declined = await desk.post("Declined?", recipients=["group:ops"])
-        voted = await desk.post("Voted?", recipients=["group:ops"], need=2)
+        voted = await desk.post("Voted?", recipients=["group:ops"], quorum=2)
         await desk.answer(answered.id, "a", by=people["answered"])
         await desk.decline(declined.id, by=people["declined"])
         await desk.answer(voted.id, "a", by=people["tried"])
         await desk.answer(voted.id, "a", by=people["answered"])
-        assert prompts(await desk.settled(recipient=names["answered"])) == ["Voted?", "Answered?"]
-        assert prompts(await desk.settled(recipient=names["declined"])) == ["Declined?"]
-        assert prompts(await desk.settled(recipient=names["tried"])) == ["Voted?"]
-        assert prompts(await desk.settled(recipient="dee")) == []
+        assert prompts(await desk.list_settled(recipient=names["answered"])) == ["Voted?", "Answered?"]
+        assert prompts(await desk.list_settled(recipient=names["declined"])) == ["Declined?"]
+        assert prompts(await desk.list_settled(recipient=names["tried"])) == ["Voted?"]
+        assert prompts(await desk.list_settled(recipient="dee")) == []
 
     async def test_those_it_was_escalated_to_see_it_and_those_it_might_have_been_do_not(
         self, desk: Desk, clock: ManualClock
@@ -152,23 +157,23 @@ class SettledContract(ContractFixtures):
         ]
         await desk.answer(early.id, "a", by="ana")
         clock.advance(_HOUR)
-        await desk.sweep()
+        await desk.run_due()
         await desk.answer(late.id, "a", by="ana")
         leads = Responder("lee", groups=frozenset({"leads"}))
-        assert prompts(await desk.settled(recipient="zoe")) == ["Late?"]
-        assert prompts(await desk.settled(recipient=leads)) == ["Late?"]
-        assert prompts(await desk.settled(recipient="ana")) == ["Late?", "Early?"]
+        assert prompts(await desk.list_settled(recipient="zoe")) == ["Late?"]
+        assert prompts(await desk.list_settled(recipient=leads)) == ["Late?"]
+        assert prompts(await desk.list_settled(recipient="ana")) == ["Late?", "Early?"]
 
     @promise("P8")
     async def test_nothing_settled_crosses_a_workspace(self, desk: Desk, workspace: str) -> None:
-        elsewhere = desk.at(f"{workspace}-2")
+        elsewhere = desk.scoped(f"{workspace}-2")
         question = await desk.post("Which?", conversation="c", recipients=["ana"])
         await desk.answer(question.id, "a", by="ana")
         for page in (
-            await elsewhere.settled(),
-            await elsewhere.settled(recipient="ana"),
-            await elsewhere.settled(conversation="c"),
-            await elsewhere.settled(asker="agent"),
+            await elsewhere.list_settled(),
+            await elsewhere.list_settled(recipient="ana"),
+            await elsewhere.list_settled(conversation="c"),
+            await elsewhere.list_settled(asker="agent"),
         ):
             assert page == Page([], None)
 
@@ -178,8 +183,8 @@ class SettledContract(ContractFixtures):
     ) -> None:
         question = await desk.post("Which?", conversation="c")
         await desk.answer(question.id, "a", by="ana")
-        assert (await desk.settled(conversation=text)).questions == []
-        assert (await desk.settled(asker=text)).questions == []
+        assert (await desk.list_settled(conversation=text)).items == []
+        assert (await desk.list_settled(asker=text)).items == []
 
     @pytest.mark.parametrize(
         "junk",
@@ -187,9 +192,9 @@ class SettledContract(ContractFixtures):
     )
     async def test_a_cursor_that_no_page_gave_out_is_refused(self, desk: Desk, junk: str) -> None:
         with pytest.raises(ValueError, match="cursor"):
-            await desk.settled(after=junk)
+            await desk.list_settled(after=junk)
 
 
-def prompts(page: Page) -> list[str]:
+def prompts(page: Page[Question]) -> list[str]:
     """What was asked, in the order of a page."""
-    return [question.prompt for question in page.questions]
+    return [question.prompt for question in page.items]

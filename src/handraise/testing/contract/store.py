@@ -13,25 +13,23 @@ from handraise import (
     Answered,
     Approval,
     Confirm,
-    Draft,
     Event,
     KeyConflict,
-    Limits,
     Problem,
     Question,
-    QuestionOptions,
-    Ref,
     Responder,
     StillPending,
     StoreUnavailable,
     Timeline,
-    open_desk_on,
 )
+from handraise.desks import desk_from_store
 from handraise.model.drafting import compose
 from handraise.model.lifecycle import answering, attempting, declining, using, withdrawing
+from handraise.model.provenance import Provenance
 from handraise.model.statistics import Ending
 from handraise.model.validation import check_answer
-from handraise.ports import AGES, LOOKED_THROUGH, Filter, Store
+from handraise.ports import AGES, MAX_EVENTS_SCANNED, Filter, Store
+from handraise.questions import Draft, Limits, QuestionOptions, Ref
 from handraise.testing.buses import SilentBus
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON
@@ -60,7 +58,7 @@ class StoreContract(QueueContract):
         self, store: Store, workspace: str
     ) -> None:
         failing: Any = _FailingStore(store)
-        async with open_desk_on(failing, SilentBus(), workspace=workspace, poll_interval=0.01) as asker:
+        async with desk_from_store(failing, SilentBus(), workspace=workspace, poll_interval=0.01) as asker:
             question = await asker.post("Which?")
             waiting = asyncio.create_task(asker.wait(question.id, timeout=SOON))
             with pytest.raises(StillPending):
@@ -133,10 +131,10 @@ class StoreContract(QueueContract):
         mine = await _post(store, workspace, "q-1", expires_in=_HOUR)
         later = await _post(store, workspace, "q-2", expires_in=_DAY)
         clock.advance(_HOUR)
-        assert await store.sweep(limit=1, workspace=workspace) == [mine.ref]
+        assert await store.run_due(limit=1, workspace=workspace) == [mine.ref]
         assert await _statuses(store, mine.ref, later.ref, other.ref) == ["expired", "pending", "pending"]
-        assert await store.sweep(limit=1, workspace=workspace) == []
-        assert other.ref in await store.sweep(limit=100)
+        assert await store.run_due(limit=1, workspace=workspace) == []
+        assert other.ref in await store.run_due(limit=100)
         assert await _statuses(store, later.ref, other.ref) == ["pending", "expired"]
 
     @promise("P7")
@@ -148,7 +146,7 @@ class StoreContract(QueueContract):
             await _post(store, workspace, f"q-{n}", expires_in=_HOUR)
         clock.advance(_HOUR)
         refs = [Ref(workspace, f"q-{n}") for n in range(5)]
-        assert sorted(await store.sweep(limit=2, workspace=workspace)) == refs
+        assert sorted(await store.run_due(limit=2, workspace=workspace)) == refs
         for ref in refs:
             assert [event.kind for event in await store.history(ref)] == ["asked", "expired"]
 
@@ -157,7 +155,7 @@ class StoreContract(QueueContract):
     ) -> None:
         question = await _post(store, workspace, "q-1", expires_in=_HOUR)
         clock.advance(_HOUR)
-        assert await store.sweep(limit=10, workspace=elsewhere) == []
+        assert await store.run_due(limit=10, workspace=elsewhere) == []
         assert await _statuses(store, question.ref) == ["pending"]
 
     async def test_the_pulse_counts_what_is_pending_by_age(
@@ -165,7 +163,7 @@ class StoreContract(QueueContract):
     ) -> None:
         # So far ahead that whatever other tests left in the same store is older than the last age but one.
         clock.advance(10_000 * _DAY)
-        before = await store.pulse()
+        before = await store.queue_stats()
         assert tuple(before.pending) == AGES
         await _post(store, workspace, "q-1")
         await _post(store, elsewhere, "q-1")
@@ -183,7 +181,7 @@ class StoreContract(QueueContract):
         assert await _grown(store, before.pending) == [0, 0, 0, 0, 0, 0, 2]
 
     async def test_the_pulse_counts_each_question_once(self, store: Store, workspace: str) -> None:
-        before = (await store.pulse()).pending
+        before = (await store.queue_stats()).pending
         await _post(store, workspace, "q-1", recipients=["ana", "bob", "group:ops"])
         assert await _grown(store, before) == [1] * len(AGES)
 
@@ -197,11 +195,11 @@ class StoreContract(QueueContract):
         settled = await _post(store, workspace, "q-2")
         await store.settle([answering(settled, Responder("ana"), "a")])
         await _post(store, workspace, "q-3")
-        pulse = await store.pulse(workspace)
-        assert tuple(pulse.pending) == AGES
-        assert list(pulse.pending.values()) == [1, 1, 2, 2, 2, 2, 2]
-        assert pulse.deliveries == {}
-        assert set((await store.pulse(f"{workspace}-3")).pending.values()) == {0}
+        queue_stats = await store.queue_stats(workspace)
+        assert tuple(queue_stats.pending) == AGES
+        assert list(queue_stats.pending.values()) == [1, 1, 2, 2, 2, 2, 2]
+        assert queue_stats.deliveries == {}
+        assert set((await store.queue_stats(f"{workspace}-3")).pending.values()) == {0}
 
     async def test_a_walk_back_goes_so_far_and_says_where_to_go_on(
         self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
@@ -214,7 +212,7 @@ class StoreContract(QueueContract):
         began = clock.now()
         clock.advance(_DAY)
         # With one ending more, the last event to be looked at is the end of a-2, and the next one that of a-1.
-        asked = [_draft(workspace, f"b-{n:04}") for n in range(LOOKED_THROUGH - 2)]
+        asked = [_draft(workspace, f"b-{n:04}") for n in range(MAX_EVENTS_SCANNED - 2)]
         for start in range(0, len(asked), 500):
             await store.insert(asked[start : start + 500])
         clock.advance(_DAY)
@@ -223,13 +221,13 @@ class StoreContract(QueueContract):
         (newest,) = await store.read([Ref(workspace, "b-0000")])
         assert newest is not None
         await store.settle([answering(newest, Responder("ana"), "a")])
-        narrow = Filter(workspace=workspace)
-        first = await store.settled(narrow, after=None, limit=10)
+        where = Filter(workspace=workspace)
+        first = await store.settled(where, after=None, limit=10)
         assert [question.id for question in first.questions] == ["b-0000", "a-2"]
         assert first.after is not None
-        full = await store.settled(narrow, after=None, limit=1)
+        full = await store.settled(where, after=None, limit=1)
         assert (full.questions, full.after is None) == (first.questions[:1], False)
-        second = await store.settled(narrow, after=first.after, limit=10)
+        second = await store.settled(where, after=first.after, limit=10)
         assert ([question.id for question in second.questions], second.after) == (["a-1"], None)
         by_person = Filter(workspace=workspace, recipient=Responder("ana"), asker="another agent")
         assert (await store.settled(by_person, after=None, limit=10)).after == first.after
@@ -262,20 +260,22 @@ class StoreContract(QueueContract):
         clock.advance(_HOUR / 2)
         approve = check_answer(pay, {"decision": "approve", "scope": "always"})
         moves = [
-            answering(opened[0], ana, "a", channel="web", evidence="session"),
+            answering(opened[0], ana, "a", provenance=Provenance(channel="web", evidence="session")),
             answering(opened[3], ana, check_answer(risky, "approve")),
-            answering(opened[4], ana, check_answer(risky, "deny"), channel="web"),
+            answering(opened[4], ana, check_answer(risky, "deny"), provenance=Provenance(channel="web")),
             answering(opened[5], ana, approve, grant_id=f"{workspace}-g"),
             withdrawing(opened[7], "agent"),
-            attempting(opened[8], ana, "x", [Problem("", "does not fit")], channel="web"),
+            attempting(
+                opened[8], ana, "x", [Problem("", "does not fit")], provenance=Provenance(channel="web")
+            ),
         ]
         assert None not in await store.settle(moves)
         (grant,) = await store.grants(workspace, after=None, limit=2)
         assert None not in await store.settle([using(opened[6], grant)])
         declined = await _post(store, workspace, "r-0", form=pay)
-        await store.settle([declining(declined, ana, channel="mail")])
+        await store.settle([declining(declined, ana, provenance=Provenance(channel="mail"))])
         clock.advance(_HOUR / 2)
-        await store.sweep(limit=10, workspace=workspace)
+        await store.run_due(limit=10, workspace=workspace)
         half = began + _HOUR / 2
 
         def ending(kind: str, status: str, at: datetime, **more: Any) -> Ending:
@@ -453,5 +453,5 @@ async def _statuses(store: Store, *refs: Ref) -> list[str]:
 
 
 async def _grown(store: Store, before: Mapping[float, int]) -> list[int]:
-    now = (await store.pulse()).pending
+    now = (await store.queue_stats()).pending
     return [now[age] - before[age] for age in AGES]

@@ -15,12 +15,12 @@ from handraise import (
     Escalation,
     Expired,
     NotApproved,
-    NotEntitled,
     Open,
+    PermissionDenied,
     Question,
-    Recovered,
     Timeline,
 )
+from handraise.desks import Recovered
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures
 from handraise.testing.promises import promise
@@ -35,7 +35,7 @@ class TimingContract(ContractFixtures):
     async def test_without_a_timeline_it_waits_for_ever(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?")
         clock.advance(timedelta(days=3650))
-        await desk.sweep()
+        await desk.run_due()
         assert (await desk.get(question.id)).status == "pending"
         assert (await desk.answer(question.id, "a", by="ana")).status == "answered"
 
@@ -43,10 +43,10 @@ class TimingContract(ContractFixtures):
     async def test_it_expires_when_told_to(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", expires_in=_HOUR)
         clock.advance(_HOUR - _MINUTE)
-        await desk.sweep()
+        await desk.run_due()
         assert (await desk.get(question.id)).status == "pending"
         clock.advance(_MINUTE)
-        assert await desk.sweep() >= 1
+        assert await desk.run_due() >= 1
         assert (await desk.get(question.id)).outcome == Expired(at=clock.now())
         assert [event.kind for event in await desk.history(question.id)] == ["asked", "expired"]
 
@@ -66,7 +66,7 @@ class TimingContract(ContractFixtures):
         question = await desk.post("Which?", expires_in=_HOUR, key="k")
         clock.advance(_DAY)
         if look == "pending":
-            assert (await desk.pending()).questions == []
+            assert (await desk.list_pending()).items == []
         elif look == "get":
             assert (await desk.get(question.id)).status == "expired"
         elif look == "find":
@@ -97,7 +97,7 @@ class TimingContract(ContractFixtures):
         timeline = Timeline(expire=_HOUR, default="b")
         question = await desk.post("Which?", choices=["a", "b"], timeline=timeline, key="k")
         clock.advance(_HOUR)
-        await desk.sweep()
+        await desk.run_due()
         outcome = (await desk.get(question.id)).outcome
         assert outcome == Answered(value="b", at=clock.now(), by=None, source="default")
         assert "by default" in str(outcome)
@@ -110,7 +110,7 @@ class TimingContract(ContractFixtures):
         await desk.post("Pay?", form=form, expires_in=_HOUR, key="k")
         clock.advance(_HOUR)
         with pytest.raises(NotApproved) as ended:
-            await desk.approve(form, prompt="Pay?", expires_in=_HOUR, key="k", timeout=SOON)
+            await desk.request_approval(form, prompt="Pay?", expires_in=_HOUR, key="k", timeout=SOON)
         assert isinstance(ended.value.outcome, Expired)
 
     @promise("P7")
@@ -119,8 +119,8 @@ class TimingContract(ContractFixtures):
         question = await desk.post("Which?", timeline=timeline)
         for _ in range(3):
             clock.advance(_HOUR)
-            await desk.sweep()
-            await desk.sweep()
+            await desk.run_due()
+            await desk.run_due()
         assert [event.kind for event in await desk.history(question.id)] == ["asked", "reminded", "reminded"]
         assert (await desk.get(question.id)).status == "pending"
 
@@ -133,14 +133,14 @@ class TimingContract(ContractFixtures):
         clock.advance(2 * _DAY)
         kinds = ["asked"]
         for kind in ("reminded", "escalated"):
-            assert await desk.sweep() == 0
+            assert await desk.run_due() == 0
             kinds.append(kind)
             assert [event.kind for event in await desk.history(question.id)] == kinds
             late = await desk.get(question.id)
             left = 10 * _MINUTE if kind == "escalated" else 20 * _MINUTE
             assert (late.due_at, late.expires_at) == (clock.now() + 10 * _MINUTE, clock.now() + left)
             clock.advance(10 * _MINUTE)
-        assert await desk.sweep() == 1
+        assert await desk.run_due() == 1
         assert [event.kind for event in await desk.history(question.id)] == [*kinds, "expired"]
         ended = await desk.get(question.id)
         assert (ended.due_at, ended.expires_at) == (None, clock.now())
@@ -196,14 +196,16 @@ class TimingContract(ContractFixtures):
     ) -> None:
         timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("boss",)),), expire=_DAY)
         question = await desk.post("Which?", timeline=timeline, recipients=["ana"])
-        assert not (await desk.pending(recipient="boss")).questions
+        assert not (await desk.list_pending(recipient="boss")).items
         clock.advance(_HOUR)
         match look:
             case "pending":
-                assert [each.id for each in (await desk.pending(recipient="boss")).questions] == [question.id]
+                assert [each.id for each in (await desk.list_pending(recipient="boss")).items] == [
+                    question.id
+                ]
             case "urgent":
-                page = await desk.pending(recipient="boss", order="urgency")
-                assert [each.id for each in page.questions] == [question.id]
+                page = await desk.list_pending(recipient="boss", order="urgency")
+                assert [each.id for each in page.items] == [question.id]
             case "answer":
                 assert (await desk.answer(question.id, "x", by="boss")).outcome is not None
             case _:
@@ -213,18 +215,18 @@ class TimingContract(ContractFixtures):
     async def test_an_escalation_lets_others_answer_too(self, desk: Desk, clock: ManualClock) -> None:
         timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("zoe", "group:leads")),))
         question = await desk.post("Which?", recipients=["ana"], timeline=timeline)
-        with pytest.raises(NotEntitled):
+        with pytest.raises(PermissionDenied):
             await desk.answer(question.id, "a", by="zoe")
-        assert (await desk.pending(recipient="zoe")).questions == []
+        assert (await desk.list_pending(recipient="zoe")).items == []
         clock.advance(_HOUR)
-        await desk.sweep()
+        await desk.run_due()
         escalated = await desk.get(question.id)
         assert escalated.audience == ("ana", "zoe", "group:leads")
-        assert (await desk.pending(recipient="zoe")).questions == [escalated]
-        assert (await desk.pending(recipient="ana")).questions == [escalated]
+        assert (await desk.list_pending(recipient="zoe")).items == [escalated]
+        assert (await desk.list_pending(recipient="ana")).items == [escalated]
         assert (await desk.history(question.id))[-1].data == {"to": ["zoe", "group:leads"]}
         assert (await desk.answer(question.id, "a", by="zoe")).status == "answered"
-        assert (await desk.pending(recipient="zoe")).questions == []
+        assert (await desk.list_pending(recipient="zoe")).items == []
 
     async def test_an_escalation_does_not_narrow_a_question_to_anyone(
         self, desk: Desk, clock: ManualClock
@@ -232,14 +234,14 @@ class TimingContract(ContractFixtures):
         timeline = Timeline(escalate=(Escalation(after=_HOUR, to=("zoe",)),))
         question = await desk.post("Which?", timeline=timeline)
         clock.advance(_HOUR)
-        await desk.sweep()
+        await desk.run_due()
         assert (await desk.answer(question.id, "a", by="bob")).status == "answered"
 
     async def test_an_answer_stops_the_timeline(self, desk: Desk, clock: ManualClock) -> None:
         question = await desk.post("Which?", timeline=Timeline(remind=(_HOUR,), expire=_DAY))
         settled = await desk.answer(question.id, "a", by="ana")
         clock.advance(2 * _DAY)
-        await desk.sweep()
+        await desk.run_due()
         assert await desk.get(question.id) == settled
 
     @promise("P7")
@@ -252,7 +254,7 @@ class TimingContract(ContractFixtures):
         ):
             questions = [await one.post("Which?", expires_in=_HOUR) for _ in range(30)]
             clock.advance(_HOUR)
-            await asyncio.gather(*(desk.sweep() for desk in (one, two) * 4))
+            await asyncio.gather(*(desk.run_due() for desk in (one, two) * 4))
             for question in questions:
                 assert [event.kind for event in await two.history(question.id)] == ["asked", "expired"]
 
@@ -270,14 +272,14 @@ class TimingContract(ContractFixtures):
             async def advance_and_sweep() -> None:
                 await asyncio.sleep(0)
                 clock.advance(timedelta(microseconds=1))
-                await two.sweep()
+                await two.run_due()
 
             await asyncio.gather(
                 advance_and_sweep(),
                 *(one.answer(question.id, "a", by="ana") for question in questions),
                 return_exceptions=True,
             )
-            await one.sweep()
+            await one.run_due()
             for question in questions:
                 kinds = [event.kind for event in await one.history(question.id)]
                 assert kinds in (["asked", "answered"], ["asked", "expired"])
@@ -308,8 +310,8 @@ class TimingContract(ContractFixtures):
             await before.answer(answered.id, "a", by="ana")
             clock.advance(_HOUR)
             young = [await before.post("Young?") for _ in range(2)]
-            elsewhere = await before.at(f"{workspace}-2").post("Elsewhere?")
-            others = await before.at(asker="another agent").post("Another's?")
+            elsewhere = await before.scoped(f"{workspace}-2").post("Elsewhere?")
+            others = await before.scoped(asker="another agent").post("Another's?")
             clock.advance(_MINUTE / 2)
         async with backend.open(clock=clock, workspace=workspace) as restarted:
             assert await restarted.recover(_MINUTE) == Recovered(expired=3, live=2)
@@ -318,10 +320,10 @@ class TimingContract(ContractFixtures):
             assert {(await restarted.get(each.id)).status for each in young} == {"pending"}
             assert (await restarted.history(old[0].id))[-1].kind == "expired"
             assert (await restarted.answer(young[0].id, "a", by="ana")).status == "answered"
-            assert (await restarted.at(f"{workspace}-2").get(elsewhere.id)).status == "pending"
+            assert (await restarted.scoped(f"{workspace}-2").get(elsewhere.id)).status == "pending"
             clock.advance(_DAY)
             assert await restarted.recover(_MINUTE) == Recovered(expired=1, live=0)
-            assert (await restarted.at(asker="another agent").get(others.id)).status == "pending"
+            assert (await restarted.scoped(asker="another agent").get(others.id)).status == "pending"
 
     async def test_recover_hands_what_is_live_back_to_be_shown_again(
         self, desk: Desk, clock: ManualClock
@@ -329,7 +331,7 @@ class TimingContract(ContractFixtures):
         await desk.post("Too old?")
         clock.advance(_DAY)
         live = [await desk.post(f"Which {number}?", state={"room": number}) for number in range(3)]
-        await desk.at(asker="another agent").post("Whose?")
+        await desk.scoped(asker="another agent").post("Whose?")
         shown: list[Question] = []
         assert await desk.recover(_HOUR, show=shown.append) == Recovered(expired=1, live=3)
         assert [(each.id, each.state) for each in shown] == [(each.id, each.state) for each in live]

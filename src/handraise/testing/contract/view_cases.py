@@ -8,17 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import (
-    Approval,
-    Desk,
-    DeskClosed,
-    Event,
-    InvalidAnswer,
-    Question,
-    QuestionNotFound,
-    Responder,
-    Timeline,
-)
+from handraise import Approval, Desk, Event, InvalidAnswer, Question, QuestionNotFound, Responder, Timeline
+from handraise.errors import DeskClosed
+from handraise.model.provenance import Provenance
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, fed
 from handraise.testing.promises import promise
@@ -31,7 +23,7 @@ class LookingContract(ContractFixtures):
         posted = [await desk.post(f"Which {n}?") for n in range(5)]
         await desk.answer(posted[1].id, "a", by="ana")
         await desk.withdraw(posted[3].id)
-        assert (await desk.pending()).questions == [posted[0], posted[2], posted[4]]
+        assert (await desk.list_pending()).items == [posted[0], posted[2], posted[4]]
 
     @pytest.mark.parametrize("filtered", ["all", "asker", "conversation", "recipient"])
     async def test_pages_go_on_where_the_last_one_ended(self, desk: Desk, filtered: str) -> None:
@@ -39,7 +31,7 @@ class LookingContract(ContractFixtures):
             await desk.post(f"Which {n}?", conversation="c", recipients=["ana", "group:ops"])
             for n in range(7)
         ]
-        narrow: dict[str, dict[str, str | Responder]] = {
+        where: dict[str, dict[str, str | Responder]] = {
             "all": {},
             "asker": {"asker": "agent"},
             "conversation": {"conversation": "c"},
@@ -48,9 +40,9 @@ class LookingContract(ContractFixtures):
         seen: list[Question] = []
         after = None
         for _ in range(4):
-            page = await desk.pending(after=after, limit=3, **narrow[filtered])  # type: ignore[arg-type]  # one filter at a time
-            seen += page.questions
-            after = page.after
+            page = await desk.list_pending(after=after, limit=3, **where[filtered])  # type: ignore[arg-type]  # one filter at a time
+            seen += page.items
+            after = page.next
             if after is None:
                 break
         assert seen == posted
@@ -60,56 +52,58 @@ class LookingContract(ContractFixtures):
         risky = await desk.post("Pay?", form=Approval.of("pay", {}, risk="high"), recipients=["ana"])
         first = await desk.post("Quick?", expires_in=600, recipients=["ana"], conversation="c")
         order = [first, risky, last]
-        for narrow in ({}, {"recipient": "ana"}, {"asker": "agent"}):
-            page = await desk.pending(order="urgency", limit=2, **narrow)
-            rest = await desk.pending(order="urgency", limit=2, after=page.after, **narrow)
-            assert ([*page.questions, *rest.questions], rest.after) == (order, None)
-        assert (await desk.pending(order="urgency", conversation="c")).questions == [first]
-        assert (await desk.pending()).questions == [last, risky, first]
+        for where in ({}, {"recipient": "ana"}, {"asker": "agent"}):
+            page = await desk.list_pending(order="urgency", limit=2, **where)
+            rest = await desk.list_pending(order="urgency", limit=2, after=page.next, **where)
+            assert ([*page.items, *rest.items], rest.next) == (order, None)
+        assert (await desk.list_pending(order="urgency", conversation="c")).items == [first]
+        assert (await desk.list_pending()).items == [last, risky, first]
         with pytest.raises(ValueError, match="cursor"):
-            await desk.pending(order="urgency", after="nonsense")
+            await desk.list_pending(order="urgency", after="nonsense")
 
     async def test_pages_do_not_jump_when_something_before_them_is_settled(self, desk: Desk) -> None:
         posted = [await desk.post(f"Which {n}?") for n in range(6)]
-        first = await desk.pending(limit=2)
+        first = await desk.list_pending(limit=2)
         await desk.answer(posted[0].id, "a", by="ana")
-        second = await desk.pending(limit=2, after=first.after)
-        assert second.questions == posted[2:4]
+        second = await desk.list_pending(limit=2, after=first.next)
+        assert second.items == posted[2:4]
 
     async def test_pending_narrows_by_conversation_asker_and_both(self, desk: Desk) -> None:
-        other = desk.at(asker="other")
+        other = desk.scoped(asker="other")
         one = await desk.post("One?", conversation="c1")
         two = await other.post("Two?", conversation="c1")
         three = await other.post("Three?", conversation="c2")
         four = await other.post("Four?")
-        assert (await desk.pending(conversation="c1")).questions == [one, two]
-        assert (await desk.pending(asker="other")).questions == [two, three, four]
-        assert (await desk.pending(asker="other", conversation="c1")).questions == [two]
-        assert (await desk.pending(conversation="c3")).questions == []
+        assert (await desk.list_pending(conversation="c1")).items == [one, two]
+        assert (await desk.list_pending(asker="other")).items == [two, three, four]
+        assert (await desk.list_pending(asker="other", conversation="c1")).items == [two]
+        assert (await desk.list_pending(conversation="c3")).items == []
 
     async def test_an_inbox_holds_what_a_person_may_answer(self, desk: Desk) -> None:
         anyone = await desk.post("Anyone?")
         ana = await desk.post("Ana?", recipients=["ana"])
         ops = await desk.post("Ops?", recipients=["group:ops"], conversation="c")
-        await desk.at(asker="ana").post("Asked by Ana?")
-        bobs = await desk.at(asker="bob").post("Asked by Bob?", recipients=["ana", "group:ops"])
-        assert (await desk.pending(recipient="ana")).questions == [anyone, ana, bobs]
+        await desk.scoped(asker="ana").post("Asked by Ana?")
+        bobs = await desk.scoped(asker="bob").post("Asked by Bob?", recipients=["ana", "group:ops"])
+        assert (await desk.list_pending(recipient="ana")).items == [anyone, ana, bobs]
         in_ops = Responder("bob", groups=frozenset({"ops"}))
-        listed = [question.prompt for question in (await desk.pending(recipient=in_ops)).questions]
+        listed = [question.prompt for question in (await desk.list_pending(recipient=in_ops)).items]
         assert listed == ["Anyone?", "Ops?", "Asked by Ana?"]
-        assert (await desk.pending(recipient=in_ops, conversation="c")).questions == [ops]
-        assert (await desk.pending(recipient="ana", conversation="c")).questions == []
-        assert (await desk.pending(recipient="ana", asker="bob")).questions == [bobs]
+        assert (await desk.list_pending(recipient=in_ops, conversation="c")).items == [ops]
+        assert (await desk.list_pending(recipient="ana", conversation="c")).items == []
+        assert (await desk.list_pending(recipient="ana", asker="bob")).items == [bobs]
 
     @promise("P7")
     async def test_every_transition_leaves_exactly_one_event(self, desk: Desk, clock: ManualClock) -> None:
-        question = await desk.post("Which?", choices=["a"], need=2, timeline=Timeline(remind=(timedelta(1),)))
+        question = await desk.post(
+            "Which?", choices=["a"], quorum=2, timeline=Timeline(remind=(timedelta(1),))
+        )
         with pytest.raises(InvalidAnswer):
-            await desk.answer(question.id, "x", by="ana", channel="web")
+            await desk.answer(question.id, "x", by="ana", provenance=Provenance(channel="web"))
         clock.advance(timedelta(1))
-        await desk.sweep()
-        await desk.answer(question.id, "a", by="ana", channel="web")
-        await desk.answer(question.id, "a", by="bob", channel="slack")
+        await desk.run_due()
+        await desk.answer(question.id, "a", by="ana", provenance=Provenance(channel="web"))
+        await desk.answer(question.id, "a", by="bob", provenance=Provenance(channel="slack"))
         events = await desk.history(question.id)
         assert [(event.kind, event.by, event.channel) for event in events] == [
             ("asked", "agent", None),
@@ -125,13 +119,13 @@ class LookingContract(ContractFixtures):
         one, other = await desk.post("Which?"), await desk.post("Which else?")
         for unfit in ("x", "F" * 64):
             with pytest.raises(InvalidAnswer, match="shown"):
-                await desk.answer(one.id, "a", by="ana", shown=unfit)
+                await desk.answer(one.id, "a", by="ana", provenance=Provenance(shown_digest=unfit))
             with pytest.raises(InvalidAnswer, match="shown"):
-                await desk.decline(other.id, by="ana", shown=unfit)
-        await desk.answer(one.id, "a", by="ana", shown="0a" * 32)
-        await desk.decline(other.id, by="ana", shown="0b" * 32)
-        assert (await desk.history(one.id))[-1].data["shown"] == "0a" * 32
-        assert (await desk.history(other.id))[-1].data["shown"] == "0b" * 32
+                await desk.decline(other.id, by="ana", provenance=Provenance(shown_digest=unfit))
+        await desk.answer(one.id, "a", by="ana", provenance=Provenance(shown_digest="0a" * 32))
+        await desk.decline(other.id, by="ana", provenance=Provenance(shown_digest="0b" * 32))
+        assert (await desk.history(one.id))[-1].data["shown_digest"] == "0a" * 32
+        assert (await desk.history(other.id))[-1].data["shown_digest"] == "0b" * 32
 
     async def test_the_history_of_an_unknown_question_is_an_error(self, desk: Desk) -> None:
         with pytest.raises(QuestionNotFound):
@@ -143,8 +137,8 @@ class LookingContract(ContractFixtures):
     async def test_looking_for_what_no_store_could_keep_finds_nothing(self, desk: Desk, text: str) -> None:
         await desk.post("Which?", key="k", conversation="c")
         assert await desk.find_by_key(text) is None
-        assert (await desk.pending(conversation=text)).questions == []
-        assert (await desk.pending(asker=text)).questions == []
+        assert (await desk.list_pending(conversation=text)).items == []
+        assert (await desk.list_pending(asker=text)).items == []
         with pytest.raises(QuestionNotFound):
             await desk.wait(text)
         with pytest.raises(QuestionNotFound):
@@ -161,7 +155,7 @@ class LookingContract(ContractFixtures):
         while page := await desk.feed(after=after, limit=2):
             assert len(page) <= 2
             seen += page
-            after = page[-1].cursor
+            after = page.next
         assert [(event.question_id, event.kind) for event in seen] == [
             *((question.id, "asked") for question in questions),
             *((question.id, "answered") for question in questions),
@@ -185,7 +179,7 @@ class LookingContract(ContractFixtures):
                 while len(seen) < 160:
                     page = await one.feed(after=after, limit=7)
                     seen += [f"{event.question_id} {event.kind}" for event in page]
-                    after = page[-1].cursor if page else after
+                    after = page.next
                     await asyncio.sleep(0)
                 return seen
 
@@ -258,7 +252,7 @@ class LookingContract(ContractFixtures):
 
     @promise("P8")
     async def test_no_row_crosses_a_workspace(self, desk: Desk, workspace: str) -> None:
-        elsewhere = desk.at(f"{workspace}-2")
+        elsewhere = desk.scoped(f"{workspace}-2")
         question = await desk.post("Which?", key="k", conversation="c", recipients=["ana"])
         same_key = await elsewhere.post("Something else?", key="k")
         assert same_key.id != question.id
@@ -271,12 +265,12 @@ class LookingContract(ContractFixtures):
         with pytest.raises(QuestionNotFound):
             await elsewhere.decline(question.id, by="ana")
         for page in (
-            await elsewhere.pending(),
-            await elsewhere.pending(recipient="ana"),
-            await elsewhere.pending(conversation="c"),
-            await elsewhere.pending(asker="agent"),
+            await elsewhere.list_pending(),
+            await elsewhere.list_pending(recipient="ana"),
+            await elsewhere.list_pending(conversation="c"),
+            await elsewhere.list_pending(asker="agent"),
         ):
-            assert question not in page.questions
+            assert question not in page.items
         assert {event.question_id for event in await fed(elsewhere, 1)} == {same_key.id}
         assert await elsewhere.find_by_key("k") == same_key
 
@@ -286,14 +280,14 @@ class LookingContract(ContractFixtures):
         self, desk: Desk, name: str
     ) -> None:
         with pytest.raises(ValueError, match="cannot be the name of a workspace"):
-            desk.at(name)
+            desk.scoped(name)
         with pytest.raises(ValueError, match="cannot be the name of an asker"):
-            desk.at(asker=name)
+            desk.scoped(asker=name)
 
     @pytest.mark.parametrize("limit", [-2, -1, 0, 501])
     async def test_a_page_that_no_desk_gives_out_is_refused(self, desk: Desk, limit: int) -> None:
         await desk.post("Which?")
-        for verb in (desk.pending, desk.settled, desk.grants, desk.feed):
+        for verb in (desk.list_pending, desk.list_settled, desk.list_grants, desk.feed):
             with pytest.raises(ValueError, match=f"from 1 to 500, not {limit}"):
                 await verb(limit=limit)
 
@@ -307,10 +301,10 @@ class LookingContract(ContractFixtures):
     @promise("P8")
     async def test_two_workspaces_may_use_the_same_ids(self, backend: Backend, workspace: str) -> None:
         async with backend.open(workspace=workspace, new_id=lambda: "q-1") as desk:
-            mine, yours = await desk.post("Mine?"), await desk.at(f"{workspace}-2").post("Yours?")
+            mine, yours = await desk.post("Mine?"), await desk.scoped(f"{workspace}-2").post("Yours?")
             await desk.answer(mine.id, "a", by="ana")
             assert (await desk.get("q-1")).status == "answered"
-            assert (await desk.at(f"{workspace}-2").get("q-1")).status == "pending"
+            assert (await desk.scoped(f"{workspace}-2").get("q-1")).status == "pending"
             assert (yours.prompt, len(await fed(desk, 2))) == ("Yours?", 2)
 
     @promise("P3")

@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from handraise import Answered, Desk, DeskClosed, QuestionNotFound, Ref, StillPending, WrongLoop
+from handraise import Answered, Desk, QuestionNotFound, StillPending
+from handraise.errors import DeskClosed, WrongLoop
+from handraise.questions import Ref
 from handraise.testing.buses import HandBus, SilentBus
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, in_a_forked_child
 from handraise.testing.promises import promise
@@ -154,7 +156,7 @@ class WaitingContract(ContractFixtures):
     async def test_waiting_in_another_workspace_fails(self, desk: Desk) -> None:
         question = await desk.post("Which?")
         with pytest.raises(QuestionNotFound):
-            await desk.at("another workspace").wait(question.id, timeout=SOON)
+            await desk.scoped("another workspace").wait(question.id, timeout=SOON)
 
     async def test_a_cancelled_wait_leaves_the_others_alone(self, desk: Desk) -> None:
         question = await desk.post("Which?")
@@ -208,10 +210,10 @@ class WaitingContract(ContractFixtures):
             desk.wait(question.id),
             desk.get(question.id),
             desk.find_by_key("k"),
-            desk.pending(),
+            desk.list_pending(),
             desk.history(question.id),
             desk.feed(),
-            desk.sweep(),
+            desk.run_due(),
             desk.recover(timedelta(1)),
             desk.durability(),
         ):
@@ -225,9 +227,9 @@ class WaitingContract(ContractFixtures):
         question = await desk.post("Which?")
         for work in (
             lambda: asyncio.run(desk.post("Which?")),
-            lambda: asyncio.run(desk.at(desk.workspace).get(question.id)),
+            lambda: asyncio.run(desk.scoped(desk.workspace).get(question.id)),
             lambda: asyncio.run(desk.wait(question.id)),
-            lambda: asyncio.run(desk.pending()),
+            lambda: asyncio.run(desk.list_pending()),
             lambda: asyncio.run(anext(desk.follow())),
         ):
             assert in_a_forked_child(work) == "ForkedDesk"

@@ -40,7 +40,7 @@ create table handraise.questions (
     undo_for      double precision,
     attempts      integer     not null default 0,
     max_attempts  integer,
-    need          smallint    not null,
+    quorum          smallint    not null,
     steps_taken   smallint    not null default 0,
     veto          boolean     not null,
     -- A key is its asker's own, so that nobody can take another's. Askers that share one on purpose say so.
@@ -73,7 +73,7 @@ create table handraise.questions (
 create unique index questions_by_owner_and_key
     on handraise.questions (workspace, (case when shared then '' else asker end), key) where key is not null;
 
--- For `pulse`, which concerns all workspaces. Such functions run as the owner of the tables, who is bound by row-level
+-- For `queue_stats`, which concerns all workspaces. Such functions run as the owner of the tables, who is bound by row-level
 -- security too (unless it is a superuser). Policies like this one let the owner see what the function needs.
 create policy counted on handraise.questions for select to current_user using (true);
 
@@ -685,13 +685,13 @@ begin atomic
 end;
 
 -- How many pending questions are at most so old, for each age in seconds; and how many deliveries have each status.
-create function handraise.pulse(
+create function handraise.queue_stats(
     now timestamptz, ages double precision[], out pending bigint[], out deliveries json
 )
     language sql stable security definer set search_path = pg_catalog, pg_temp
 begin atomic
     with aged as materialized (
-        select extract(epoch from pulse.now - q.asked_at)::double precision as age
+        select extract(epoch from queue_stats.now - q.asked_at)::double precision as age
         from (
             select i.workspace, i.question_id from handraise.inbox as i where i.main limit 100000
         ) as counted
@@ -705,7 +705,7 @@ begin atomic
     select
         array(
             select (select count(*) from aged where aged.age <= a.age)
-            from unnest(pulse.ages) with ordinality as a (age, place)
+            from unnest(queue_stats.ages) with ordinality as a (age, place)
             order by a.place
         ),
         (select coalesce(json_object_agg(sent.status, sent.number), '{}') from sent);
@@ -773,13 +773,13 @@ begin
     loop
         execute format(
             'create trigger asked_stays before update of id, asked_at, asker, key, conversation, tool_call, recipients, '
-            'need, veto, max_attempts, prompt, form, context, state, steps, undo_for on handraise.%I '
+            'quorum, veto, max_attempts, prompt, form, context, state, steps, undo_for on handraise.%I '
             'for each row when ('
-            '(old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.need, '
+            '(old.id, old.asked_at, old.asker, old.key, old.conversation, old.tool_call, old.recipients, old.quorum, '
             'old.veto, old.max_attempts, old.prompt, old.form::text, old.context::text, old.state::text, old.steps, '
             'old.undo_for) '
             'is distinct from '
-            '(new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.need, '
+            '(new.id, new.asked_at, new.asker, new.key, new.conversation, new.tool_call, new.recipients, new.quorum, '
             'new.veto, new.max_attempts, new.prompt, new.form::text, new.context::text, new.state::text, new.steps, '
             'new.undo_for)) '
             'execute function handraise.refuse_change(''asked'')',
@@ -1800,7 +1800,7 @@ begin
         on handraise.inbox, handraise.listeners, handraise.people, handraise.requests, handraise.addresses
         to handraise_app;
     grant execute
-        on function handraise.due_workspaces, handraise.pulse, handraise.forget, handraise.forget_question_links,
+        on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
             handraise.workspaces_with_lines, handraise.workspaces_with_due, handraise.copy_settled,
             handraise.leave_copied, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
             handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep
@@ -1821,7 +1821,7 @@ end
 $$;
 
 revoke execute
-    on function handraise.due_workspaces, handraise.pulse, handraise.forget, handraise.forget_question_links,
+    on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
         handraise.workspaces_with_lines, handraise.workspaces_with_due, handraise.add_archive_month,
         handraise.is_tidied, handraise.copy_settled, handraise.leave_copied, handraise.remove_archived,
         handraise.drop_archive_months, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,

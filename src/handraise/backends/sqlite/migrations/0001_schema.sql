@@ -30,7 +30,7 @@ create table questions (
     -- The span in which the question was asked, as a W3C traceparent: the span of an answer links to it.
     trace         text,
     recipients    text    not null,
-    need          integer not null,
+    quorum          integer not null,
     veto          integer not null,
     attempts      integer not null default 0,
     max_attempts  integer,
@@ -69,7 +69,7 @@ create unique index questions_by_owner_and_key
 -- What was asked and how it ended never changes (P6), by whatever statement. What may change after the end is not among
 -- these columns: `consumed_at` once, `taken_back_at` once and only until it is consumed, `unreached_at`.
 create trigger asked_stays before update of
-    id, asked_at, asker, key, conversation, tool_call, recipients, need, veto, max_attempts, prompt, form, context,
+    id, asked_at, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context,
     state, steps, undo_for
 on questions
 begin

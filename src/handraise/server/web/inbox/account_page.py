@@ -14,8 +14,8 @@ from handraise.model.identities import Role, Session
 from handraise.model.visible import visible_line
 from handraise.server.api.admin_routes import GrantId, revoke_grant
 from handraise.server.api.question_routes import desk_of
-from handraise.server.auth.authenticator import PersonCaller, TheHouse, ThePerson
-from handraise.server.context import House
+from handraise.server.auth.authenticator import Context, PersonCaller, ThePerson
+from handraise.server.context import ServerContext
 from handraise.server.web.inbox.page_texts import When, moment, name_of, since, when
 from handraise.server.web.pages import PageRoute, live_page
 from handraise.server.web.sign_in import SessionId, end_one, sessions_of
@@ -56,7 +56,7 @@ class Elsewhere:
 
 
 @pages.get("/me")
-async def show_myself(house: TheHouse, caller: ThePerson) -> Response:
+async def show_myself(ctx: Context, caller: ThePerson) -> Response:
     """Who one is, and the switches for being told, which belong to this browser."""
     person, session = caller.person, caller.session
     return live_page(
@@ -67,55 +67,54 @@ async def show_myself(house: TheHouse, caller: ThePerson) -> Response:
         way=_WAYS.get(session.how, ""),
         since=moment(session.created_at),
         until=moment(session.expires_at),
-        is_https=house.settings.is_https,
-        grants=await _grants(house, caller),
-        sessions=[_elsewhere(each, datetime.now(UTC)) for each in await _others(house, caller)],
+        is_https=ctx.settings.is_https,
+        grants=await _grants(ctx, caller),
+        sessions=[_elsewhere(each, datetime.now(UTC)) for each in await _others(ctx, caller)],
     )
 
 
 @pages.post("/me/sessions/end-others")
-async def end_others_here(house: TheHouse, caller: ThePerson) -> Response:
+async def end_others_here(ctx: Context, caller: ThePerson) -> Response:
     """End all sessions of one's own except this one."""
-    for each in await _others(house, caller):
-        await house.directory.end_session(caller.workspace, each.id, by=caller.person.id)
+    for each in await _others(ctx, caller):
+        await ctx.directory.end_session(caller.workspace, each.id, by=caller.person.id)
     return RedirectResponse("/me#sessions", 303)
 
 
 @pages.post("/me/sessions/{session_id}/end")
-async def end_here(house: TheHouse, caller: ThePerson, session_id: SessionId) -> Response:
+async def end_here(ctx: Context, caller: ThePerson, session_id: SessionId) -> Response:
     """End another session of one's own."""
-    await end_one(house, caller, session_id)
+    await end_one(ctx, caller, session_id)
     return RedirectResponse("/me#sessions", 303)
 
 
 @pages.post("/me/grants/{grant_id}/revoke")
-async def revoke_here(house: TheHouse, caller: ThePerson, grant_id: GrantId) -> Response:
+async def revoke_here(ctx: Context, caller: ThePerson, grant_id: GrantId) -> Response:
     """End a grant of one's own; for administrators, any grant."""
-    await revoke_grant(house, caller, grant_id)
+    await revoke_grant(ctx, caller, grant_id)
     return RedirectResponse("/me#grants", 303)
 
 
-async def _grants(house: House, caller: PersonCaller) -> list[Held]:
+async def _grants(ctx: ServerContext, caller: PersonCaller) -> list[Held]:
     """What this person approved ahead and still holds; for an administrator, what anybody did."""
-    desk, now = desk_of(house, caller), datetime.now(UTC)
+    desk, now = desk_of(ctx, caller), datetime.now(UTC)
     found: list[Held] = []
     after: str | None = None
     for _ in range(_MOST_READ // _AT_ONCE):
-        grants = await desk.grants(after=after, limit=_AT_ONCE)
+        grants = await desk.list_grants(after=after, limit=_AT_ONCE)
         found += (
             _held(grant, caller.person.id, now)
             for grant in grants
             if grant.holds(now, grant.conversation)
             and (caller.is_admin or grant.granted_by == caller.person.id)
         )
-        if len(grants) < _AT_ONCE:
+        if (after := grants.next) is None:
             break
-        after = grants[-1].id
     return found
 
 
-async def _others(house: House, caller: PersonCaller) -> list[Session]:
-    found = await sessions_of(house, caller.workspace, caller.person.id)
+async def _others(ctx: ServerContext, caller: PersonCaller) -> list[Session]:
+    found = await sessions_of(ctx, caller.workspace, caller.person.id)
     return [each for each in found if each.id != caller.session.id]
 
 

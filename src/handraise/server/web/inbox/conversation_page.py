@@ -14,7 +14,7 @@ from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of
-from handraise.server.auth.authenticator import TheHouse, ThePerson
+from handraise.server.auth.authenticator import Context, ThePerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, outcome_in_words, since
@@ -46,21 +46,21 @@ class Asked:
 
 @pages.get("/conversation")
 async def show_conversation(
-    request: Request, house: TheHouse, caller: ThePerson, name: Annotated[str, Query(max_length=200)] = ""
+    request: Request, ctx: Context, caller: ThePerson, name: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
     """What was asked in a conversation: what this person may see; for an administrator, all of it."""
-    desk, recipient = desk_of(house, caller), None if caller.is_admin else caller.person.responder
-    pending = await desk.pending(conversation=name, recipient=recipient, limit=_AT_MOST)
-    settled = await desk.settled(conversation=name, recipient=recipient, limit=_AT_MOST)
+    desk, recipient = desk_of(ctx, caller), None if caller.is_admin else caller.person.responder
+    pending = await desk.list_pending(conversation=name, recipient=recipient, limit=_AT_MOST)
+    settled = await desk.list_settled(conversation=name, recipient=recipient, limit=_AT_MOST)
     now = datetime.now(UTC)
     return live_page(
         "inbox/conversation.html",
         person=caller.person,
         here=query_of_list(request),
         name=visible_line(name),
-        waiting=[_row(question, caller.person.id, now) for question in reversed(pending.questions)],
-        settled=[_row(question, caller.person.id, now) for question in settled.questions],
-        more=pending.after is not None or settled.after is not None,
+        waiting=[_row(question, caller.person.id, now) for question in reversed(pending.items)],
+        settled=[_row(question, caller.person.id, now) for question in settled.items],
+        more=pending.next is not None or settled.next is not None,
         at_most=_AT_MOST,
     )
 

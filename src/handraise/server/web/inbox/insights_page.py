@@ -16,7 +16,7 @@ from starlette.responses import Response
 from handraise.model.outcomes import Source, Status
 from handraise.model.statistics import Ending
 from handraise.model.visible import visible_line
-from handraise.server.auth.authenticator import TheHouse, ThePerson
+from handraise.server.auth.authenticator import Context, ThePerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.charts import Bar, Column, Series, Tone, bars, columns
 from handraise.server.web.inbox.page_texts import channel_name, moment
@@ -108,7 +108,7 @@ class Panel:
 
 
 @pages.get("/insights")
-async def show_insights(request: Request, house: TheHouse, caller: ThePerson) -> Response:
+async def show_insights(request: Request, ctx: Context, caller: ThePerson) -> Response:
     """The figures of the last day, week or month."""
     if not caller.is_admin:
         return message(
@@ -121,8 +121,8 @@ async def show_insights(request: Request, house: TheHouse, caller: ThePerson) ->
     span = next((each for each in SPANS if each.name == wanted), WEEK)
     now = datetime.now(UTC)
     starts = span.starts(now)
-    found = await house.store.endings(caller.workspace, since=starts[0], limit=MOST + 1)
-    pulse = await house.store.pulse(caller.workspace)
+    found = await ctx.store.endings(caller.workspace, since=starts[0], limit=MOST + 1)
+    queue_stats = await ctx.store.queue_stats(caller.workspace)
     endings = found[:MOST]
     spent = sorted((each.settled_at - each.asked_at).total_seconds() for each in endings if _by_person(each))
     return live_page(
@@ -134,12 +134,12 @@ async def show_insights(request: Request, house: TheHouse, caller: ThePerson) ->
         cut=moment(endings[-1].settled_at) if len(found) > MOST else None,
         most=MOST,
         ended=len(endings),
-        waiting=max(pulse.pending.values(), default=0),
+        waiting=max(queue_stats.pending.values(), default=0),
         missed=sum(map(_is_missed, endings)),
         median=length(percentile(spent, 0.5)) if spent else None,
         ninetieth=length(percentile(spent, 0.9)) if spent else None,
         over_time=_over_time(span, starts, endings),
-        panels=_panels(endings, spent, pulse.pending),
+        panels=_panels(endings, spent, queue_stats.pending),
     )
 
 

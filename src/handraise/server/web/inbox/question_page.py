@@ -21,7 +21,7 @@ from handraise.model.errors import (
     AlreadySettled,
     InvalidAnswer,
     NotApproved,
-    NotEntitled,
+    PermissionDenied,
     Problem,
     QuestionNotFound,
 )
@@ -31,6 +31,7 @@ from handraise.model.identities import Person, Role
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Declined
 from handraise.model.people import may_respond, may_take_back, why_too_weak
+from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
 from handraise.model.validation import check_answer
@@ -39,8 +40,8 @@ from handraise.ports import Directory, Outbox
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of, is_own_answer
 from handraise.server.api.question_routes import visible as visible_question
-from handraise.server.auth.authenticator import PersonCaller, TheHouse, ThePerson
-from handraise.server.context import House
+from handraise.server.auth.authenticator import Context, PersonCaller, ThePerson
+from handraise.server.context import ServerContext
 from handraise.server.web.inbox.agent_text import formatted, mixes_alphabets
 from handraise.server.web.inbox.back_links import back_of
 from handraise.server.web.inbox.form_controls import (
@@ -72,7 +73,7 @@ from handraise.server.web.pages import TEMPLATES, PageRoute, live_page, message
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 CHANNEL = "web"
-ONCE: Scope = "once"
+IDEMPOTENT: Scope = "once"
 
 _LONG_TEXT = 1_500
 _LONG_LINES = 15
@@ -124,37 +125,37 @@ class Tried:
 
 
 @pages.get("/questions/{question_id}")
-async def show_question(request: Request, house: TheHouse, caller: ThePerson, question_id: str) -> Response:
+async def show_question(request: Request, ctx: Context, caller: ThePerson, question_id: str) -> Response:
     """A question as it stands, with the form to answer it."""
     try:
-        question = await visible_question(house, caller, question_id)
+        question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
         return _nothing_here()
-    return await show(_signed_in(request, house, caller, question), question)
+    return await show(_signed_in(request, ctx, caller, question), question)
 
 
 @pages.post("/questions/{question_id}")
-async def answer_question(request: Request, house: TheHouse, caller: ThePerson, question_id: str) -> Response:
+async def answer_question(request: Request, ctx: Context, caller: ThePerson, question_id: str) -> Response:
     """Answer or decline a question, then lead back to it."""
     try:
-        question = await visible_question(house, caller, question_id)
+        question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
         return _nothing_here()
-    return await respond(_signed_in(request, house, caller, question), question, await submitted_in(request))
+    return await respond(_signed_in(request, ctx, caller, question), question, await submitted_in(request))
 
 
-def _signed_in(request: Request, house: House, caller: PersonCaller, question: Question) -> Way:
+def _signed_in(request: Request, ctx: ServerContext, caller: PersonCaller, question: Question) -> Way:
     back = back_of(request, question.id)
     theirs = may_respond(question, caller.person.responder)
     too_weak = why_too_weak(question, caller.session.evidence) if theirs else None
     return Way(
-        desk=desk_of(house, caller),
+        desk=desk_of(ctx, caller),
         person=caller.person,
         here=f"/questions/{quote(question.id, safe='')}{back.query}",
         evidence=caller.session.evidence,
         elsewhere=Elsewhere("/sign-in", "Sign in to decide", _sentence(too_weak)) if too_weak else None,
-        directory=house.directory,
-        outbox=house.outbox,
+        directory=ctx.directory,
+        outbox=ctx.outbox,
         shown={"framed": False, "back": back},
     )
 
@@ -190,10 +191,12 @@ async def _answer(way: Way, question: Question, submitted: Submitted, reading: R
             question.id,
             reading.value,
             by=way.person.responder,
-            channel=way.channel,
-            evidence=way.evidence,
-            shown=_seen(way, question, submitted),
-            details=way.details,
+            provenance=Provenance(
+                channel=way.channel,
+                evidence=way.evidence,
+                shown_digest=_seen(way, question, submitted),
+                details=way.details,
+            ),
         )
     except InvalidAnswer as misfit:
         question = await way.desk.get(question.id)
@@ -235,7 +238,7 @@ async def _agree(way: Way, question: Question, submitted: Submitted) -> Response
 
 
 async def _votes(way: Way, question: Question, events: Sequence[Event], now: datetime) -> Votes | None:
-    if question.need == 1:
+    if question.quorum == 1:
         return None
     groups = await way.directory.groups(question.workspace)
     return votes_of(question, events, groups, me=way.person.id, now=now)
@@ -248,10 +251,12 @@ async def _decline(way: Way, question: Question, submitted: Submitted) -> Respon
             question.id,
             by=way.person.responder,
             reason=reason or None,
-            channel=way.channel,
-            evidence=way.evidence,
-            shown=_seen(way, question, submitted),
-            details=way.details,
+            provenance=Provenance(
+                channel=way.channel,
+                evidence=way.evidence,
+                shown_digest=_seen(way, question, submitted),
+                details=way.details,
+            ),
         )
     except InvalidAnswer as misfit:
         return await show(way, question, Tried(submitted, misfit.problems), status=422)
@@ -268,7 +273,7 @@ async def _take_back(way: Way, question: Question, submitted: Submitted) -> Resp
         await way.desk.take_back(question.id, by=way.person.responder, reason=reason or None)
     except InvalidAnswer as misfit:
         return await show(way, question, Tried(submitted, misfit.problems), status=422)
-    except (AlreadyConsumed, NotApproved, NotEntitled):  # the page says how it stands
+    except (AlreadyConsumed, NotApproved, PermissionDenied):  # the page says how it stands
         return await show(way, await way.desk.get(question.id), status=409)
     return RedirectResponse(way.here, 303)
 
@@ -328,7 +333,7 @@ async def show(way: Way, question: Question, tried: Tried | None = None, *, stat
         "ahead": ahead_of(question, now) if pending else (),
         "audience": audience_of(question, me),
         "votes": await _votes(way, question, events, now),
-        "need": question.need,
+        "quorum": question.quorum,
         "escalated": is_escalated(question),
         "soon": pending and is_soon(question, now),
         "story": [(since(each.at, now), each) for each in story],
@@ -423,7 +428,7 @@ def _approval(question: Question, form: Approval, now: datetime, typed: Submitte
     chosen = next(iter((typed or {}).get("scope", ())), "once")
     scopes = [
         {"value": scope, "reach": reach_of(form, scope, now), "ticked": scope == chosen}
-        for scope in dict.fromkeys((ONCE, *form.scopes))
+        for scope in dict.fromkeys((IDEMPOTENT, *form.scopes))
     ]
     return {
         **_action_of(form, form.action.arguments if approved is None else approved.action.arguments),

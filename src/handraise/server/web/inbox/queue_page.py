@@ -23,7 +23,7 @@ from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of
-from handraise.server.auth.authenticator import PersonCaller, TheHouse, ThePerson
+from handraise.server.auth.authenticator import Context, PersonCaller, ThePerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, end_at, waited_since
@@ -88,18 +88,18 @@ class Row:
 
 
 @pages.get("/")
-async def show_queue(request: Request, house: TheHouse, caller: ThePerson, view: TheView) -> Response:
+async def show_queue(request: Request, ctx: Context, caller: ThePerson, view: TheView) -> Response:
     """What waits for this person; for an administrator, everything in the workspace on request."""
-    desk, recipient = desk_of(house, caller), None if view.everything else caller.person.responder
-    narrow: dict[str, Any] = {
+    desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
+    where: dict[str, Any] = {
         "conversation": view.conversation or None,
         "asker": view.agent or None,
         "recipient": recipient,
     }
 
-    async def read(after: str | None) -> Page:
+    async def read(after: str | None) -> Page[Question]:
         try:
-            return await desk.pending(order="urgency", after=after, limit=SEARCHED_AT_ONCE, **narrow)
+            return await desk.list_pending(order="urgency", after=after, limit=SEARCHED_AT_ONCE, **where)
         except ValueError:
             return Page([], None)  # the address goes on from where no page has ended
 
@@ -110,13 +110,13 @@ async def show_queue(request: Request, house: TheHouse, caller: ThePerson, view:
         one_by_one: tuple[tuple[str, ...], ...] = tuple((each.id,) for each in searched.items)
         found = Found(one_by_one, searched.looked, searched.after)
     else:
-        places, found = await _look(partial(desk.by_urgency, limit=AT_ONCE, **narrow), view)
+        places, found = await _look(partial(desk.by_urgency, limit=AT_ONCE, **where), view)
     part = part_of(view, found)
     questions = await _read(desk, part.items)
     # What a filter leaves out is still there to be chosen instead.
     others = (await desk.by_urgency(recipient=recipient, limit=AT_ONCE)).places if view.is_narrowed else ()
-    several = any(question.need > 1 for question in questions.values())
-    groups = await house.directory.groups(caller.workspace) if several else {}
+    several = any(question.quorum > 1 for question in questions.values())
+    groups = await ctx.directory.groups(caller.workspace) if several else {}
     return live_page(
         "inbox/queue.html",
         person=caller.person,
@@ -131,7 +131,7 @@ async def show_queue(request: Request, house: TheHouse, caller: ThePerson, view:
             for ids in part.items
             if ids[0] in questions
         ],
-        base_url=house.settings.base_url,
+        base_url=ctx.settings.base_url,
     )
 
 
@@ -206,7 +206,7 @@ def kind_in_words(form: AnyForm) -> str:
 def _row(
     question: Question, caller: PersonCaller, groups: Mapping[str, Collection[str]], now: datetime
 ) -> Row:
-    several = question.need > 1
+    several = question.quorum > 1
     return Row(
         id=question.id,
         href=_href(question.id),
@@ -223,6 +223,6 @@ def _row(
         conversation=None if question.conversation is None else visible_line(question.conversation),
         mine=may_respond(question, caller.person.responder),
         voted=has_voted(question, caller.person.id),
-        votes=f"{most_agreeing(question)} of {question.need} agree" if several else None,
+        votes=f"{most_agreeing(question)} of {question.quorum} agree" if several else None,
         stuck=several and not can_still_agree(question, groups),
     )

@@ -32,7 +32,7 @@ _MOST_CHOICES = 100
 _DIGITS = 3
 
 T = TypeVar("T")
-Read: TypeAlias = Callable[[str | None], Awaitable[Page]]
+Read: TypeAlias = Callable[[str | None], Awaitable[Page[Question]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +168,8 @@ async def find(read: Read, view: View) -> Found[Question]:
     looked, searched, after = 0, 0, view.after or None
     for _ in range(READS):
         page = await read(after)
-        looked += len(page.questions)
-        for question in page.questions:
+        looked += len(page.items)
+        for question in page.items:
             if view.to and view.to not in (question.audience or (ANYONE,)):
                 continue
             if words:
@@ -178,7 +178,7 @@ async def find(read: Read, view: View) -> Found[Question]:
                 if not all(word in text for word in words):
                     continue
             found.append(question)
-        after = page.after
+        after = page.next
         if after is None or len(found) >= ON_A_PAGE or searched >= MOST_TEXT:
             break
     return Found(tuple(found), looked, after)

@@ -99,7 +99,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OutboxEntry:
     """One line of a difference: it stayed, it went, or it came."""
 
     change: Literal["same", "gone", "new", "skipped"]
@@ -110,7 +110,7 @@ class Line:
 class Difference:
     """What changed between two texts, line by line."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[OutboxEntry, ...]
     kind: Literal["difference"] = "difference"
 
 
@@ -149,19 +149,21 @@ def difference(before: Json, after: Json) -> Difference:
     """What changed between two values."""
     old, new = _as_lines(before), _as_lines(after)
     if max(len(old), len(new)) > _MOST_LINES or _equals(old, new) > _MOST_EQUALS:
-        return Difference((*(Line("gone", each) for each in old), *(Line("new", each) for each in new)))
-    lines: list[Line] = []
+        return Difference(
+            (*(OutboxEntry("gone", each) for each in old), *(OutboxEntry("new", each) for each in new))
+        )
+    lines: list[OutboxEntry] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for group in matcher.get_grouped_opcodes(3):
         if lines or group[0][1] > 0:
-            lines.append(Line("skipped", "lines that did not change"))
+            lines.append(OutboxEntry("skipped", "lines that did not change"))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                lines += (Line("same", each) for each in old[i1:i2])
+                lines += (OutboxEntry("same", each) for each in old[i1:i2])
             else:
-                lines += (Line("gone", each) for each in old[i1:i2])
-                lines += (Line("new", each) for each in new[j1:j2])
-    return Difference(tuple(lines) or (Line("same", "nothing changed"),))
+                lines += (OutboxEntry("gone", each) for each in old[i1:i2])
+                lines += (OutboxEntry("new", each) for each in new[j1:j2])
+    return Difference(tuple(lines) or (OutboxEntry("same", "nothing changed"),))
 
 
 def _argument(name: str, value: Json) -> Shown:

@@ -54,7 +54,7 @@ class Side:
 class Votes:
     """How the votes on a question stand."""
 
-    need: int
+    quorum: int
     veto: bool
     sides: tuple[Side, ...]
     agreeing: int
@@ -75,14 +75,14 @@ def votes_of(
     now: datetime,
 ) -> Votes | None:
     """How the votes stand, the largest side first; None if one person decides alone."""
-    if question.need == 1:
+    if question.quorum == 1:
         return None
     found: dict[str, list[CastVote]] = {}
     for vote in cast_votes(question, events):
         found.setdefault(vote.ballot, []).append(vote)
     sides = sorted(found.values(), key=len, reverse=True)
     return Votes(
-        need=question.need,
+        quorum=question.quorum,
         veto=question.veto,
         sides=tuple(_side(question, votes, me, now) for votes in sides),
         agreeing=most_agreeing(question),

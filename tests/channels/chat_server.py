@@ -14,7 +14,7 @@ from handraise.conversations import MemoryChannel
 from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
-from handraise.server import House, ServerSettings, open_house
+from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.testing import ManualClock
 from handraise.testing.contract.channel import Received
 
@@ -43,25 +43,25 @@ class Wire(MemoryChannel):
 @asynccontextmanager
 async def opened(
     wire: MemoryChannel, store: str = "memory:", *, clock: ManualClock | None = None
-) -> AsyncIterator[House]:
+) -> AsyncIterator[ServerContext]:
     settings = ServerSettings(url=store, poll_interval=0.05, public_url="https://desk.example")
     openers = [lambda replies: open_chat(wire, replies)]
-    async with open_house(settings, clock=clock, channels=openers) as house:
+    async with open_server(settings, clock=clock, channels=openers) as ctx:
         for person in ("ann", "bob"):
-            await house.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
-            await put(house, person, f"U-{person}", {"conversation": "*"})
-        await house.directory.put_group("default", "ops", ["ann", "bob"])
-        yield house
+            await ctx.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
+            await put(ctx, person, f"U-{person}", {"conversation": "*"})
+        await ctx.directory.put_group("default", "ops", ["ann", "bob"])
+        yield ctx
 
 
-async def put(house: House, recipient: str, identity: str, to: Json) -> None:
-    await house.outbox.put_address(
+async def put(ctx: ServerContext, recipient: str, identity: str, to: Json) -> None:
+    await ctx.outbox.put_address(
         Address(workspace="default", recipient=recipient, channel="chat", id=identity, to=to)
     )
 
 
-def chat_of(house: House) -> Chat:
-    chat = house.channels["chat"]
+def chat_of(ctx: ServerContext) -> Chat:
+    chat = ctx.channels["chat"]
     assert isinstance(chat, Chat)
     return chat
 
@@ -69,28 +69,30 @@ def chat_of(house: House) -> Chat:
 numbers = itertools.count()
 
 
-async def reply(house: House, text: str, *, by: str = "U-ann", where: str = "thread-9", **more: Any) -> Any:
+async def reply(
+    ctx: ServerContext, text: str, *, by: str = "U-ann", where: str = "thread-9", **more: Any
+) -> Any:
     given = {"workspace": "default", "id": f"m-{next(numbers)}"} | more
-    said = await chat_of(house).take(given["workspace"], where, text, by=by, id=given["id"])
+    said = await chat_of(ctx).take(given["workspace"], where, text, by=by, id=given["id"])
     return None if said is None else (said.kind, said.text)
 
 
-async def ask(house: House, prompt: str = "Which strategy?", **options: Any) -> Question:
+async def ask(ctx: ServerContext, prompt: str = "Which strategy?", **options: Any) -> Question:
     """Ask ann in thread-9, unless said otherwise, and wait until it was told."""
     given = {"recipients": ["ann"], "conversation": "thread-9"} | options
-    question = await house.desk.post(prompt, **given)
-    await becomes(house, question, DeliveryStatus.SENT)
+    question = await ctx.desk.post(prompt, **given)
+    await becomes(ctx, question, DeliveryStatus.SENT)
     return question
 
 
-async def becomes(house: House, question: Question, *statuses: DeliveryStatus) -> None:
+async def becomes(ctx: ServerContext, question: Question, *statuses: DeliveryStatus) -> None:
     async with asyncio.timeout(WITHIN):
-        while {each.status for each in await house.outbox.deliveries(question.ref)} != set(statuses):
+        while {each.status for each in await ctx.outbox.deliveries(question.ref)} != set(statuses):
             await asyncio.sleep(0.01)
 
 
-async def outcome(house: House, question: Question) -> Outcome:
-    return await house.desk.wait(question.id, timeout=WITHIN)
+async def outcome(ctx: ServerContext, question: Question) -> Outcome:
+    return await ctx.desk.wait(question.id, timeout=WITHIN)
 
 
 def reference_in(text: str) -> str:

@@ -17,7 +17,7 @@ from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.questions import Question
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from tests.channels.slack_peer import (
     APP_TOKEN,
     BOT_TOKEN,
@@ -41,7 +41,7 @@ class Team:
     """Slack, a server, and the desk in it."""
 
     peer: SlackPeer
-    house: House
+    ctx: ServerContext
     app: FastAPI
     client: httpx2.AsyncClient
     desk: LocalDesk
@@ -49,7 +49,7 @@ class Team:
     @property
     def slack(self) -> slack_channel.Slack:
         """The channel itself."""
-        found = self.house.channels["slack"]
+        found = self.ctx.channels["slack"]
         assert isinstance(found, slack_channel.Slack)
         return found
 
@@ -71,7 +71,7 @@ class Team:
         async with asyncio.timeout(WITHIN):
             while any(
                 each.status is DeliveryStatus.QUEUED
-                for each in await self.house.outbox.deliveries(question.ref)
+                for each in await self.ctx.outbox.deliveries(question.ref)
             ):
                 await asyncio.sleep(0.005)
         return message
@@ -124,12 +124,12 @@ async def open_team(
             public_url="https://desk.example",
             **(over | settings),
         )
-        async with open_house(given) as house:
-            app = create_app(house)
+        async with open_server(given) as ctx:
+            app = create_app(ctx)
             inside = httpx2.ASGITransport(app=app, client=("192.0.2.1", 50_000))
             async with httpx2.AsyncClient(transport=inside, base_url=given.base_url, verify=False) as client:
-                team = Team(peer, house, app, client, house.desk)
-                await _introduce(house)
+                team = Team(peer, ctx, app, client, ctx.desk)
+                await _introduce(ctx)
                 if transport == "http":
                     peer.post = team.post
                 else:
@@ -137,13 +137,13 @@ async def open_team(
                 yield team
 
 
-async def _introduce(house: House) -> None:
+async def _introduce(ctx: ServerContext) -> None:
     for person, user in PEOPLE.items():
-        await house.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
-        await house.outbox.put_address(
+        await ctx.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
+        await ctx.outbox.put_address(
             Address(workspace="default", recipient=person, channel="slack", id=user, to={"user": user})
         )
-    await house.directory.put_group("default", "ops", list(PEOPLE))
-    await house.outbox.put_address(
+    await ctx.directory.put_group("default", "ops", list(PEOPLE))
+    await ctx.outbox.put_address(
         Address(workspace="default", recipient="group:ops", channel="slack", id="room", to={"channel": ROOM})
     )

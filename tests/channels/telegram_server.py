@@ -16,7 +16,7 @@ from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.questions import Question
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from tests.channels.telegram_peer import BOT_TOKEN, ROOM, SECRET, WITHIN, Posted, TelegramPeer, open_peer
 
 Transport = Literal["webhook", "poll"]
@@ -30,14 +30,14 @@ class Team:
     """Telegram, a server, and the desk in it."""
 
     peer: TelegramPeer
-    house: House
+    ctx: ServerContext
     client: httpx2.AsyncClient
     desk: LocalDesk
 
     @property
     def telegram(self) -> Telegram:
         """The channel itself."""
-        found = self.house.channels["telegram"]
+        found = self.ctx.channels["telegram"]
         assert isinstance(found, Telegram)
         return found
 
@@ -61,7 +61,7 @@ class Team:
     async def delivered(self, question: Question, *but: DeliveryStatus) -> None:
         """Return once no delivery of a question is on its way, or in one of these other ways."""
         async with asyncio.timeout(WITHIN):
-            while {each.status for each in await self.house.outbox.deliveries(question.ref)} & {
+            while {each.status for each in await self.ctx.outbox.deliveries(question.ref)} & {
                 DeliveryStatus.QUEUED,
                 *but,
             }:
@@ -116,12 +116,12 @@ async def open_team(
     transport: Transport = "webhook", *, url: str = "memory:", **settings: Any
 ) -> AsyncIterator[Team]:
     """A team whose people are known here, for as long as this context lasts."""
-    async with open_peer() as peer, open_server(peer, transport, url=url, **settings) as team:
+    async with open_peer() as peer, open_server_for(peer, transport, url=url, **settings) as team:
         yield team
 
 
 @asynccontextmanager
-async def open_server(
+async def open_server_for(
     peer: TelegramPeer, transport: Transport = "webhook", *, url: str = "memory:", **settings: Any
 ) -> AsyncIterator[Team]:
     """One of the servers behind a bot."""
@@ -134,27 +134,27 @@ async def open_server(
         telegram_api_url=peer.url,
         **({"public_url": "https://desk.example"} | over | settings),
     )
-    async with open_house(given) as house:
-        inside = httpx2.ASGITransport(app=create_app(house), client=("192.0.2.1", 50_000))
+    async with open_server(given) as ctx:
+        inside = httpx2.ASGITransport(app=create_app(ctx), client=("192.0.2.1", 50_000))
         async with httpx2.AsyncClient(transport=inside, base_url=given.base_url, verify=False) as client:
-            team = Team(peer, house, client, house.desk)
-            await _introduce(house)
+            team = Team(peer, ctx, client, ctx.desk)
+            await _introduce(ctx)
             if transport == "webhook":
                 peer.post = team.post
                 await peer.until(lambda: peer.webhook is not None)
             yield team
 
 
-async def _introduce(house: House) -> None:
-    workspace = house.settings.workspace
+async def _introduce(ctx: ServerContext) -> None:
+    workspace = ctx.settings.workspace
     for person, user in PEOPLE.items():
-        await house.directory.put_person(workspace, person, name=person, email=None, role=Role.MEMBER)
-        await house.outbox.put_address(
+        await ctx.directory.put_person(workspace, person, name=person, email=None, role=Role.MEMBER)
+        await ctx.outbox.put_address(
             Address(
                 workspace=workspace, recipient=person, channel="telegram", id=str(user), to={"chat": user}
             )
         )
-    await house.directory.put_group(workspace, "ops", list(PEOPLE))
-    await house.outbox.put_address(
+    await ctx.directory.put_group(workspace, "ops", list(PEOPLE))
+    await ctx.outbox.put_address(
         Address(workspace=workspace, recipient="group:ops", channel="telegram", id="room", to={"chat": ROOM})
     )

@@ -18,7 +18,7 @@ from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.questions import Question
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from tests.channels.discord_peer import BOT_TOKEN, ROOM, WITHIN, DiscordPeer, Posted
 
 ANN, BOB, STRANGER = (f"3000000000000000{each:02}" for each in (10, 11, 66))
@@ -31,7 +31,7 @@ class Team:
     """Discord, a server, and the desk in it."""
 
     peer: DiscordPeer
-    house: House
+    ctx: ServerContext
     app: FastAPI
     client: httpx2.AsyncClient
     desk: LocalDesk
@@ -39,7 +39,7 @@ class Team:
     @property
     def discord(self) -> discord_channel.Discord:
         """The channel itself."""
-        found = self.house.channels["discord"]
+        found = self.ctx.channels["discord"]
         assert isinstance(found, discord_channel.Discord)
         return found
 
@@ -61,7 +61,7 @@ class Team:
         async with asyncio.timeout(WITHIN):
             while any(
                 each.status is DeliveryStatus.QUEUED
-                for each in await self.house.outbox.deliveries(question.ref)
+                for each in await self.ctx.outbox.deliveries(question.ref)
             ):
                 await asyncio.sleep(0.005)
         return message
@@ -117,24 +117,24 @@ async def open_team(peer: DiscordPeer, *, url: str = "memory:", **settings: Any)
 
 @asynccontextmanager
 async def _open(peer: DiscordPeer, given: ServerSettings) -> AsyncIterator[Team]:
-    async with open_house(given) as house:
-        app = create_app(house)
+    async with open_server(given) as ctx:
+        app = create_app(ctx)
         inside = httpx2.ASGITransport(app=app, client=("192.0.2.1", 50_000))
         async with httpx2.AsyncClient(transport=inside, base_url=given.base_url, verify=False) as client:
-            team = Team(peer, house, app, client, house.desk)
-            await _introduce(house)
+            team = Team(peer, ctx, app, client, ctx.desk)
+            await _introduce(ctx)
             peer.post = team.post
             yield team
 
 
-async def _introduce(house: House) -> None:
+async def _introduce(ctx: ServerContext) -> None:
     for person, user in PEOPLE.items():
-        await house.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
-        await house.outbox.put_address(
+        await ctx.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
+        await ctx.outbox.put_address(
             Address(workspace="default", recipient=person, channel="discord", id=user, to={"user": user})
         )
-    await house.directory.put_group("default", "ops", list(PEOPLE))
-    await house.outbox.put_address(
+    await ctx.directory.put_group("default", "ops", list(PEOPLE))
+    await ctx.outbox.put_address(
         Address(
             workspace="default", recipient="group:ops", channel="discord", id="room", to={"channel": ROOM}
         )

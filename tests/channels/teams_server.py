@@ -16,7 +16,7 @@ from handraise.model.deliveries import Address, DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.questions import Question
-from handraise.server import House, ServerSettings, create_app, open_house
+from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from tests.channels.teams_peer import APP, ROOM, SECRET, TENANT, WITHIN, Posted, TeamsPeer, open_peer
 
 ANN = "0a0a0a0a-0000-4000-8000-00000000000a"
@@ -31,14 +31,14 @@ class Office:
     """Microsoft, a server, and the desk in it."""
 
     peer: TeamsPeer
-    house: House
+    ctx: ServerContext
     client: httpx2.AsyncClient
     desk: LocalDesk
 
     @property
     def teams(self) -> Teams:
         """The channel itself."""
-        found = self.house.channels["teams"]
+        found = self.ctx.channels["teams"]
         assert isinstance(found, Teams)
         return found
 
@@ -53,7 +53,7 @@ class Office:
         async with asyncio.timeout(WITHIN):
             while any(
                 each.status is DeliveryStatus.QUEUED
-                for each in await self.house.outbox.deliveries(question.ref)
+                for each in await self.ctx.outbox.deliveries(question.ref)
             ):
                 await asyncio.sleep(0.005)
         return message
@@ -99,12 +99,12 @@ async def open_office(*, url: str = "memory:", **settings: Any) -> AsyncIterator
     """An office whose people are known here, for as long as this context lasts."""
     async with open_peer() as peer:
         peer.people.update(dict.fromkeys((*PEOPLE.values(), STRANGER), TENANT))
-        async with open_server(peer, url=url, **settings) as office:
+        async with open_server_for(peer, url=url, **settings) as office:
             yield office
 
 
 @asynccontextmanager
-async def open_server(peer: TeamsPeer, *, url: str = "memory:", **settings: Any) -> AsyncIterator[Office]:
+async def open_server_for(peer: TeamsPeer, *, url: str = "memory:", **settings: Any) -> AsyncIterator[Office]:
     """A server on a store, with a peer that may have had another one before."""
     given = ServerSettings(
         url=url,
@@ -118,23 +118,23 @@ async def open_server(peer: TeamsPeer, *, url: str = "memory:", **settings: Any)
         teams_metadata_url=peer.metadata_url,
         **settings,
     )
-    async with open_house(given) as house:
-        inside = httpx2.ASGITransport(app=create_app(house), client=("192.0.2.1", 50_000))
+    async with open_server(given) as ctx:
+        inside = httpx2.ASGITransport(app=create_app(ctx), client=("192.0.2.1", 50_000))
         async with httpx2.AsyncClient(transport=inside, base_url=given.base_url, verify=False) as client:
-            office = Office(peer, house, client, house.desk)
-            await _introduce(house)
+            office = Office(peer, ctx, client, ctx.desk)
+            await _introduce(ctx)
             peer.post = office.post
             yield office
 
 
-async def _introduce(house: House) -> None:
+async def _introduce(ctx: ServerContext) -> None:
     for person, user in PEOPLE.items():
-        await house.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
-        await house.outbox.put_address(
+        await ctx.directory.put_person("default", person, name=person, email=None, role=Role.MEMBER)
+        await ctx.outbox.put_address(
             Address(workspace="default", recipient=person, channel="teams", id=user, to={"user": user})
         )
-    await house.directory.put_group("default", "ops", list(PEOPLE))
-    await house.outbox.put_address(
+    await ctx.directory.put_group("default", "ops", list(PEOPLE))
+    await ctx.outbox.put_address(
         Address(
             workspace="default", recipient="group:ops", channel="teams", id="room", to={"conversation": ROOM}
         )

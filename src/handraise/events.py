@@ -1,0 +1,8 @@
+"""The history of questions."""
+
+from handraise.model.events import Event, EventKind
+
+__all__ = [
+    "Event",
+    "EventKind",
+]

@@ -1,0 +1,24 @@
+"""Questions, and what belongs to them: options, limits, votes, timelines, grants."""
+
+from handraise.model.drafting import Limits, QuestionOptions
+from handraise.model.grants import Grant
+from handraise.model.people import Responder
+from handraise.model.provenance import Provenance
+from handraise.model.questions import Draft, Question, Ref, Vote
+from handraise.model.timelines import Escalation, Timeline
+from handraise.wire.records import question_to_dict
+
+__all__ = [
+    "Draft",
+    "Escalation",
+    "Grant",
+    "Limits",
+    "Provenance",
+    "Question",
+    "QuestionOptions",
+    "Ref",
+    "Responder",
+    "Timeline",
+    "Vote",
+    "question_to_dict",
+]
