@@ -63,7 +63,7 @@ async def agent(url: str, model_url: str, folder: Path) -> None:
                 return
 
 
-async def execute(asking: tools.AskingTool, call: dict[str, Any]) -> dict[str, Any]:
+async def execute(asking: tools.AskTool, call: dict[str, Any]) -> dict[str, Any]:
     """Run one call of the model and get its result as a message."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     if asking.answers_to(name):

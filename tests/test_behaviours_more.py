@@ -16,7 +16,7 @@ from handraise.desks import LocalDesk
 from handraise.testing import ManualClock
 from handraise.tools import (
     ApprovedTool,
-    AskingTool,
+    AskTool,
     Interrupt,
     ask_clarifying_question,
     human_intervention_request,
@@ -37,7 +37,7 @@ async def desk(clock: ManualClock) -> AsyncIterator[Desk]:
         yield desk
 
 
-async def started(tool: AskingTool | ApprovedTool, arguments: Any, call_id: str) -> str:
+async def started(tool: AskTool | ApprovedTool, arguments: Any, call_id: str) -> str:
     """The id of the question that a call waits for."""
     interrupt = await tool.start(arguments, call_id=call_id)
     assert isinstance(interrupt, Interrupt)

@@ -54,7 +54,9 @@ class Refunds(Workflow):
         del event
         action = {"order": "A-17", "amount": 40}
         try:
-            arguments = await llama_index.approve(ctx, "refund", "send_refund", action, editable=["amount"])
+            arguments = await llama_index.request_approval(
+                ctx, "refund", "send_refund", action, editable=["amount"]
+            )
         except handraise.NotApproved as refused:
             return Done(said=refused.reason)
         print(f"refunding {arguments['amount']} for {arguments['order']}", flush=True)

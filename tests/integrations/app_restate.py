@@ -20,7 +20,7 @@ from hypercorn.config import Config
 
 from handraise import Answered, Approval, Desk, Outcome, Question, open_desk
 from handraise.desks import LocalDesk
-from handraise.integrations.restate import approve, ask, post, wait
+from handraise.integrations.restate import ask, post, request_approval, wait
 from handraise.questions import QuestionOptions
 
 
@@ -52,7 +52,7 @@ def services(desk: Desk, log: Path) -> restate.Service:
     @service.handler()
     async def refunds(ctx: restate.Context) -> dict[str, Any]:
         refund = Approval.of("send_refund", {"order": "A-17", "amount": 40}, editable=["amount"])
-        return (await approve(ctx, desk, refund)).arguments
+        return (await request_approval(ctx, desk, refund)).arguments
 
     @service.handler()
     async def deploys(ctx: restate.Context) -> Any:

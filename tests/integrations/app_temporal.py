@@ -20,7 +20,7 @@ from temporalio.worker import Worker
 
 from handraise import Answered, Approval, Outcome, Question, open_desk
 from handraise.desks import LocalDesk
-from handraise.integrations.temporal import HandraisePlugin, approve, ask, post, wait
+from handraise.integrations.temporal import HandraisePlugin, ask, post, request_approval, wait
 from handraise.questions import QuestionOptions
 
 QUEUE = "app"
@@ -69,7 +69,7 @@ class Refunds:
     @workflow.run
     async def run(self) -> dict[str, Any]:
         refund = Approval.of("send_refund", {"order": "A-17", "amount": 40}, editable=["amount"])
-        return (await approve(refund)).arguments
+        return (await request_approval(refund)).arguments
 
 
 @workflow.defn

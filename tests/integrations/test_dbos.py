@@ -52,12 +52,12 @@ async def asks_async() -> Any:
 
 @DBOS.workflow()
 def refunds_blocking() -> dict[str, Any]:
-    return asking.approve(desks[0], REFUND).arguments
+    return asking.request_approval(desks[0], REFUND).arguments
 
 
 @DBOS.workflow()
 async def refunds_async() -> dict[str, Any]:
-    return (await asking.approve_async(desks[0], REFUND)).arguments
+    return (await asking.request_approval_async(desks[0], REFUND)).arguments
 
 
 @DBOS.workflow()
@@ -221,7 +221,7 @@ async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_a
             raise StoreUnavailable("the line went dead behind the commit")
         return action
 
-    monkeypatch.setattr(BlockingDesk, "consume", consume_and_lose)
+    monkeypatch.setattr(BlockingDesk, "consume_approval", consume_and_lose)
     async with setup.waker():
         started = await started_as("w-1", refunds_blocking)
         [question] = await asked(setup.desk)

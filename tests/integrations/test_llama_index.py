@@ -57,7 +57,7 @@ class Trip(Workflow):
             ctx, "nights", "How long?", form={"type": "object", "properties": {"n": {"type": "integer"}}}
         )
         try:
-            booked: Any = await llama_index.approve(ctx, "book", "book", {"city": city.value})
+            booked: Any = await llama_index.request_approval(ctx, "book", "book", {"city": city.value})
         except handraise.NotApproved as refused:
             booked = refused.reason
         return StopEvent(result=[start.get("who"), city.value, nights.answered, nights.words, booked])
@@ -121,7 +121,7 @@ async def test_an_approval_is_given_out_once_though_its_step_runs_again(desk: De
     class Twice(Workflow):
         @step
         async def plan(self, ctx: Context[Any], start: StartEvent) -> StopEvent:
-            arguments = await llama_index.approve(ctx, "drop", "drop", {"table": "users"})
+            arguments = await llama_index.request_approval(ctx, "drop", "drop", {"table": "users"})
             ran.append(arguments["table"])
             told = await llama_index.ask(ctx, "next", f"What next, {start.get('who')}?")
             return StopEvent(result=told.value)
@@ -140,7 +140,9 @@ async def test_what_no_person_could_be_shown_is_an_error_of_the_workflow(desk: D
     class Bad(Workflow):
         @step
         async def plan(self, ctx: Context[Any], start: StartEvent) -> StopEvent:
-            await llama_index.approve(ctx, "x", "tool", {"of": start.get("who")}, prompt="x" * 20_000)
+            await llama_index.request_approval(
+                ctx, "x", "tool", {"of": start.get("who")}, prompt="x" * 20_000
+            )
             return StopEvent(result=None)
 
     with pytest.raises(handraise.InvalidQuestion):

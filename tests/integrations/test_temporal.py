@@ -190,7 +190,7 @@ async def test_an_approval_whose_giving_out_was_lost_is_given_to_the_same_step_a
             raise StoreUnavailable("the line went dead behind the commit")
         return action
 
-    monkeypatch.setattr(LocalDesk, "consume", consume_and_lose)
+    monkeypatch.setattr(LocalDesk, "consume_approval", consume_and_lose)
     async with setup.waker():
         started = await setup.start(app.Refunds.run)
         [question] = await asked(setup.desk)

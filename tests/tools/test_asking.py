@@ -26,13 +26,13 @@ from handraise.testing import ManualClock, promise
 from handraise.testing.contract import Backend, MemoryBackend
 from handraise.tools import (
     AskEvent,
-    AskingTool,
+    AskTool,
     Interrupt,
     ToolResult,
     ask_clarifying_question,
-    asking_tools,
     clarify,
     human_intervention_request,
+    preset_tools,
 )
 
 SOON = 10.0
@@ -59,28 +59,28 @@ async def answer(desk: Desk, *values: Any) -> None:
         await desk.answer(question.id, value, by="ana")
 
 
-async def started(tool: AskingTool, arguments: Any, call_id: str | None = None) -> Interrupt:
+async def started(tool: AskTool, arguments: Any, call_id: str | None = None) -> Interrupt:
     interrupt = await tool.start(arguments, call_id=call_id)
     assert isinstance(interrupt, Interrupt), interrupt
     return interrupt
 
 
-async def question_of(desk: Desk, tool: AskingTool, arguments: Any) -> Question:
+async def question_of(desk: Desk, tool: AskTool, arguments: Any) -> Question:
     return await desk.get((await started(tool, arguments)).question_ids[0])
 
 
 @pytest.fixture
-def hir(desk: Desk) -> AskingTool:
+def hir(desk: Desk) -> AskTool:
     return human_intervention_request(desk, conversation="c")
 
 
 @pytest.fixture
-def clarifying(desk: Desk) -> AskingTool:
+def clarifying(desk: Desk) -> AskTool:
     return clarify(desk, conversation="c")
 
 
 class TestWhatIsAsked:
-    async def test_an_intervention_is_a_choice_between_its_options(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_an_intervention_is_a_choice_between_its_options(self, desk: Desk, hir: AskTool) -> None:
         question = await question_of(desk, hir, {**DEPLOY, "context": {"from": "v1"}})
         assert question.prompt == "Which strategy?"
         assert question.form == Choice.of("Blue-green", "Canary")
@@ -88,31 +88,29 @@ class TestWhatIsAsked:
         assert question.conversation == "c"
         assert question.asker == "agent"
 
-    async def test_arguments_may_be_the_json_text_that_the_model_sent(
-        self, desk: Desk, hir: AskingTool
-    ) -> None:
+    async def test_arguments_may_be_the_json_text_that_the_model_sent(self, desk: Desk, hir: AskTool) -> None:
         assert (await question_of(desk, hir, json.dumps(DEPLOY))).form == Choice.of("Blue-green", "Canary")
 
-    async def test_a_clarification_without_choices_is_open(self, desk: Desk, clarifying: AskingTool) -> None:
+    async def test_a_clarification_without_choices_is_open(self, desk: Desk, clarifying: AskTool) -> None:
         empty: Any = {"question": "Why?", "choices": [], "questions": None, "multi_select": False}
         for arguments in ({"question": "Why?"}, empty):
             assert (await question_of(desk, clarifying, arguments)).form == Open()
 
     async def test_a_clarification_with_choices_also_takes_an_answer_of_ones_own(
-        self, desk: Desk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskTool
     ) -> None:
         question = await question_of(desk, clarifying, {"question": "Which?", "choices": ["a", "b"]})
         assert question.form == Choice.of("a", "b", allow_other=True)
 
     async def test_several_choices_may_be_selected_where_the_model_says_so(
-        self, desk: Desk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskTool
     ) -> None:
         arguments = {"question": "Which?", "choices": ["a", "b"], "multi_select": True}
         assert (await question_of(desk, clarifying, arguments)).form == MultiChoice.of(
             "a", "b", allow_other=True
         )
 
-    async def test_choices_are_coerced_first(self, desk: Desk, clarifying: AskingTool) -> None:
+    async def test_choices_are_coerced_first(self, desk: Desk, clarifying: AskTool) -> None:
         raw = json.dumps([{"description": "Red"}, " Blue ", {"name": "x"}, "blue"])
         question = await question_of(desk, clarifying, {"question": "Which?", "choices": raw})
         assert question.form == Choice.of("Red", "Blue", allow_other=True)
@@ -124,7 +122,7 @@ class TestWhatIsAsked:
 
     async def test_only_clarify_expires_by_itself(self, desk: Desk) -> None:
         for tool, arguments, wanted in zip(
-            asking_tools(desk, conversation="c"),
+            preset_tools(desk, conversation="c"),
             ({"question": "a?"}, {"question": "b?"}, DEPLOY),
             (timedelta(seconds=600), None, None),
             strict=True,
@@ -140,7 +138,7 @@ class TestWhatIsAsked:
         tool = human_intervention_request(desk, conversation="c", recipients=["ana"])
         assert (await question_of(desk, tool, DEPLOY)).recipients == ("ana",)
 
-    async def test_the_record_keeps_the_call_that_asked(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_the_record_keeps_the_call_that_asked(self, desk: Desk, hir: AskTool) -> None:
         question = await desk.get((await started(hir, DEPLOY, "call_1")).question_ids[0])
         assert question.tool_call == "call_1"
         assert question.state["tool"] == "human_intervention_request"
@@ -217,7 +215,7 @@ class TestWhatCannotBeAsked:
         ],
     )
     async def test_junk_is_a_result_that_says_where_and_what(
-        self, desk: Desk, clarifying: AskingTool, arguments: Any, path: str, message: str
+        self, desk: Desk, clarifying: AskTool, arguments: Any, path: str, message: str
     ) -> None:
         for result in (await clarifying.execute(arguments), await clarifying.start(arguments, call_id="c1")):
             assert isinstance(result, ToolResult)
@@ -225,7 +223,7 @@ class TestWhatCannotBeAsked:
             assert (path, message) in [(each.path, each.message) for each in result.problems]
         assert (await desk.list_pending()).items == []
 
-    async def test_every_problem_is_told_at_once(self, clarifying: AskingTool) -> None:
+    async def test_every_problem_is_told_at_once(self, clarifying: AskTool) -> None:
         result = await clarifying.execute({"questions": [{"question": ""}, {"question": "a", "x": 1}, 5]})
         assert [each.path for each in result.problems] == [
             "questions[0].question",
@@ -233,30 +231,30 @@ class TestWhatCannotBeAsked:
             "questions[2]",
         ]
 
-    async def test_an_intervention_needs_options(self, hir: AskingTool) -> None:
+    async def test_an_intervention_needs_options(self, hir: AskTool) -> None:
         assert [each.path for each in (await hir.execute({"prompt": "a"})).problems] == ["options"]
         assert [each.path for each in (await hir.execute({"prompt": "a", "options": []})).problems] == [
             "options"
         ]
 
-    async def test_too_many_options_are_refused_by_the_desk_and_never_cut(self, hir: AskingTool) -> None:
+    async def test_too_many_options_are_refused_by_the_desk_and_never_cut(self, hir: AskTool) -> None:
         result = await hir.execute({"prompt": "a", "options": [str(each) for each in range(21)]})
         assert [str(each) for each in result.problems] == ["options: at most 20 options are possible, not 21"]
 
-    async def test_the_model_reads_what_to_do(self, clarifying: AskingTool) -> None:
+    async def test_the_model_reads_what_to_do(self, clarifying: AskTool) -> None:
         assert json.loads((await clarifying.execute("{}")).content) == {
             "status": "invalid",
             "reason": "Nobody was asked. Correct these problems and call clarify again.",
             "problems": [{"path": "", "message": "give either question or questions"}],
         }
 
-    async def test_a_call_id_that_cannot_be_kept_is_refused(self, hir: AskingTool) -> None:
+    async def test_a_call_id_that_cannot_be_kept_is_refused(self, hir: AskTool) -> None:
         for call_id in ("a" * 201, "\x00", "\ud800", "  "):
             result = await hir.execute(DEPLOY, call_id=call_id)
             assert (result.status, result.problems[0].path) == ("invalid", "call_id")
 
     async def test_a_batch_with_one_bad_question_leaves_none_pending(
-        self, desk: Desk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskTool
     ) -> None:
         result = await clarifying.execute({"questions": ["fine?", "a" * 10_001]})
         assert result.status == "invalid"
@@ -269,9 +267,7 @@ class TestWhatCannotBeAsked:
 
 
 class TestWhatComesBack:
-    async def test_an_answer_with_its_value_its_text_and_its_source(
-        self, desk: Desk, hir: AskingTool
-    ) -> None:
+    async def test_an_answer_with_its_value_its_text_and_its_source(self, desk: Desk, hir: AskTool) -> None:
         options = [{"id": "bg", "label": "Blue-green"}, "Canary"]
         result = await after(
             hir.execute({"prompt": "Which?", "options": options}, call_id="call_1"), answer(desk, "bg")
@@ -279,9 +275,7 @@ class TestWhatComesBack:
         assert (result.status, result.value, result.text) == ("answered", "bg", "Blue-green")
         assert (result.source, result.by) == ("person", "ana")
 
-    async def test_an_answer_that_does_not_fit_keeps_the_call_waiting(
-        self, desk: Desk, hir: AskingTool
-    ) -> None:
+    async def test_an_answer_that_does_not_fit_keeps_the_call_waiting(self, desk: Desk, hir: AskTool) -> None:
         async def person() -> None:
             [question] = await pending(desk)
             with pytest.raises(ValueError, match="not one of the options"):
@@ -290,7 +284,7 @@ class TestWhatComesBack:
 
         assert (await after(hir.execute(DEPLOY), person())).text == "Canary"
 
-    async def test_a_refusal_is_declined(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_a_refusal_is_declined(self, desk: Desk, hir: AskTool) -> None:
         async def person() -> None:
             await desk.decline((await pending(desk))[0].id, by="ana", reason="not mine")
 
@@ -299,7 +293,7 @@ class TestWhatComesBack:
 
     @promise("P10", "P13")
     async def test_a_clarification_expires_instead_of_hanging(
-        self, desk: Desk, clarifying: AskingTool, clock: ManualClock
+        self, desk: Desk, clarifying: AskTool, clock: ManualClock
     ) -> None:
         async def time_passes() -> None:
             await pending(desk)
@@ -308,14 +302,14 @@ class TestWhatComesBack:
         result = await after(clarifying.execute({"question": "Why?"}), time_passes())
         assert (result.status, result.value, result.source) == ("expired", None, None)
 
-    async def test_a_withdrawn_question_says_so(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_a_withdrawn_question_says_so(self, desk: Desk, hir: AskTool) -> None:
         async def asker() -> None:
             await desk.withdraw((await pending(desk))[0].id, reason="changed my mind")
 
         result = await after(hir.execute(DEPLOY), asker())
         assert (result.status, result.reason) == ("withdrawn", "changed my mind")
 
-    async def test_a_cancelled_call_leaves_its_question_pending(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_a_cancelled_call_leaves_its_question_pending(self, desk: Desk, hir: AskTool) -> None:
         call = asyncio.create_task(hir.execute(DEPLOY, call_id="call_1"))
         [question] = await pending(desk)
         call.cancel()
@@ -327,7 +321,7 @@ class TestWhatComesBack:
 
 class TestBatches:
     async def test_answers_come_back_for_each_question_by_our_own_ids(
-        self, desk: Desk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskTool
     ) -> None:
         batch = {
             "questions": [
@@ -348,7 +342,7 @@ class TestBatches:
         assert len({each.question_id for each in result.responses}) == 3
 
     async def test_one_that_expires_does_not_lose_the_answers_of_the_others(
-        self, desk: Desk, clarifying: AskingTool, clock: ManualClock
+        self, desk: Desk, clarifying: AskTool, clock: ManualClock
     ) -> None:
         async def person() -> None:
             first, _ = await pending(desk, 2)
@@ -362,17 +356,15 @@ class TestBatches:
             ("expired", None),
         ]
 
-    async def test_a_batch_may_come_as_its_json_text(self, desk: Desk, clarifying: AskingTool) -> None:
+    async def test_a_batch_may_come_as_its_json_text(self, desk: Desk, clarifying: AskTool) -> None:
         result = await after(clarifying.execute({"questions": '["Why?", "When?"]'}), answer(desk, "a", "b"))
         assert [each.question for each in result.responses] == ["Why?", "When?"]
 
-    async def test_a_batch_of_one_is_a_batch(self, desk: Desk, clarifying: AskingTool) -> None:
+    async def test_a_batch_of_one_is_a_batch(self, desk: Desk, clarifying: AskTool) -> None:
         result = await after(clarifying.execute({"questions": ["Why?"]}), answer(desk, "because"))
         assert [each.value for each in result.responses] == ["because"]
 
-    async def test_a_batch_executed_again_asks_nothing_twice(
-        self, desk: Desk, clarifying: AskingTool
-    ) -> None:
+    async def test_a_batch_executed_again_asks_nothing_twice(self, desk: Desk, clarifying: AskTool) -> None:
         batch = {"questions": [{"question": "Why?", "id": 7}, "When?"]}
         interrupt = await started(clarifying, batch, "call_1")
         await answer(desk, "because", "now")
@@ -381,7 +373,7 @@ class TestBatches:
         assert await clarifying.resume(interrupt.question_ids) == result
 
     async def test_the_same_question_twice_in_a_batch_is_asked_once(
-        self, desk: Desk, clarifying: AskingTool
+        self, desk: Desk, clarifying: AskTool
     ) -> None:
         result = await after(
             clarifying.execute({"questions": ["Why?", "Why?"]}, call_id="call_1"), answer(desk, "because")
@@ -390,7 +382,7 @@ class TestBatches:
 
 
 class TestInterrupts:
-    async def test_it_carries_what_to_show_and_the_way_back(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_it_carries_what_to_show_and_the_way_back(self, desk: Desk, hir: AskTool) -> None:
         interrupt = await started(hir, {**DEPLOY, "context": {"from": "v1"}}, "call_1")
         [question] = await pending(desk)
         assert (interrupt.tool, interrupt.conversation, interrupt.call_id) == (
@@ -413,7 +405,7 @@ class TestInterrupts:
             ),
         )
 
-    async def test_it_can_be_raised_and_sent_to_another_process(self, hir: AskingTool) -> None:
+    async def test_it_can_be_raised_and_sent_to_another_process(self, hir: AskTool) -> None:
         interrupt = await started(hir, DEPLOY, "call_1")
         with pytest.raises(Interrupt, match="resume it with these ids"):
             raise interrupt
@@ -433,12 +425,12 @@ class TestInterrupts:
             tool = human_intervention_request(desk, conversation="c")
             assert (await tool.resume(interrupt.question_ids)).text == "Canary"
 
-    async def test_resuming_too_early_changes_nothing(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_resuming_too_early_changes_nothing(self, desk: Desk, hir: AskTool) -> None:
         interrupt = await started(hir, DEPLOY)
         assert (await hir.resume(interrupt.question_ids, timeout=0.01)).status == "still_pending"
         assert (await desk.get(interrupt.question_ids[0])).status is Status.PENDING
 
-    async def test_a_batch_says_which_are_still_pending(self, desk: Desk, clarifying: AskingTool) -> None:
+    async def test_a_batch_says_which_are_still_pending(self, desk: Desk, clarifying: AskTool) -> None:
         interrupt = await started(clarifying, {"questions": ["Why?", "When?"]})
         await desk.answer(interrupt.question_ids[1], "now", by="ana")
         result = await clarifying.resume(interrupt.question_ids, timeout=0.01)
@@ -446,7 +438,7 @@ class TestInterrupts:
         assert result.status == "still_pending"
 
     async def test_a_question_of_another_conversation_cannot_be_resumed(
-        self, desk: Desk, hir: AskingTool
+        self, desk: Desk, hir: AskTool
     ) -> None:
         interrupt = await started(hir, DEPLOY)
         for other in (desk, desk.scoped(asker="other"), desk.scoped("elsewhere")):
@@ -649,7 +641,7 @@ class TestAskingAgain:
         [("call_0", True), ("functions.ask:1", True), ("7", True), ("call_x9Zk21", False)],
     )
     async def test_an_answer_that_a_numbered_call_gets_again_is_warned_of(
-        self, desk: Desk, hir: AskingTool, caplog: pytest.LogCaptureFixture, *, call_id: str, warned: bool
+        self, desk: Desk, hir: AskTool, caplog: pytest.LogCaptureFixture, *, call_id: str, warned: bool
     ) -> None:
         await started(hir, DEPLOY, call_id)
         await answer(desk, "Canary")
@@ -669,7 +661,7 @@ class TestAskingAgain:
                 await answer(desk, "Canary")
         assert len(set(ids)) == 5
 
-    async def test_calls_with_and_without_an_id_join_each_other(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_calls_with_and_without_an_id_join_each_other(self, desk: Desk, hir: AskTool) -> None:
         with_id = await started(hir, DEPLOY, "call_1")
         without = await started(hir, DEPLOY)
         assert with_id.question_ids == without.question_ids
@@ -677,7 +669,7 @@ class TestAskingAgain:
         without = await started(hir, DEPLOY)
         assert (await started(hir, DEPLOY, "call_2")).question_ids == without.question_ids
 
-    async def test_an_equal_question_is_found_among_many(self, desk: Desk, hir: AskingTool) -> None:
+    async def test_an_equal_question_is_found_among_many(self, desk: Desk, hir: AskTool) -> None:
         for number in range(60):
             await desk.post(f"{number}?", conversation="c")
         first = await started(hir, DEPLOY, "call_1")
@@ -692,7 +684,7 @@ class TestAskingAgain:
         ],
     )
     async def test_a_question_that_differs_is_another_one(
-        self, hir: AskingTool, changed: dict[str, Any]
+        self, hir: AskTool, changed: dict[str, Any]
     ) -> None:
         first = await started(hir, DEPLOY, "call_1")
         assert (await started(hir, {**DEPLOY, **changed}, "call_2")).question_ids != first.question_ids

@@ -14,9 +14,10 @@ from handraise import InvalidAnswer, QuestionNotFound, Status, open_desk
 from handraise.tools import (
     Interrupt,
     ToolResult,
-    asking_tools,
+    ask_human,
     client_message,
     filter_client_messages,
+    preset_tools,
     submit_tool_result,
 )
 
@@ -87,13 +88,14 @@ ARGUMENTS = (
 CALL_IDS = st.none() | st.sampled_from(["", "call_1", "a" * 300]) | ANY_TEXT
 
 
-@given(arguments=ARGUMENTS, call_id=CALL_IDS, place=st.integers(0, 2))
+@given(arguments=ARGUMENTS, call_id=CALL_IDS, place=st.integers(0, 3))
 def test_any_arguments_are_a_typed_error_or_a_valid_question(
     arguments: Any, call_id: str | None, place: int
 ) -> None:
     async def check() -> None:
         async with open_desk("memory:") as desk:
-            tool = asking_tools(desk, conversation="c")[place]
+            tools = (*preset_tools(desk, conversation="c"), ask_human(desk, conversation="c"))
+            tool = tools[place]
             begun = await tool.start(arguments, call_id=call_id)
             if isinstance(begun, Interrupt):
                 for question_id in dict.fromkeys(begun.question_ids):

@@ -11,14 +11,15 @@ from openai.types.responses import FunctionToolParam
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from handraise import Desk
-from handraise.tools import ToolSpec, asking_tools, find_tool
+from handraise.tools import ToolSpec, ask_human, find_tool, preset_tools
 
 SPEC = ToolSpec("look_up", "Looks something up.", {"type": "object", "properties": {"q": {"type": "string"}}})
 
 
 @pytest.fixture
 def specs(desk: Desk) -> list[ToolSpec]:
-    return [tool.spec for tool in asking_tools(desk, conversation="c")]
+    tools = (ask_human(desk, conversation="c"), *preset_tools(desk, conversation="c"))
+    return [tool.spec for tool in tools]
 
 
 def test_chat_completions_get_a_function_within_a_tool() -> None:
@@ -56,6 +57,7 @@ def test_the_schemas_are_what_the_openai_client_takes(specs: list[ToolSpec]) -> 
 
 def test_every_tool_has_a_name_that_model_apis_take(specs: list[ToolSpec]) -> None:
     assert [spec.name for spec in specs] == [
+        "ask_human",
         "clarify",
         "ask_clarifying_question",
         "human_intervention_request",
@@ -77,7 +79,7 @@ def test_what_is_given_out_can_be_changed_without_changing_the_spec() -> None:
 
 
 def test_the_dotted_name_is_understood_when_it_comes_in(desk: Desk) -> None:
-    tools = asking_tools(desk, conversation="c")
+    tools = preset_tools(desk, conversation="c")
     dotted = find_tool(tools, "human_intervention.request")
     assert dotted is not None
     assert dotted is find_tool(tools, "human_intervention_request")

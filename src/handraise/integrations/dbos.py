@@ -31,12 +31,12 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "DBOSEngine",
-    "approve",
-    "approve_async",
     "ask",
     "ask_async",
     "post",
     "post_async",
+    "request_approval",
+    "request_approval_async",
     "wait",
     "wait_async",
 ]
@@ -59,11 +59,11 @@ def ask(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> 
     return _now(workflows.ask(_Blocking(desk), prompt, options))
 
 
-def approve(
+def request_approval(
     desk: BlockingDesk, approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
 ) -> Action:
     """Ask for an approval, wait, and get the action, which is given out once; or `NotApproved`."""
-    return _now(workflows.approve(_Blocking(desk), approval, prompt, options))
+    return _now(workflows.request_approval(_Blocking(desk), approval, prompt, options))
 
 
 async def post_async(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> str:
@@ -81,11 +81,11 @@ async def ask_async(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionO
     return await workflows.ask(_Async(desk), prompt, options)
 
 
-async def approve_async(
+async def request_approval_async(
     desk: BlockingDesk, approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
 ) -> Action:
-    """`approve` for workflows written with `async`."""
-    return await workflows.approve(_Async(desk), approval, prompt, options)
+    """`request_approval` for workflows written with `async`."""
+    return await workflows.request_approval(_Async(desk), approval, prompt, options)
 
 
 class DBOSEngine:

@@ -1,6 +1,6 @@
 """LlamaIndex workflows: a step asks a person and gets the answer, also when the workflow was restarted in between.
 
-`pip install "handraise[llama-index]"`. Inside a step or a tool, `ask` and `approve` wait as the framework waits; around the
+`pip install "handraise[llama-index]"`. Inside a step or a tool, `ask` and `request_approval` wait as the framework waits; around the
 workflow, `run` turns that into questions. The workflow's context is kept with each question.
 """
 
@@ -32,7 +32,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "workflows", "llama-index") from error
 
-__all__ = ["Asked", "Told", "approve", "ask", "run"]
+__all__ = ["Asked", "Told", "ask", "request_approval", "run"]
 
 
 class Asked(InputRequiredEvent):
@@ -65,7 +65,7 @@ async def ask(
     return await _wait(ctx, name, described(prompt, choices=choices, form=form, context=context))
 
 
-async def approve(
+async def request_approval(
     ctx: Context[Any],
     name: str,
     tool: str,
@@ -248,5 +248,7 @@ def _pause(name: str, question: dict[str, Json], run: Run) -> Pause:
         case _:
             pause = pause_in(name, question)
             if pause is None:
-                raise TypeError(f"{name} asks nothing that a person could be shown: use ask or approve")
+                raise TypeError(
+                    f"{name} asks nothing that a person could be shown: use ask or request_approval"
+                )
             return pause

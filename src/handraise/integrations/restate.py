@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra(error.name, "restate") from error
 
-__all__ = ["Posted", "RestateEngine", "approve", "ask", "post", "wait"]
+__all__ = ["Posted", "RestateEngine", "ask", "post", "request_approval", "wait"]
 
 _GONE = (400, 404)
 
@@ -58,7 +58,7 @@ async def ask(ctx: Context, desk: Desk, prompt: str, **options: Unpack[QuestionO
     return await workflows.ask(_Run(ctx, desk), prompt, options)
 
 
-async def approve(
+async def request_approval(
     ctx: Context,
     desk: Desk,
     approval: Approval,
@@ -70,7 +70,7 @@ async def approve(
 
     Any other ending is a `TerminalError` with the code `not_approved` in its metadata.
     """
-    return await workflows.approve(_Run(ctx, desk), approval, prompt, options)
+    return await workflows.request_approval(_Run(ctx, desk), approval, prompt, options)
 
 
 class RestateEngine:

@@ -35,7 +35,7 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra("temporalio", "temporal") from error
 
-__all__ = ["HandraisePlugin", "TemporalEngine", "approve", "ask", "post", "wait"]
+__all__ = ["HandraisePlugin", "TemporalEngine", "ask", "post", "request_approval", "wait"]
 
 _STEP = timedelta(seconds=10)
 
@@ -58,14 +58,14 @@ async def ask(prompt: str, **options: Unpack[QuestionOptions]) -> Json:
     return await workflows.ask(_Run(), prompt, options)
 
 
-async def approve(
+async def request_approval(
     approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
 ) -> Action:
     """Ask for an approval, wait, and get the action, which is given out once.
 
     Any other ending is an `ApplicationError` of type `not_approved`, which ends the workflow unless it is caught.
     """
-    return await workflows.approve(_Run(), approval, prompt, options)
+    return await workflows.request_approval(_Run(), approval, prompt, options)
 
 
 class HandraisePlugin(SimplePlugin):

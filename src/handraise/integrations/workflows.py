@@ -105,7 +105,9 @@ async def ask(run: Run, prompt: str, options: QuestionOptions) -> Json:
     return outcome.value
 
 
-async def approve(run: Run, approval: Approval, prompt: str | None, options: QuestionOptions) -> Action:
+async def request_approval(
+    run: Run, approval: Approval, prompt: str | None, options: QuestionOptions
+) -> Action:
     """Ask for the approval of an action, wait, and get the action to be executed now; it is given out once."""
     options["form"] = approval
     question_id = await post(run, prompt or f"May I run {approval.action.tool}?", options)

@@ -3,12 +3,13 @@
 from handraise.tools.approvals import ApprovalOptions, requires_approval
 from handraise.tools.approved_tool import ApprovedTool
 from handraise.tools.ask_tools import (
-    AskingTool,
+    AskTool,
     ask_clarifying_question,
-    asking_tools,
+    ask_human,
     clarify,
     find_tool,
     human_intervention_request,
+    preset_tools,
 )
 from handraise.tools.client_calls import (
     ToolResultSubmission,
@@ -26,7 +27,7 @@ __all__ = [
     "ApprovalOptions",
     "ApprovedTool",
     "AskEvent",
-    "AskingTool",
+    "AskTool",
     "Emit",
     "Intent",
     "Interrupt",
@@ -35,13 +36,14 @@ __all__ = [
     "ToolResultSubmission",
     "ToolSpec",
     "ask_clarifying_question",
-    "asking_tools",
+    "ask_human",
     "clarify",
     "client_message",
     "filter_client_messages",
     "find_tool",
     "human_intervention_request",
     "pending_client_messages",
+    "preset_tools",
     "requires_approval",
     "submit_tool_result",
     "to_tool_result",

@@ -47,7 +47,7 @@ class ApprovalOptions(QuestionOptions, total=False):
     risk: Risk
 
 
-class Awaited(Protocol):
+class AsyncDecorator(Protocol):
     """Decorates a function of either kind so that it is awaited."""
 
     @overload
@@ -59,7 +59,7 @@ class Awaited(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
 
 
-class Blocked(Protocol):
+class BlockingDecorator(Protocol):
     """Decorates a function so that it blocks."""
 
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
@@ -68,11 +68,11 @@ class Blocked(Protocol):
 
 
 @overload
-def requires_approval(desk: Desk, **options: Unpack[ApprovalOptions]) -> Awaited: ...
+def requires_approval(desk: Desk, **options: Unpack[ApprovalOptions]) -> AsyncDecorator: ...
 
 
 @overload
-def requires_approval(desk: BlockingDesk, **options: Unpack[ApprovalOptions]) -> Blocked: ...
+def requires_approval(desk: BlockingDesk, **options: Unpack[ApprovalOptions]) -> BlockingDecorator: ...
 
 
 def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptions]) -> Any:

@@ -35,7 +35,7 @@ class ApprovedTool:
     """A tool whose calls become approvals, and approved calls executions: one for each approval.
 
     Its schema comes from the function's signature and docstring. What a person sees and what runs is the
-    frozen action, not what the model says about it. A call id counts within the `run`, as in `AskingTool`.
+    frozen action, not what the model says about it. A call id counts within the `run`, as in `AskTool`.
     """
 
     def __init__(

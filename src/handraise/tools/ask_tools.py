@@ -1,4 +1,4 @@
-"""The tools with which a model asks people: `clarify`, `ask_clarifying_question`, `human_intervention_request`."""
+"""The tool with which a model asks people, `ask_human`, and its presets with other names and parameters."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from handraise.tools.tool_arguments import (
     MAX_QUESTIONS,
     Arguments,
     Intent,
-    Read,
+    ReadArguments,
     problems_for,
+    read_ask_human,
     read_clarify,
     read_clarifying_question,
     read_intervention,
@@ -35,20 +36,20 @@ _log = logging.getLogger(__name__)
 CLARIFY_EXPIRES_IN = 600.0
 
 
-class AskingTool:
+class AskTool:
     """A tool that asks people in the name of a desk's asker, within one conversation.
 
-    Made by `clarify`, `ask_clarifying_question` and `human_intervention_request`. Arguments that cannot be
-    asked and events that cannot be shown are results, not exceptions: the model gets to read them.
+    Made by `ask_human` and its presets. Arguments that cannot be asked and events that cannot be shown are
+    results, not exceptions: the model reads them.
 
-    `run` is a name of yours for the run in which the model makes its calls: a call id counts within it. Give it if your model
-    numbers its calls anew in each run, and give the same again after a restart.
+    `run` is your name for the run in which the model makes its calls: a call id counts within it. Give it if your
+    model numbers its calls anew in each run, and give the same name again after a restart.
     """
 
     def __init__(
         self,
         spec: ToolSpec,
-        read: Read,
+        read: ReadArguments,
         *,
         desk: Desk,
         conversation: str,
@@ -82,11 +83,11 @@ class AskingTool:
         asked = await self._ask(arguments, call_id or None)
         if isinstance(asked, ToolResult):
             return asked
-        await self._settled([each.question.id for each in asked], timeout=None)
+        await self._wait_for([each.question.id for each in asked], timeout=None)
         return await self._result(asked)
 
     async def start(self, arguments: Arguments, *, call_id: str | None = None) -> Interrupt | ToolResult:
-        """Ask and do not wait: an interrupt to raise or return, or the result where there is nothing to await."""
+        """Ask and do not wait: an interrupt to raise or return, or the result if there is nothing to wait for."""
         asked = await self._ask(arguments, call_id or None)
         if isinstance(asked, ToolResult):
             return asked
@@ -97,11 +98,11 @@ class AskingTool:
     async def resume(self, question_ids: Iterable[str], *, timeout: Span | None = None) -> ToolResult:
         """What goes back to the model for a call that was started, in this process or in another.
 
-        Where `timeout` passes first, the status is `still_pending` and nothing changes.
+        If `timeout` passes first, the status is `still_pending` and nothing changes.
         """
         ids = list(question_ids)
-        questions = [await self._owned(each) for each in ids]
-        await self._settled(ids, timeout=timeout)
+        questions = [await self._get_own(each) for each in ids]
+        await self._wait_for(ids, timeout=timeout)
         results = [to_tool_result(await self._desk.get(each)) for each in ids]
         batches = [origin_of(each).get("batch") for each in questions]
         if len(ids) == 1 and batches[0] is None:
@@ -156,7 +157,9 @@ class AskingTool:
                 asked.append(await post_once(call, intent))
             except InvalidQuestion as refusal:
                 found = problems_for(self.spec.name, intent.place, refusal.problems)
-                if not found:  # the program's own mistake, such as a bad recipient: no model can mend it
+                if (
+                    not found
+                ):  # the program's own mistake, such as a bad recipient: the model cannot correct it
                     raise
                 problems += found
         return asked, problems
@@ -182,7 +185,7 @@ class AskingTool:
                 with suppress(AlreadySettled):
                     await self._desk.withdraw(each.question.id, reason=reason)
 
-    async def _settled(self, question_ids: Sequence[str], *, timeout: Span | None) -> None:
+    async def _wait_for(self, question_ids: Sequence[str], *, timeout: Span | None) -> None:
         """Wait until all of these are settled or the time is over."""
         end = None if timeout is None else time.monotonic() + seconds_of(timeout)
         for each in question_ids:
@@ -201,7 +204,7 @@ class AskingTool:
             ]
         )
 
-    async def _owned(self, question_id: str) -> Question:
+    async def _get_own(self, question_id: str) -> Question:
         question = await self._desk.get(question_id)
         if (question.conversation, question.asker) != (self.conversation, self._desk.asker):
             raise QuestionNotFound(question_id, self._desk.workspace)
@@ -214,6 +217,31 @@ class AskingTool:
         )
 
 
+def ask_human(
+    desk: Desk,
+    *,
+    conversation: str,
+    run: str | None = None,
+    emit: Emit | None = None,
+    expires_in: Span | None = None,
+    recipients: Sequence[str] = (),
+) -> AskTool:
+    """A question in the person's own words or with choices, or a batch of up to 5 questions.
+
+    It waits until it is answered unless you give `expires_in`.
+    """
+    return AskTool(
+        ASK_HUMAN,
+        read_ask_human,
+        desk=desk,
+        conversation=conversation,
+        run=run,
+        emit=emit,
+        expires_in=expires_in,
+        recipients=recipients,
+    )
+
+
 def clarify(
     desk: Desk,
     *,
@@ -222,12 +250,12 @@ def clarify(
     emit: Emit | None = None,
     expires_in: Span | None = CLARIFY_EXPIRES_IN,
     recipients: Sequence[str] = (),
-) -> AskingTool:
+) -> AskTool:
     """A question with up to 4 choices or an open one, or a batch of up to 5 of them.
 
-    They expire after ten minutes unless told otherwise; with None they wait for ever.
+    They expire after ten minutes unless you say otherwise; with None they wait for ever.
     """
-    return AskingTool(
+    return AskTool(
         CLARIFY,
         read_clarify,
         desk=desk,
@@ -247,9 +275,9 @@ def ask_clarifying_question(
     emit: Emit | None = None,
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
-) -> AskingTool:
-    """An open question, with the reason why it is asked. It waits for ever unless told otherwise."""
-    return AskingTool(
+) -> AskTool:
+    """An open question, with the reason why it is asked. It waits for ever unless you give `expires_in`."""
+    return AskTool(
         ASK_CLARIFYING_QUESTION,
         read_clarifying_question,
         desk=desk,
@@ -269,9 +297,9 @@ def human_intervention_request(
     emit: Emit | None = None,
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
-) -> AskingTool:
-    """A decision between options that the model names. It waits for ever unless told otherwise."""
-    return AskingTool(
+) -> AskTool:
+    """A decision between options that the model names. It waits for ever unless you give `expires_in`."""
+    return AskTool(
         HUMAN_INTERVENTION_REQUEST,
         read_intervention,
         desk=desk,
@@ -284,15 +312,15 @@ def human_intervention_request(
     )
 
 
-def asking_tools(
+def preset_tools(
     desk: Desk,
     *,
     conversation: str,
     run: str | None = None,
     emit: Emit | None = None,
     recipients: Sequence[str] = (),
-) -> tuple[AskingTool, AskingTool, AskingTool]:
-    """All three, each with its own idea of how long a question lives."""
+) -> tuple[AskTool, AskTool, AskTool]:
+    """The three presets of `ask_human`, each with its own default for how long a question lives."""
     return (
         clarify(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
         ask_clarifying_question(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
@@ -302,15 +330,15 @@ def asking_tools(
     )
 
 
-class Named(Protocol):
-    """A tool that knows by which names it is called."""
+class NamedTool(Protocol):
+    """A tool that knows its names."""
 
     def answers_to(self, name: str) -> bool:
         """Whether a model that calls this name means this tool."""
         ...
 
 
-Tool = TypeVar("Tool", bound=Named)
+Tool = TypeVar("Tool", bound=NamedTool)
 
 
 def find_tool(tools: Iterable[Tool], name: str) -> Tool | None:
@@ -325,6 +353,48 @@ _CHOICES = {
     "description": "What the user can choose from. Leave it out for an open question.",
 }
 _MULTI_SELECT = {"type": "boolean", "description": "Whether the user may choose several of the choices."}
+
+_CONTEXT = {"type": "string", "description": "Why you need to know, for the person to answer well."}
+_ANY_CHOICES = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "What the person can choose from. Leave it out for an open question.",
+}
+
+ASK_HUMAN = ToolSpec(
+    "ask_human",
+    "Ask a person if you cannot go on without their answer. Be specific and brief, and ask only what you cannot "
+    "find out yourself. Put what can be chosen into choices, never into the text of the question. Ask several "
+    "questions at once only if none depends on another. This is not an approval: do not use it before a "
+    "dangerous action.",
+    {
+        "type": "object",
+        "properties": {
+            "question": {"type": "string", "description": "One question. Not together with questions."},
+            "choices": _ANY_CHOICES,
+            "multi_select": _MULTI_SELECT,
+            "context": _CONTEXT,
+            "questions": {
+                "type": "array",
+                "maxItems": MAX_QUESTIONS,
+                "description": "Several independent questions instead of one.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string", "description": "Comes back with the answer."},
+                        "question": {"type": "string"},
+                        "choices": _ANY_CHOICES,
+                        "multi_select": _MULTI_SELECT,
+                        "context": _CONTEXT,
+                    },
+                    "required": ["question"],
+                    "additionalProperties": False,
+                },
+            },
+        },
+        "additionalProperties": False,
+    },
+)
 
 CLARIFY = ToolSpec(
     "clarify",

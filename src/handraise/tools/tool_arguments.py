@@ -43,19 +43,18 @@ class Intent:
         )
 
 
-Read = Callable[[Arguments], tuple[Intent, ...]]
+ReadArguments = Callable[[Arguments], tuple[Intent, ...]]
 """Reads a tool's arguments, or raises `InvalidQuestion` with paths that its model knows."""
 
 
+def read_ask_human(arguments: Arguments) -> tuple[Intent, ...]:
+    """One question with or without choices and context, or a batch of them."""
+    return _read_questions(_AskHuman, arguments)
+
+
 def read_clarify(arguments: Arguments) -> tuple[Intent, ...]:
-    """One question with or without choices, or a batch of them."""
-    given = _validated(_Clarify, arguments)
-    if given.question is not None:
-        return (_clarification(given.question, given),)
-    return tuple(
-        _clarification(each.question, each, place, each.id)
-        for place, each in enumerate(given.questions or ())
-    )
+    """The same with few choices and without context."""
+    return _read_questions(_Clarify, arguments)
 
 
 def read_clarifying_question(arguments: Arguments) -> tuple[Intent, ...]:
@@ -72,10 +71,10 @@ def read_intervention(arguments: Arguments) -> tuple[Intent, ...]:
 
 def json_object(arguments: Arguments) -> dict[str, Json]:
     """The arguments as one JSON object that a store could keep."""
-    given = arguments if isinstance(arguments, dict) else _parsed(arguments)
+    given = arguments if isinstance(arguments, dict) else _parse_json(arguments)
     if not isinstance(given, dict):
         raise InvalidQuestion([Problem("", "expected one JSON object with the parameters by name")])
-    if problems := _keeping_problems(given):
+    if problems := _storage_problems(given):
         raise InvalidQuestion(problems)
     return given
 
@@ -116,14 +115,16 @@ def problems_for(tool: str, place: int | None, problems: Sequence[Problem]) -> l
 def _choices(raw: Json, most: int | None) -> tuple[Option, ...]:
     options = coerce_choices(raw)
     if not options:
-        raise _misfit("none of these has a readable label; send a list of short texts")
+        raise _parameter_error("none of these has a readable label; send a list of short texts")
     if most is not None and len(options) > most:
-        raise _misfit(f"at most {most} choices are possible, not {len(options)}; offer fewer")
-    if _keeping_problems([option.model_dump() for option in options]):
-        raise _misfit("has a text that cannot be kept; send plain characters")
+        raise _parameter_error(f"at most {most} choices are possible, not {len(options)}; offer fewer")
+    if _storage_problems([option.model_dump() for option in options]):
+        raise _parameter_error("has a text that cannot be kept; send plain characters")
     for option in options:
         if any(fold(option.label) == fold(other.id) for other in options if other is not option):
-            raise _misfit(f"the label {option.label!r} is the id of another choice; leave the ids out")
+            raise _parameter_error(
+                f"the label {option.label!r} is the id of another choice; leave the ids out"
+            )
     return options
 
 
@@ -131,24 +132,28 @@ def _few_choices(raw: Json) -> tuple[Option, ...] | None:
     return None if _present(raw) is None else _choices(raw, MAX_CHOICES)
 
 
+def _any_choices(raw: Json) -> tuple[Option, ...] | None:
+    return None if _present(raw) is None else _choices(raw, None)
+
+
 def _some_options(raw: Json) -> tuple[Option, ...]:
     return _choices(raw, None)
 
 
 def _present(raw: Json) -> Json:
-    """None for what models send where they mean nothing."""
+    """None for the empty values that models send when they mean nothing."""
     return None if isinstance(raw, (str, list, dict)) and not raw else raw
 
 
 def _batch(raw: Json) -> Json:
     """A list that came as its JSON text, and questions that came as bare texts."""
     if isinstance(raw, str) and raw.lstrip().startswith("["):
-        raw = _parsed(raw)
-        if _keeping_problems(raw):
-            raise _misfit("is not JSON that can be kept; send a list of questions")
+        raw = _parse_json(raw)
+        if _storage_problems(raw):
+            raise _parameter_error("is not JSON that can be kept; send a list of questions")
     if isinstance(raw, list):
         if len(raw) > MAX_QUESTIONS:
-            raise _misfit(
+            raise _parameter_error(
                 f"at most {MAX_QUESTIONS} questions are possible, not {len(raw)}; ask fewer at once"
             )
         raw = [{"question": each} if isinstance(each, str) else each for each in raw]
@@ -157,7 +162,7 @@ def _batch(raw: Json) -> Json:
 
 def _echo(raw: Json) -> Json:
     if isinstance(raw, bool) or not isinstance(raw, str | int | None) or len(str(raw)) > _LONGEST_ECHO:
-        raise _misfit("expected a short text")
+        raise _parameter_error("expected a short text")
     return raw
 
 
@@ -169,35 +174,62 @@ class _Parameters(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
 
-class _Answers(_Parameters):
-    """What a valid answer to a clarification is."""
+class _QuestionParameters(_Parameters):
+    """What is asked for in one question, besides its text. A preset leaves `context` out."""
 
-    choices: Annotated[tuple[Option, ...] | None, pydantic.BeforeValidator(_few_choices)] = None
+    choices: tuple[Option, ...] | None = None
     multi_select: bool | None = None
 
     @pydantic.model_validator(mode="after")
-    def _selects_among_choices(self) -> Self:
+    def _check_choices(self) -> Self:
         if self.multi_select and self.choices is None:
-            raise _misfit("multi_select needs choices to select from")
+            raise _parameter_error("multi_select needs choices to select from")
         return self
 
 
-class _OneOfBatch(_Answers):
+class _OneOrSeveral(_QuestionParameters):
+    """One question or a batch of them; the type of `questions` is the preset's."""
+
+    question: Annotated[_Text | None, pydantic.BeforeValidator(_present)] = None
+    questions: tuple[Any, ...] | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _check_one_way(self) -> Self:
+        if (self.question is None) == (self.questions is None):
+            raise _parameter_error("give either question or questions")
+        if self.questions is not None and self.choices is not None:
+            raise _parameter_error("choices belong into each of the questions")
+        return self
+
+
+class _AskHumanItem(_QuestionParameters):
+    choices: Annotated[tuple[Option, ...] | None, pydantic.BeforeValidator(_any_choices)] = None
+    context: _Context = None
     question: _Text
     id: Annotated[Any, pydantic.BeforeValidator(_echo)] = None
 
 
-class _Clarify(_Answers):
-    question: Annotated[_Text | None, pydantic.BeforeValidator(_present)] = None
-    questions: Annotated[tuple[_OneOfBatch, ...] | None, pydantic.BeforeValidator(_batch)] = None
+class _AskHuman(_OneOrSeveral):
+    choices: Annotated[tuple[Option, ...] | None, pydantic.BeforeValidator(_any_choices)] = None
+    context: _Context = None
+    questions: Annotated[tuple[_AskHumanItem, ...] | None, pydantic.BeforeValidator(_batch)] = None
 
     @pydantic.model_validator(mode="after")
-    def _asks_in_one_way(self) -> Self:
-        if (self.question is None) == (self.questions is None):
-            raise _misfit("give either question or questions")
-        if self.questions is not None and self.choices is not None:
-            raise _misfit("choices belong into each of the questions")
+    def _check_context(self) -> Self:
+        if self.questions is not None and self.context is not None:
+            raise _parameter_error("context belongs into each of the questions")
         return self
+
+
+class _ClarifyItem(_QuestionParameters):
+    choices: Annotated[tuple[Option, ...] | None, pydantic.BeforeValidator(_few_choices)] = None
+    question: _Text
+    id: Annotated[Any, pydantic.BeforeValidator(_echo)] = None
+
+
+class _Clarify(_OneOrSeveral):
+    choices: Annotated[tuple[Option, ...] | None, pydantic.BeforeValidator(_few_choices)] = None
+    questions: Annotated[tuple[_ClarifyItem, ...] | None, pydantic.BeforeValidator(_batch)] = None
 
 
 class _ClarifyingQuestion(_Parameters):
@@ -211,23 +243,32 @@ class _Intervention(_Parameters):
     context: _Context = None
 
 
-_Read = TypeVar("_Read", bound=_Parameters)
+_P = TypeVar("_P", bound=_Parameters)
 
 
-def _validated(parameters: type[_Read], arguments: Arguments) -> _Read:
+def _read_questions(parameters: type[_OneOrSeveral], arguments: Arguments) -> tuple[Intent, ...]:
+    given = _validated(parameters, arguments)
+    if given.question is not None:
+        return (_intent(given.question, given),)
+    return tuple(
+        _intent(each.question, each, place, each.id) for place, each in enumerate(given.questions or ())
+    )
+
+
+def _validated(parameters: type[_P], arguments: Arguments) -> _P:
     try:
         return parameters.model_validate(json_object(arguments))
     except pydantic.ValidationError as error:
         raise InvalidQuestion(list(_problems(error))) from None
 
 
-def _keeping_problems(value: Json) -> list[Problem]:
+def _storage_problems(value: Json) -> list[Problem]:
     """Everything that keeps this value from being stored."""
     return list(json_problems(value, "", depth=_DEEPEST))
 
 
-def _parsed(text: Json) -> Json:
-    """The value behind a JSON text, None where it is none."""
+def _parse_json(text: Json) -> Json:
+    """The value of a JSON text, or None if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError):
@@ -241,17 +282,17 @@ def _problems(error: pydantic.ValidationError) -> Iterator[Problem]:
         yield Problem(path.removeprefix("."), known.get(each["type"], each["msg"]))
 
 
-def _clarification(
-    question: str, answers: _Answers, place: int | None = None, echo: str | int | None = None
+def _intent(
+    question: str, given: _QuestionParameters, place: int | None = None, echo: str | int | None = None
 ) -> Intent:
     form: AnyForm = Open()
-    if answers.choices is not None and answers.multi_select:
-        form = MultiChoice(options=answers.choices, allow_other=True)
-    elif answers.choices is not None:
-        form = Choice(options=answers.choices, allow_other=True)
-    return Intent(prompt=question, form=form, place=place, echo=echo)
+    if given.choices is not None and given.multi_select:
+        form = MultiChoice(options=given.choices, allow_other=True)
+    elif given.choices is not None:
+        form = Choice(options=given.choices, allow_other=True)
+    return Intent(prompt=question, form=form, context=getattr(given, "context", None), place=place, echo=echo)
 
 
-def _misfit(message: str) -> PydanticCustomError:
+def _parameter_error(message: str) -> PydanticCustomError:
     # A message template in braces would be filled in; what a model sent can have braces.
     return PydanticCustomError("misfit", "{text}", {"text": message})

@@ -40,7 +40,7 @@ from handraise.integrations.mcp.elicitation import Elicitation, Unshowable, elic
 from handraise.integrations.mcp.tools import SPECS, Call, invalid, read_call, told
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
-from handraise.tools import AskingTool, ToolResult
+from handraise.tools import AskTool, ToolResult
 
 _log = logging.getLogger(__name__)
 
@@ -224,7 +224,7 @@ class Calls:
                 raise _bad_state() if came_back else QuestionNotFound(question.id, self._desk.workspace)
             return question
         intent = call.intent
-        tool = AskingTool(
+        tool = AskTool(
             SPECS[call.tool],
             lambda _: (intent,),
             desk=self._desk,
