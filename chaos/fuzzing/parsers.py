@@ -48,7 +48,7 @@ from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import NotSent
 from handraise.presentation.markdown import one_line
 from handraise.questions import Limits
-from handraise.server.observability.traces import asked_in
+from handraise.server.observability.traces import asker_traceparent
 from handraise.server.web.inbox.agent_text import formatted
 from handraise.tools.tool_arguments import read_clarify, read_clarifying_question, read_intervention
 from handraise.wire.credentials import read_token
@@ -192,7 +192,7 @@ def _places(raw: bytes) -> None:
     mail_address(text)
     with contextlib.suppress(ValueError):
         public_address(text)
-    asked_in({"traceparent": text})
+    asker_traceparent({"traceparent": text})
 
 
 def _token(raw: bytes) -> None:

@@ -24,7 +24,7 @@ from handraise.channels.webhook import signed
 from handraise.desks import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
-from handraise.server.mail_addresses import follow_email, follow_everybody
+from handraise.server.mail_addresses import sync_all_email_addresses, sync_email_address
 from tests.channels.mail_servers import Mail, PostOffice, address_of, post_office, reply_to
 from tests.cli.command import handraise
 from tests.samples import turns
@@ -71,7 +71,7 @@ async def ctx(office: PostOffice, tmp_path: Path, changes: dict[str, Any]) -> As
             person = await ctx.directory.put_person(
                 "default", name, name=name, email=address, role=Role.MEMBER
             )
-            await follow_email(ctx, None, person, by=None)
+            await sync_email_address(ctx, None, person, by=None)
         yield ctx
 
 
@@ -310,7 +310,7 @@ async def test_a_long_workspace_name_travels_in_the_message_id(
 ) -> None:
     workspace = "a workspace with a rather long name: 名前"
     person = await ctx.directory.put_person(workspace, "ann", name="ann", email=ANN, role=Role.MEMBER)
-    await follow_email(ctx, None, person, by=None)
+    await sync_email_address(ctx, None, person, by=None)
     desk = ctx.desk.scoped(workspace)
     question = await desk.post("Which strategy?", form=STRATEGY, recipients=["ann"])
     mail = await office.mail_to(ANN)
@@ -349,7 +349,7 @@ async def test_whoever_has_an_e_mail_address_is_reached_there(
     await client.delete("/v1/people/cid", headers=headers)
     assert await recipients(ctx) == known
     await ctx.directory.put_person("default", "dan", name="dan", email="dan@example.org", role=Role.MEMBER)
-    await follow_everybody(ctx)
+    await sync_all_email_addresses(ctx)
     assert await recipients(ctx) == [*known, ("dan", "dan@example.org")]
 
 
@@ -377,8 +377,8 @@ async def test_the_command_that_adds_somebody_gives_them_their_address(tmp_path:
 async def test_without_e_mail_nobody_has_an_address_for_it(tmp_path: Path) -> None:
     async with open_server(ServerSettings(url=f"sqlite:///{tmp_path / 'questions.db'}")) as ctx:
         person = await ctx.directory.put_person("default", "ann", name="ann", email=ANN, role=Role.MEMBER)
-        await follow_email(ctx, None, person, by=None)
-        await follow_everybody(ctx)
+        await sync_email_address(ctx, None, person, by=None)
+        await sync_all_email_addresses(ctx)
         assert await recipients(ctx) == []
 
 

@@ -130,7 +130,7 @@ WHO = {
     authenticator.person_of: "person",
     authenticator.agent_of: "agent",
     authenticator.caller_of: "agent, person",
-    authenticator.looker_of: "agent, person, reader",
+    authenticator.caller_or_reader_of: "agent, person, reader",
     authenticator.auditor_of: "administrator, reader",
 }
 

@@ -71,7 +71,7 @@ class OutboxEntry:
 @pytest.fixture
 async def connect(app: FastAPI, ctx: ServerContext) -> AsyncIterator[Open]:
     """Connects to a real server from any address of this machine, and says something."""
-    http = partial(Connection, ConnectionLimits(ctx.settings, ctx.metrics.connection_cut))
+    http = partial(Connection, ConnectionLimits(ctx.settings, ctx.metrics.count_cut_connection))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, http=http))  # type: ignore[arg-type]
     lines: list[OutboxEntry] = []
     with socket.create_server((OFFICE, 0)) as door:
@@ -120,7 +120,7 @@ class TestHeads:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handraise.server.middleware.connection_limits.most_connections", lambda: 8)
+    monkeypatch.setattr("handraise.server.middleware.connection_limits.max_connections", lambda: 8)
 
 
 @pytest.mark.usefixtures("few")
@@ -172,8 +172,8 @@ def test_a_proxy_is_trusted_by_its_own_address_and_no_neighbour_is() -> None:
     limits = ConnectionLimits(settings, lambda _: None)
     trusted = {"10.0.0.7", "::ffff:10.0.0.7", "10.1.2.3", "2001:db8::7"}
     others = {"10.0.0.8", "2001:db8::8", "::ffff:10.0.0.8", "", "unix:"}
-    assert {host for host in trusted | others if limits.trusts(host)} == trusted
-    assert ConnectionLimits(ServerSettings(trusted_proxies="*"), lambda _: None).trusts("192.0.2.1")
+    assert {host for host in trusted | others if limits.is_trusted_proxy(host)} == trusted
+    assert ConnectionLimits(ServerSettings(trusted_proxies="*"), lambda _: None).is_trusted_proxy("192.0.2.1")
 
 
 def test_addresses_of_ipv4_are_told_apart_where_the_socket_is_for_both() -> None:

@@ -24,8 +24,8 @@ async def test_alive_and_ready_need_no_credential(client: httpx2.AsyncClient) ->
 async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
     ctx: ServerContext, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, gives: str
 ) -> None:
-    monkeypatch.setattr("handraise.server.api.health_routes._PATIENCE", 0.01)
-    monkeypatch.setattr("handraise.server.api.health_routes._GOOD_FOR", 0.0)
+    monkeypatch.setattr("handraise.server.api.health_routes._TIMEOUT", 0.01)
+    monkeypatch.setattr("handraise.server.api.health_routes._CACHE_SECONDS", 0.0)
 
     async def durability() -> Any:
         if gives == "silence":
@@ -41,7 +41,7 @@ async def test_a_store_that_does_not_answer_makes_it_unready_but_not_dead(
     assert "secret" not in refused.text
     assert (await client.get("/healthz")).status_code == 200
     monkeypatch.undo()
-    monkeypatch.setattr("handraise.server.api.health_routes._GOOD_FOR", 0.0)
+    monkeypatch.setattr("handraise.server.api.health_routes._CACHE_SECONDS", 0.0)
     assert (await client.get("/readyz")).status_code == 200
 
 
@@ -67,6 +67,6 @@ async def test_many_who_ask_at_once_make_one_question_to_the_store(
 async def test_a_server_that_is_leaving_is_not_ready(ctx: ServerContext) -> None:
     transport = httpx2.ASGITransport(app=create_app(ctx))
     async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-        ctx.leaving = True
+        ctx.is_draining = True
         refused = await client.get("/readyz")
         assert (refused.status_code, refused.json()["detail"]) == (503, "This server is stopping.")

@@ -143,7 +143,7 @@ class TestKeys:
         ctx.directory = directory
         for _ in range(3):
             await client.get("/v1/me", headers=agent)
-        await asyncio.gather(*ctx.errands)
+        await asyncio.gather(*ctx.background_tasks)
         assert directory.uses == 1
         (key,) = (await client.get("/v1/keys", headers=admin)).json()["items"]
         assert key["last_used_at"] is not None
@@ -154,7 +154,7 @@ class TestKeys:
         directory = Watched(ctx.directory, failing=True)
         ctx.directory = directory
         assert (await client.get("/v1/me", headers=agent)).status_code == 200
-        await asyncio.gather(*ctx.errands)
+        await asyncio.gather(*ctx.background_tasks)
         assert directory.uses == 1
 
 

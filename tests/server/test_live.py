@@ -20,7 +20,7 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.server.auth.authenticator import AgentCaller, Authenticator, Caller, PersonCaller
 from handraise.server.live.broadcaster import Streams
-from handraise.server.live.visibility import Seen
+from handraise.server.live.visibility import VisibleEvents
 from handraise.wire.credentials import read_token
 from tests.server.conftest import bearer, listening, on_every_store
 from tests.serving import Issuer
@@ -71,14 +71,14 @@ class Reader:
     def __init__(self, streams: Streams, caller: Caller, chance: random.Random) -> None:
         self.caller = caller
         self.seen: list[str] = []
-        self.place = ""
+        self.cursor = ""
         self._streams = streams
         self._chance = chance
 
     async def read(self) -> None:
         """Read for ever."""
         while True:
-            async with aclosing(self._streams.follow(self.caller, after=self.place)) as following:
+            async with aclosing(self._streams.follow(self.caller, after=self.cursor)) as following:
                 left = self._chance.randrange(1, 30)
                 async for seen in following:
                     self._take(seen)
@@ -88,9 +88,9 @@ class Reader:
                     if self._chance.random() < 0.5:
                         await asyncio.sleep(self._chance.choice((0, 0, 0.001, 0.02)))
 
-    def _take(self, seen: Seen) -> None:
+    def _take(self, seen: VisibleEvents) -> None:
         self.seen += [event.cursor for event in seen.events]
-        self.place = seen.place
+        self.cursor = seen.cursor
         assert seen.text.count(b"data: ") == len(seen.events)
 
 
@@ -162,7 +162,7 @@ async def test_who_has_nothing_to_hear_is_moved_on_by_heartbeats(
     async with asyncio.timeout(WITHIN), aclosing(streams.follow(quiet, after=start)) as following:
         async for seen in following:
             assert not seen.events
-            if seen.place == await ctx.store.feed_end("w"):
+            if seen.cursor == await ctx.store.feed_end("w"):
                 break
 
 

@@ -152,7 +152,7 @@ async def test_a_failure_of_ours_is_an_error_and_a_refusal_is_none(
     client: httpx2.AsyncClient, ctx: ServerContext, exporter: InMemorySpanExporter
 ) -> None:
     await client.get("/v1/me")
-    ctx.leaving = True
+    ctx.is_draining = True
     await client.get("/readyz")
     refused, stopping = exporter.get_finished_spans()
     assert (refused.status.status_code, stopping.status.status_code) == (StatusCode.UNSET, StatusCode.ERROR)

@@ -492,7 +492,9 @@ class TestItsEnd:
     async def test_an_address_may_come_in_vain_so_often(
         self, ctx: ServerContext, client: httpx2.AsyncClient, app: Any, place: str
     ) -> None:
-        app.state.rates = type(app.state.rates)(ctx.settings.model_copy(update={"sign_in_limit": "3/hour"}))
+        app.state.rate_limits = type(app.state.rate_limits)(
+            ctx.settings.model_copy(update={"sign_in_limit": "3/hour"})
+        )
         seen = [(await client.get(place)).status_code for _ in range(4)]
         assert seen == [410, 410, 410, 429]
 
@@ -500,7 +502,9 @@ class TestItsEnd:
         self, ctx: ServerContext, client: httpx2.AsyncClient, app: Any, ann: Headers, desk: LocalDesk
     ) -> None:
         path = await path_of(client, (await desk.post("Which?")).id, ann)
-        app.state.rates = type(app.state.rates)(ctx.settings.model_copy(update={"rate_limit": "3/hour"}))
+        app.state.rate_limits = type(app.state.rate_limits)(
+            ctx.settings.model_copy(update={"rate_limit": "3/hour"})
+        )
         assert [(await client.get(path)).status_code for _ in range(4)] == [200, 200, 200, 429]
 
 

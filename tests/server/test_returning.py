@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
-from handraise.server.auth.login_redirect import page_of_ours
+from handraise.server.auth.login_redirect import own_page
 from handraise.server.web.inbox import account_page, insights_page, question_page, queue_page, settled_page
 from tests.server.conftest import ORIGIN
 from tests.serving import Issuer
@@ -177,7 +177,7 @@ async def test_who_signs_out_leaves_no_trace_for_the_next(
 
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_nobody_is_led_anywhere_else(client: httpx2.AsyncClient, token: str, text: str) -> None:
-    assert page_of_ours(text) is None
+    assert own_page(text) is None
     for planted in (quote(text, safe=""), quote(quote(text, safe=""), safe="")):
         client.cookies.clear()
         client.cookies.set(PLACE, planted, domain="127.0.0.1", path="/")

@@ -118,7 +118,7 @@ def test_nobody_may_take_all_that_the_process_can_have_open(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, int]
 ) -> None:
     del settings
-    monkeypatch.setattr("handraise.server.live.stream_limits.most_connections", lambda: 8)
+    monkeypatch.setattr("handraise.server.live.stream_limits.max_connections", lambda: 8)
     limits = StreamLimits(ServerSettings(stream_limit=0, workspace_stream_limit=0))
     first, second, third, fourth = (AgentCaller("w", "bot", f"key {n}") for n in range(4))
     with ExitStack() as held:

@@ -68,7 +68,7 @@ async def _play(settings: ServerSettings) -> None:
     async with asyncio.TaskGroup() as tasks:
         agents: list[asyncio.Task[None]] = []
 
-        def listening(told: process.Listening) -> None:
+        def listening(told: process.RunningServer) -> None:
             _welcome(told)
             agents.append(tasks.create_task(_agent(told.settings.base_url, key)))
 
@@ -77,7 +77,7 @@ async def _play(settings: ServerSettings) -> None:
             agent.cancel()
 
 
-def _welcome(told: process.Listening) -> None:
+def _welcome(told: process.RunningServer) -> None:
     typer.secho("\nHandraise: an agent asks, you answer, it goes on.\n", bold=True)
     if told.link is not None:
         typer.echo("In the browser, open this link. It lets you in once:\n")

@@ -22,7 +22,7 @@ from handraise.model.people import Responder, responder_of
 from handraise.model.visible import visible_line
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link, issue_question_link
-from handraise.server.mail_addresses import follow_email
+from handraise.server.mail_addresses import sync_email_address
 from handraise.server.web.sign_in import sessions_of
 from handraise.wire.records import LinkRecord, QuestionLinkRecord
 from handraise.wire.requests import CreateQuestionLink, PutGroup, PutPerson
@@ -75,7 +75,7 @@ def add(
         person = await ctx.directory.put_person(
             where, name, name=asked.name, email=asked.email, role=asked.role, by=operator()
         )
-        await follow_email(ctx, None, person, by=operator())
+        await sync_email_address(ctx, None, person, by=operator())
         return person
 
     if with_context(work, workspace=workspace) is None:

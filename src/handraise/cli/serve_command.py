@@ -53,7 +53,7 @@ def serve(
         runner.run(process.serve(settings, show, show_link=show_link))
 
 
-def show(listening: process.Listening) -> None:
+def show(listening: process.RunningServer) -> None:
     """Say where it listens, what it promises, and how the first administrator comes in."""
     settings = listening.settings
     facts = [
@@ -71,8 +71,8 @@ def show(listening: process.Listening) -> None:
             f"administrator.\nIt works once, until {when(listening.link.expires_at)}. Keep it to yourself:\n"
         )
         typer.secho(listening.link.url, bold=True)
-    elif listening.newcomer is not None:
-        name, workspace = visible_line(listening.newcomer), visible_line(settings.workspace)
+    elif listening.first_admin is not None:
+        name, workspace = visible_line(listening.first_admin), visible_line(settings.workspace)
         where = "" if workspace == "default" else f" --workspace {shlex.quote(workspace)}"
         typer.echo(
             f"\nNobody has signed in yet. To let {name} in as the first administrator, run this with the same settings:\n\n"

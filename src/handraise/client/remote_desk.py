@@ -158,7 +158,7 @@ class OneToken:
     async def agent(self, workspace: str, asker: str) -> str:
         """See `Credentials.agent`."""
         if self._me.reader is not None:
-            raise PermissionDenied(self.whose, "this key reads what is settled, and does nothing else")
+            raise PermissionDenied(self.whose, "this key only reads settled questions")
         self.check(workspace, asker)
         return self._token
 

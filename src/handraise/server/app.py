@@ -1,4 +1,4 @@
-"""The ASGI application: routes, problems and guards around a server."""
+"""The ASGI application: routes, error handlers and middleware around a server context."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from handraise.server.context import ServerContext
 from handraise.server.live.broadcaster import Streams
 from handraise.server.live.stream_limits import StreamLimits
 from handraise.server.live.visibility import VisibilityCache
-from handraise.server.middleware.error_handlers import DOCUMENTED, handle_errors
-from handraise.server.middleware.security import STATIC, Rates, SecurityMiddleware
-from handraise.server.observability import ObservedRequests
+from handraise.server.middleware.error_handlers import PROBLEM_RESPONSES, add_error_handlers
+from handraise.server.middleware.security import STATIC, RateLimits, SecurityMiddleware
+from handraise.server.observability import RequestLogMiddleware
 from handraise.server.web import embedded_question, sign_in
 from handraise.server.web.inbox import (
     account_page,
@@ -61,12 +61,12 @@ API: tuple[APIRouter, ...] = (
 
 
 def create_app(ctx: ServerContext) -> FastAPI:
-    """The application that serves this server."""
+    """Create the application of this server context."""
     app = _application()
     app.state.ctx = ctx
     app.state.visibility = visibility = VisibilityCache(ctx)
     app.state.streams = Streams(ctx, visibility)
-    app.state.rates = Rates(ctx.settings)
+    app.state.rate_limits = RateLimits(ctx.settings)
     app.state.stream_limits = StreamLimits(ctx.settings)
     app.state.authenticator = Authenticator(ctx.directory)
     app.state.last_used = LastUsed(ctx)
@@ -77,16 +77,16 @@ def create_app(ctx: ServerContext) -> FastAPI:
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document of the application, whatever server it serves."""
+    """The OpenAPI document, which is the same for every server."""
     return _application().openapi()
 
 
 class _Application(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
-        """Guards around everything, also around what answers a failure; and all of it is observed."""
+        """Put the security middleware around everything, also around error handlers, and log all of it."""
         ctx: ServerContext = self.state.ctx
-        guarded = SecurityMiddleware(super().build_middleware_stack(), ctx.settings)
-        return ObservedRequests(guarded, metrics=ctx.metrics, traces=ctx.traces, stopping=ctx.stopping)
+        secured = SecurityMiddleware(super().build_middleware_stack(), ctx.settings)
+        return RequestLogMiddleware(secured, metrics=ctx.metrics, traces=ctx.traces, stopping=ctx.stopping)
 
 
 def _add_oidc(app: FastAPI, ctx: ServerContext) -> None:
@@ -108,10 +108,10 @@ def _application() -> _Application:
         docs_url=None,
         redirect_slashes=False,
         redoc_url=None,
-        # Ours instead: FastAPI's puts query strings into spans, and exceptions with their texts into logs.
+        # Ours instead: FastAPI's has query strings in spans and the texts of exceptions in logs.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    handle_errors(app)
+    add_error_handlers(app)
     handle_unknown_pages(app)
     document_problems(app)
     return app
@@ -119,13 +119,13 @@ def _application() -> _Application:
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """The routes of every application of this process. FastAPI builds them at the first request, once for all."""
+    """The routes of every application of this process. FastAPI builds them once, at the first request."""
     routes = APIRouter(generate_unique_id_function=operation_id)
     for router in API:
-        routes.include_router(router, dependencies=[Depends(BEARER)], responses=DOCUMENTED)
+        routes.include_router(router, dependencies=[Depends(BEARER)], responses=PROBLEM_RESPONSES)
     routes.include_router(health_routes.router)
     routes.include_router(channel_routes.router)
-    # Before the sign-in pages, whose `/` only says who one is.
+    # Before the sign-in pages, whose `/` only shows who you are.
     routes.include_router(queue_page.pages)
     routes.include_router(settled_page.pages)
     routes.include_router(conversation_page.pages)

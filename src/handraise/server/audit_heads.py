@@ -1,4 +1,4 @@
-"""What the audit key has signed last, in a small file next to the key: whoever can write to the store cannot change it."""
+"""The last signatures of the audit key, in a small file next to the key, out of reach of the store's operators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HeadsFile:
 
     @classmethod
     def prepare(cls, path: Path) -> HeadsFile:
-        """The file, which is made if it is not there. Raises `UnsafeStore` if it cannot be written."""
+        """Open the file, or create it. Raises `UnsafeStore` if it cannot be written."""
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             with closing(sqlite3.connect(path, timeout=_PATIENCE)) as connection, connection:
@@ -42,8 +42,8 @@ class HeadsFile:
                 connection.execute("delete from heads where 0")  # a read-only file system says so here
         except (OSError, sqlite3.Error) as error:
             raise UnsafeStore(
-                f"What the audit key signs cannot be kept in {path}: {error}. Without it, somebody who rewrites the store "
-                "would have it signed anew. Set HANDRAISE_AUDIT_HEADS to a file on a disk that lasts, which servers may "
+                f"What the audit key signs cannot be kept in {path}: {error}. Without it, somebody could rewrite the store "
+                "and have it signed again. Set HANDRAISE_AUDIT_HEADS to a file on a persistent disk that servers may "
                 "write and the operators of the database may not."
             ) from error
         return cls(path)
@@ -81,22 +81,22 @@ class HeadsFile:
             with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE)) as connection:
                 return connection.execute(sql, values).fetchall()
 
-        return await asyncio.to_thread(_kept, self._path, work)
+        return await asyncio.to_thread(_translate_errors, self._path, work)
 
     async def _write(self, change: Callable[[sqlite3.Connection], object]) -> None:
         def work() -> None:
             with closing(sqlite3.connect(self._path, timeout=_PATIENCE)) as connection, connection:
                 change(connection)
 
-        await asyncio.to_thread(_kept, self._path, work)
+        await asyncio.to_thread(_translate_errors, self._path, work)
 
 
 def heads_path(key: Path, chosen: Path | None) -> Path:
-    """Where it is: next to the key, so that the next key in that folder goes on from it, unless somebody chose a place."""
+    """The chosen path, or one next to the key, so that the next key in that folder continues it."""
     return key.with_name(_FILE_NAME) if chosen is None else chosen
 
 
-def _kept(path: Path, work: Callable[[], T]) -> T:
+def _translate_errors(path: Path, work: Callable[[], T]) -> T:
     try:
         return work()
     except sqlite3.Error as error:

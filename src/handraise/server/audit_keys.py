@@ -1,4 +1,4 @@
-"""Keys of the audit trail: Ed25519, each named by what its public half is."""
+"""Keys of the audit trail: Ed25519, each named by a digest of its public key."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class KeySigner:
 
 
 def key_id_of(key: Ed25519PublicKey) -> str:
-    """The name of a key: the beginning of the SHA-256 of its public half."""
+    """The id of a key: the beginning of the SHA-256 of its public key."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
 def make_key(path: Path) -> str:
-    """Write a new key to a file that only its owner may read, and its public half to `.pub` beside; give back its name."""
+    """Write a new key to a file that only its owner may read, and its public key to `.pub`; return its id."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -56,7 +56,7 @@ def make_key(path: Path) -> str:
 
 
 def load_signer(path: Path) -> KeySigner:
-    """The key in a file. Raises `UnsafeStore` where it is none, or others may read it."""
+    """Load the key in a file. Raises `UnsafeStore` if it is not valid, or if others may read it."""
     text = path.read_bytes()
     if os.name == "posix" and path.stat().st_mode & _OPEN_TO_OTHERS:
         raise UnsafeStore(f"Others may read the key in {path}. Run: chmod 600 {path}")

@@ -30,9 +30,9 @@ _MAKER = "handraise"
 async def open_channels(
     settings: ServerSettings, replies: Replies, outbox: Outbox, openers: Sequence[Opener] = ()
 ) -> AsyncIterator[Mapping[str, Channel]]:
-    """The channels that are set up here, by their names, for as long as this context lasts.
+    """Open the channels of the settings, by name, while this context is open.
 
-    `openers` are for those of one's own, besides what the settings name.
+    `openers` open your own channels, in addition to those of the settings.
     """
     channels: list[Channel] = []
     async with AsyncExitStack() as stack:
@@ -109,7 +109,7 @@ async def open_channels(
 def _by_name(channels: Sequence[Channel]) -> Mapping[str, Channel]:
     named = {channel.name: channel for channel in channels}
     if len(named) < len(channels):
-        raise ValueError("Two channels have the same name; rename the one of your own.")
+        raise ValueError("Two channels have the same name; rename your own.")
     return named
 
 
@@ -118,7 +118,7 @@ def _bare(secret: pydantic.SecretStr | None) -> str | None:
 
 
 def _open_teams(settings: ServerSettings, replies: Replies) -> AbstractAsyncContextManager[Channel]:
-    """Teams as the settings say, which have been looked at."""
+    """Open Teams; the settings are valid."""
     from handraise.channels.teams.channel import open_teams  # noqa: PLC0415 -- an extra
 
     return open_teams(
@@ -135,7 +135,7 @@ def _open_teams(settings: ServerSettings, replies: Replies) -> AbstractAsyncCont
 
 
 def _open_email(settings: ServerSettings, replies: Replies) -> AbstractAsyncContextManager[Channel]:
-    """E-mail as the settings say, which have been looked at."""
+    """Open e-mail; the settings are valid."""
     from handraise.channels.email.channel import open_email  # noqa: PLC0415 -- only where it is wanted
 
     imap, inbound = map(_bare, (settings.email_imap_url, settings.email_inbound_secret))
@@ -153,9 +153,9 @@ def _open_email(settings: ServerSettings, replies: Replies) -> AbstractAsyncCont
 
 
 class Links:
-    """The page behind a message: for a person's own eyes one that answers, else the question in the inbox.
+    """The link of a message: in a private message one that can answer, else the question in the inbox.
 
-    A message that is sent again has the same link: its secret comes from the server's and the delivery's id.
+    A message that is sent again has the same link: its token is derived from the server's secret and the delivery's id.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Links:
         self._channels = channels
 
     async def __call__(self, delivery: Delivery) -> str:
-        """The page where a delivery's recipient can answer."""
+        """Return the page where the recipient of a delivery can answer."""
         plain = f"{self._base}/questions/{delivery.question_id}"
         channel = self._channels.get(delivery.channel)
         secret = delivery.is_to_be_sent and channel is not None and channel.private
@@ -184,7 +184,7 @@ class Links:
         else:
             token = tokens[0]
             if delivery.turn != 1:
-                # It was made with the first try. Whoever has ended it since meant that.
+                # It was made with the first attempt, and somebody has ended it since.
                 return plain
             made = await self._directory.add_question_link(
                 delivery.workspace,

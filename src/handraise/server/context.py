@@ -1,4 +1,4 @@
-"""What a server works with: one desk for every workspace, the directory, and the chores that go on beside."""
+"""The state that all requests share: one desk for every workspace, the directory, and the background tasks."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ from handraise.model.seals import Signer
 from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, SignedHeads, Store
 from handraise.ports.channel import Channel
 from handraise.server.channel_setup import Links, open_channels
-from handraise.server.observability import Metrics, Traces, WatchedEngine, watched_directory
+from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
 from handraise.server.settings import ServerSettings
 
 _log = logging.getLogger(__name__)
 
-_FORGET_AFTER = timedelta(days=1)
-_FORGET_AT_ONCE = 1_000
-_FORGET_EVERY = 600.0
-_QUEUE_STATS_EVERY = 15.0
+_DELETE_AFTER = timedelta(days=1)
+_DELETE_BATCH = 1_000
+_DELETE_INTERVAL = 600.0
+_QUEUE_STATS_INTERVAL = 15.0
 
 
 @dataclass(slots=True)
 class ServerContext:
     """Everything that a request may need.
 
-    `leaving` says that newcomers should go elsewhere; `stopping` is set when long answers should come to an
-    end.
+    While `is_draining`, the server is not ready for new clients. `stopping` is set when streams and long polls must end.
     """
 
     settings: ServerSettings
@@ -58,15 +57,15 @@ class ServerContext:
     metrics: Metrics
     traces: Traces
     channels: Mapping[str, Channel] = field(default_factory=dict)
-    leaving: bool = False
+    is_draining: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    errands: set[asyncio.Task[None]] = field(default_factory=set)
+    background_tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def beside(self, errand: Coroutine[Any, Any, None]) -> None:
-        """Do something small beside a request; the server does not close before it is done."""
-        task = asyncio.create_task(errand)
-        self.errands.add(task)
-        task.add_done_callback(self.errands.discard)
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a small task; the server waits for it before it closes."""
+        task = asyncio.create_task(work)
+        self.background_tasks.add(task)
+        task.add_done_callback(self.background_tasks.discard)
 
 
 @asynccontextmanager
@@ -78,43 +77,48 @@ async def open_server(
     traces: Traces | None = None,
     channels: Sequence[Opener] = (),
 ) -> AsyncIterator[ServerContext]:
-    """Open the store as the settings say, and do the chores for as long as this context lasts.
+    """Open the store and the channels of the settings, and run the background tasks while this context is open.
 
-    `channels` are functions that open channels of one's own, besides those of the settings; see
-    `handraise.channels.custom_channels`.
+    `channels` are functions that open your own channels; see `handraise.channels.custom_channels`.
 
-    On PostgreSQL, the database itself must keep workspaces apart: where it would not, this raises
-    `UnsafeStore`.
+    On PostgreSQL, raises `UnsafeStore` if row security does not separate the workspaces.
     """
     async with (
         open_context(settings, clock=clock, metrics=metrics, traces=traces) as ctx,
         open_channels(settings, Replies(ctx.desk, ctx.directory, ctx.outbox), ctx.outbox, channels) as opened,
-        _telling(ctx, opened),
+        _run_dispatchers(ctx, opened),
     ):
-        chores = [
-            asyncio.create_task(_every(settings.seal_interval, _sealing(ctx)), name="handraise seals"),
-            asyncio.create_task(_every(settings.poll_interval, ctx.desk.tend), name="handraise sweeps"),
-            asyncio.create_task(_every(_FORGET_EVERY, lambda: _forget(ctx)), name="handraise forgets"),
+        tasks = [
             asyncio.create_task(
-                _every(_QUEUE_STATS_EVERY, lambda: _update_queue_stats(ctx)), name="handraise queue stats"
+                _run_periodically(settings.seal_interval, _seal_task(ctx)), name="handraise seals"
+            ),
+            asyncio.create_task(
+                _run_periodically(settings.poll_interval, ctx.desk.tend), name="handraise sweeps"
+            ),
+            asyncio.create_task(
+                _run_periodically(_DELETE_INTERVAL, lambda: _delete_expired(ctx)), name="handraise forgets"
+            ),
+            asyncio.create_task(
+                _run_periodically(_QUEUE_STATS_INTERVAL, lambda: _update_queue_stats(ctx)),
+                name="handraise queue stats",
             ),
         ]
         try:
             yield ctx
         finally:
-            ctx.leaving = True
+            ctx.is_draining = True
             ctx.stopping.set()
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(*chores, *ctx.errands, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, *ctx.background_tasks, return_exceptions=True)
 
 
 @asynccontextmanager
-async def _telling(ctx: ServerContext, channels: Mapping[str, Channel]) -> AsyncIterator[None]:
-    """Tell people through the channels; without any, what should have been told has failed in the end."""
+async def _run_dispatchers(ctx: ServerContext, channels: Mapping[str, Channel]) -> AsyncIterator[None]:
+    """Send deliveries through the channels. Without a channel, deliveries fail in the end."""
     ctx.channels = channels
     async with AsyncExitStack() as stack:
-        # Over several shards, each has a dispatcher of its own: one that does not answer holds up no other.
+        # Each shard has its own dispatcher, so that one that is down does not hold up the others.
         for outbox in getattr(ctx.outbox, "apart", [ctx.outbox]):
             await stack.enter_async_context(
                 dispatching(
@@ -123,7 +127,7 @@ async def _telling(ctx: ServerContext, channels: Mapping[str, Channel]) -> Async
                     ctx.directory,
                     list(channels.values()),
                     link_to=Links(ctx.settings, ctx.directory, channels),
-                    tried=ctx.metrics.delivery_tried,
+                    tried=ctx.metrics.count_delivery_try,
                 )
             )
         yield
@@ -137,7 +141,7 @@ async def open_context(
     metrics: Metrics | None = None,
     traces: Traces | None = None,
 ) -> AsyncIterator[ServerContext]:
-    """The same without the chores, for a command that comes and goes."""
+    """Open the same context without channels and background tasks, for a short command."""
     metrics, traces, new_id = metrics or Metrics(), traces or Traces(), uuid7_ids()
     signer, heads = (
         await asyncio.to_thread(_signer, settings.audit_key, settings.audit_heads)
@@ -152,8 +156,8 @@ async def open_context(
         listen=settings.listen_url,
         bus=settings.bus,
     ) as backend:
-        directory = watched_directory(backend.directory, metrics)
-        engine = WatchedEngine(
+        directory = instrumented_directory(backend.directory, metrics)
+        engine = InstrumentedEngine(
             backend.store,
             backend.bus,
             poll_interval=settings.poll_interval,
@@ -187,47 +191,47 @@ async def open_context(
 
 
 def _recipients(settings: ServerSettings, directory: Directory) -> Recipients | None:
-    """Who can be asked: people who may join count before they have come."""
+    """The check of recipients. People who may join count before they have signed in."""
     return Recipients(directory, settings.may_join) if settings.check_recipients else None
 
 
 def _signer(key: Path, heads: Path | None) -> tuple[Signer, SignedHeads]:
-    """The key that seals are signed with, and what it has signed last."""
+    """Load the key that signs seals, and what it has signed last."""
     from handraise.server.audit_heads import HeadsFile, heads_path  # noqa: PLC0415 -- only with a key
     from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
     return load_signer(key), HeadsFile.prepare(heads_path(key, heads))
 
 
-def _sealing(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
-    """The chore that seals, and says in the metrics what it refuses to sign."""
+def _seal_task(ctx: ServerContext) -> Callable[[], Awaitable[None]]:
+    """Make the task that seals the audit trail, and reports in the metrics what it refuses to sign."""
     sealer = Sealer(ctx.store, ctx.ledger, ctx.signer, ctx.signed_heads)
 
     async def seal() -> None:
         await sealer.run()
-        ctx.metrics.audit_refused(len(sealer.refused))
+        ctx.metrics.set_audit_refused(len(sealer.refused))
 
     return seal
 
 
-async def _forget(ctx: ServerContext) -> None:
-    """Let go of requests, links and sessions that nobody can use any more."""
-    while await ctx.directory.forget(older_than=_FORGET_AFTER, limit=_FORGET_AT_ONCE) >= _FORGET_AT_ONCE:
+async def _delete_expired(ctx: ServerContext) -> None:
+    """Delete idempotency records, links and sessions that have expired."""
+    while await ctx.directory.forget(older_than=_DELETE_AFTER, limit=_DELETE_BATCH) >= _DELETE_BATCH:
         pass
 
 
 async def _update_queue_stats(ctx: ServerContext) -> None:
-    """Count how much waits in the store: here, so that nobody who looks at the metrics makes it count."""
-    ctx.metrics.beat(await ctx.store.queue_stats())
+    """Count what is pending in the store. This runs at an interval, so that reading the metrics costs no query."""
+    ctx.metrics.update_queue_stats(await ctx.store.queue_stats())
 
 
-async def _every(interval: float, chore: Callable[[], Awaitable[object]]) -> None:
-    """Do a chore at intervals; one that fails is done again the next time."""
+async def _run_periodically(interval: float, task: Callable[[], Awaitable[object]]) -> None:
+    """Run a task at an interval. A failed run is logged."""
     while True:
         try:
-            await chore()
+            await task()
         except HandraiseError as error:
-            _log.warning("a chore failed and will be done again: %s", error)
-        except Exception as error:  # noqa: BLE001 -- a server without its chores would be worse
-            _log.error("a chore failed and will be done again", exc_info=error)
+            _log.warning("a background task failed and will run again: %s", error)
+        except Exception as error:  # noqa: BLE001 -- the task must run again
+            _log.error("a background task failed and will run again", exc_info=error)
         await asyncio.sleep(interval)

@@ -1,4 +1,4 @@
-"""How many files and connections this process may have open: what everybody else's share is counted from."""
+"""How many files and connections this process may have open."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _WITHOUT_BOUND = 1_000_000
 _MOST_KEPT_BACK = 256
 
 
-def raise_open_files() -> None:
-    """Let this process have as many files open as it may; many systems begin with far fewer."""
+def raise_open_file_limit() -> None:
+    """Raise the limit of open files to the hard limit; many systems start with far fewer."""
     if resource is None:
         return
     with contextlib.suppress(OSError, ValueError):
@@ -22,8 +22,8 @@ def raise_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def most_connections() -> int:
-    """The connections that this process can serve; the rest of its files is for the store and its own."""
+def max_connections() -> int:
+    """The number of connections that this process can serve; the other files are for the store and itself."""
     if resource is None:
         return _WITHOUT_BOUND
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""People's own e-mail addresses: where e-mail is on, whoever has one in the directory is reached there."""
+"""Addresses of the e-mail channel, kept equal to people's e-mail addresses in the directory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CHANNEL = "email"
 _PAGE = 500
 
 
-async def follow_email(
+async def sync_email_address(
     ctx: ServerContext, before: Person | None, now: Person | None, *, by: str | None
 ) -> None:
-    """Reach a person at the e-mail address that they have now, and not at the one that they had."""
+    """Replace a person's old e-mail address by the new one in the outbox."""
     person = now or before
-    if person is None or not await _is_on(ctx, person.workspace):
+    if person is None or not await _has_email(ctx, person.workspace):
         return
     old, new = _address_of(before), _address_of(now)
     if old is not None and (new is None or new.id != old.id):
@@ -26,14 +26,14 @@ async def follow_email(
         await ctx.outbox.put_address(new, by=by)
 
 
-async def follow_everybody(ctx: ServerContext) -> None:
-    """At the start, reach everybody of the server's own workspaces: also who was here before there was e-mail."""
+async def sync_all_email_addresses(ctx: ServerContext) -> None:
+    """At start, add the e-mail addresses of everybody in the server's workspaces, if e-mail is on."""
     if ctx.settings.email_smtp_url is not None:
         for workspace in {ctx.settings.workspace, ctx.settings.oidc_workspace}:
-            await _follow_all(ctx, workspace)
+            await _sync_workspace(ctx, workspace)
 
 
-async def _follow_all(ctx: ServerContext, workspace: str) -> None:
+async def _sync_workspace(ctx: ServerContext, workspace: str) -> None:
     known = {
         (each.recipient, each.id)
         for each in await ctx.outbox.addresses(workspace)
@@ -47,8 +47,8 @@ async def _follow_all(ctx: ServerContext, workspace: str) -> None:
         after = people[-1].id
 
 
-async def _is_on(ctx: ServerContext, workspace: str) -> bool:
-    """Whether the workspace has e-mail. A command beside the server may not know its settings."""
+async def _has_email(ctx: ServerContext, workspace: str) -> bool:
+    """Whether the workspace uses e-mail. A command may not know the server's settings, so addresses count too."""
     if ctx.settings.email_smtp_url is not None:
         return True
     return any(each.channel == _CHANNEL for each in await ctx.outbox.addresses(workspace))

@@ -1,4 +1,4 @@
-"""Running a server in this process, from the first connection to a stop that cuts nothing short."""
+"""Run a server in this process, with a graceful stop."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from handraise.ports import Durability
 from handraise.server.app import create_app
 from handraise.server.auth.issuer import issue_link
 from handraise.server.context import ServerContext, open_server
-from handraise.server.file_descriptors import raise_open_files
-from handraise.server.mail_addresses import follow_everybody
+from handraise.server.file_descriptors import raise_open_file_limit
+from handraise.server.mail_addresses import sync_all_email_addresses
 from handraise.server.middleware.connection_limits import Connection, ConnectionLimits
-from handraise.server.observability.otel_export import open_exporting
+from handraise.server.observability.otel_export import open_telemetry
 from handraise.server.settings import ServerSettings
 from handraise.server.unknown_settings import unknown_settings
 from handraise.wire.records import LinkRecord
@@ -35,71 +35,72 @@ from handraise.wire.records import LinkRecord
 _log = logging.getLogger(__name__)
 
 _BACKLOG = 2_048
-_KEEP_ALIVE = 75  # longer than the proxies in front, so that they end idle connections, not we
+_KEEP_ALIVE = 75  # longer than proxies, so that they close idle connections first
 _LINGER = 1.0
-_LOOK_AGAIN = 0.02
+_POLL_INTERVAL = 0.02
 _CLOSED = -1
 _TURNS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
-    """A server that takes connections now.
+class RunningServer:
+    """A server that accepts connections.
 
-    `newcomer` is the first administrator, if no administrator has signed in yet; `link` lets them in, if it may be shown.
+    `first_admin` is the first administrator, if no administrator has signed in yet; `link` signs them in, if it may be
+    shown.
     """
 
     settings: ServerSettings
     durability: Durability
-    newcomer: str | None
+    first_admin: str | None
     link: LinkRecord | None
 
 
 async def serve(
-    settings: ServerSettings, listening: Callable[[Listening], None], *, show_link: bool = False
+    settings: ServerSettings, listening: Callable[[RunningServer], None], *, show_link: bool = False
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then stop: no request is cut, no wait is lost.
+    """Serve until SIGTERM or SIGINT, then stop without cutting a request or losing a wait.
 
-    Calls `listening` once connections are taken; its settings have the port that was found where 0 was
-    wanted. With `show_link`, it gets a link for the first administrator: that is a secret, so only if what it prints
-    is kept by nobody. Raises `OSError` where it cannot listen, and what opening a store raises.
+    Calls `listening` once connections are accepted; its settings have the real port if the port was 0.
+    With `show_link`, it gets a sign-in link for the first administrator. That is a secret: use it only if the output is
+    not stored. Raises `OSError` if it cannot listen, and what opening a store raises.
     """
-    raise_open_files()
-    with bind(settings.host, settings.port) as door:
-        settings = settings.model_copy(update={"port": door.getsockname()[1]})
+    raise_open_file_limit()
+    with bind(settings.host, settings.port) as listener:
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         async with (
-            open_exporting(settings) as (metrics, traces),
+            open_telemetry(settings) as (metrics, traces),
             open_server(settings, metrics=metrics, traces=traces) as ctx,
         ):
-            _warn(settings)
-            await follow_everybody(ctx)
-            newcomer = await first_administrator(ctx)
-            link = await _first_link(ctx, newcomer) if newcomer and show_link else None
-            told = Listening(settings, await ctx.store.durability(), newcomer, link)
-            await _Server(ctx, lambda: listening(told)).serve([door])
+            _log_warnings(settings)
+            await sync_all_email_addresses(ctx)
+            first_admin = await first_administrator(ctx)
+            link = await _first_link(ctx, first_admin) if first_admin and show_link else None
+            running = RunningServer(settings, await ctx.store.durability(), first_admin, link)
+            await _Server(ctx, lambda: listening(running)).serve([listener])
     _log.info("stopped")
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket of one's own at an address; nobody can connect to it yet."""
+    """Bind a socket to an address, without listening yet."""
     try:
         (family, kind, protocol, _, address), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        door = socket.socket(family, kind, protocol)
+        listener = socket.socket(family, kind, protocol)
         try:
-            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            door.bind(address)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
         except OSError:
-            door.close()
+            listener.close()
             raise
     except OSError as error:
-        raise OSError(error.errno, _why_not(host, port, error)) from error
-    return door
+        raise OSError(error.errno, _bind_error(host, port, error)) from error
+    return listener
 
 
 async def first_administrator(ctx: ServerContext) -> str | None:
-    """The first administrator, who is made where there is none; None once an administrator came in."""
+    """The first administrator, created if there is none; None once an administrator has signed in."""
     workspace, name = ctx.settings.workspace, ctx.settings.admin
     administrators = [person async for person in _everybody(ctx, workspace) if person.role is Role.ADMIN]
     if any(person.signed_in_at for person in administrators):
@@ -107,7 +108,7 @@ async def first_administrator(ctx: ServerContext) -> str | None:
     if not administrators:
         await ctx.directory.put_person(workspace, name, name=name, email=None, role=Role.ADMIN, by=OPERATOR)
     elif name not in {person.id for person in administrators}:
-        return None  # whoever added them gives them a link
+        return None  # whoever added the others gives them a link
     return name
 
 
@@ -133,7 +134,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 create_app(ctx),
                 ws="none",
-                http=partial(Connection, ConnectionLimits(ctx.settings, ctx.metrics.connection_cut)),  # type: ignore[arg-type]
+                http=partial(Connection, ConnectionLimits(ctx.settings, ctx.metrics.count_cut_connection)),  # type: ignore[arg-type]
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -144,70 +145,70 @@ class _Server(uvicorn.Server):
         )
         self._context = ctx
         self._listening = listening
-        self._hurry = asyncio.Event()
-        self._is_draining = True
+        self._skip_drain = asyncio.Event()
+        self._waits_for_drain = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take connections, and say so."""
+        """Accept connections, and call `listening`."""
         await super().startup(sockets)
         if self.started:
             self._listening()
 
     async def main_loop(self) -> None:
-        """Serve until a signal comes, and on for as long as load balancers need to notice."""
+        """Serve until a signal comes, and then for the time that load balancers need to notice."""
         await super().main_loop()
         _log.info("stopping")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._context.settings.drain_seconds):
-                await self._hurry.wait()
-        self._is_draining = False
+                await self._skip_drain.wait()
+        self._waits_for_drain = False
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the door, send away whoever waits, let every request finish, and only then go.
+        """Close the listeners, end streams and long polls, let every request finish, then stop.
 
-        In this order: who is sent away comes back at once, and must not come back to this process.
+        In this order: clients whose streams end reconnect at once, and must not reach this process again.
         """
-        doors = [(door, door.dup()) for door in sockets or ()]
+        listeners = [(listener, listener.dup()) for listener in sockets or ()]
         for server in self.servers:
             server.close()
-        for door, same in doors:
-            await _close(door)
-            await self._let_in_the_last(same)
+        for listener, same in listeners:
+            await _close(listener)
+            await self._accept_queued(same)
         self._context.stopping.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._context.settings.stop_seconds):
-                await self._finish()
-        await self._cut()
+                await self._wait_for_connections()
+        await self._cancel_requests()
         await self.lifespan.shutdown()
 
-    async def _let_in_the_last(self, door: socket.socket) -> None:
-        """Take whoever stands at a door that nobody looks after any more, and close it with nothing in between."""
-        came: list[socket.socket] = []
-        with door, contextlib.suppress(BlockingIOError):
-            door.setblocking(False)
+    async def _accept_queued(self, listener: socket.socket) -> None:
+        """Accept the connections that are queued at a listener, and close it with nothing in between."""
+        accepted: list[socket.socket] = []
+        with listener, contextlib.suppress(BlockingIOError):
+            listener.setblocking(False)
             while True:
-                came.append(door.accept()[0])
-        for line in came:
-            await asyncio.get_running_loop().connect_accepted_socket(self._connection, line)
+                accepted.append(listener.accept()[0])
+        for connection in accepted:
+            await asyncio.get_running_loop().connect_accepted_socket(self._connection, connection)
 
     def _connection(self) -> asyncio.Protocol:
-        """A new connection, as uvicorn makes it."""
+        """Make a connection as uvicorn does."""
         return self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, and do not raise it again afterwards: the server has still to be closed."""
+        """Stop at a signal, and do not raise it again afterwards: the server must still be closed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         loop = asyncio.get_running_loop()
 
-        def hear(number: int, _: FrameType | None) -> None:
+        def on_signal(number: int, _: FrameType | None) -> None:
             loop.call_soon_threadsafe(self._stop, number)
 
-        before = {each: signal.signal(each, hear) for each in (signal.SIGINT, signal.SIGTERM)}
+        before = {each: signal.signal(each, on_signal) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
@@ -215,29 +216,29 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
     def _stop(self, number: int) -> None:
-        """Begin to stop. Another signal hurries: it ends the draining, then it cuts what is under way."""
-        if number == signal.SIGINT or self._context.leaving:  # somebody at a keyboard, and no load balancer
-            self._hurry.set()
-        self.force_exit = self._context.leaving and not self._is_draining
-        self._context.leaving = True
+        """Start to stop. A second signal ends the draining; the next one cancels the active requests."""
+        if number == signal.SIGINT or self._context.is_draining:  # from a keyboard: there is no load balancer
+            self._skip_drain.set()
+        self.force_exit = self._context.is_draining and not self._waits_for_drain
+        self._context.is_draining = True
         self.should_exit = True
 
-    async def _finish(self) -> None:
-        """Wait until nobody is connected; who has asked for nothing in a while is sent away.
+    async def _wait_for_connections(self) -> None:
+        """Wait until all connections are closed; idle ones are closed after a while.
 
-        Every response says by now that it is the last one over its connection, so the others are idle.
+        By now every response closes its connection, so the others are idle.
         """
         clock = asyncio.get_running_loop().time
         idle_from = clock() + _LINGER
         while (self.server_state.connections or self._tasks) and not self.force_exit:
             if clock() >= idle_from:
                 for connection in list(self.server_state.connections):
-                    if _is_quiet(connection.transport):
+                    if _is_idle(connection.transport):
                         connection.shutdown()
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(_POLL_INTERVAL)
 
-    async def _cut(self) -> None:
-        """End what would not end by itself in the time it was given."""
+    async def _cancel_requests(self) -> None:
+        """Cancel the requests that did not end in time."""
         if tasks := set(self._tasks):
             _log.error("requests were cut because they took too long", extra={"requests": len(tasks)})
             for task in tasks:
@@ -249,17 +250,17 @@ class _Server(uvicorn.Server):
         return self.server_state.tasks
 
 
-async def _close(door: socket.socket) -> None:
-    """Close a door; with uvloop that takes some turns."""
-    door.close()
+async def _close(listener: socket.socket) -> None:
+    """Close a listener; with uvloop that takes some turns of the loop."""
+    listener.close()
     for _ in range(_TURNS):
-        if door.fileno() == _CLOSED:
+        if listener.fileno() == _CLOSED:
             return
         await asyncio.sleep(0)
 
 
-def _is_quiet(transport: asyncio.BaseTransport) -> bool:
-    """Whether nothing has arrived that is still to be read: closing would throw it away."""
+def _is_idle(transport: asyncio.BaseTransport) -> bool:
+    """Whether no data is unread: closing would lose it."""
     if not hasattr(select, "poll") or transport.is_closing():
         return True
     poll = select.poll()
@@ -267,7 +268,7 @@ def _is_quiet(transport: asyncio.BaseTransport) -> bool:
     return not poll.poll(0)
 
 
-def _warn(settings: ServerSettings) -> None:
+def _log_warnings(settings: ServerSettings) -> None:
     for sentence in unknown_settings(os.environ):
         _log.warning("%s", sentence)
     if settings.is_exposed:
@@ -280,7 +281,7 @@ def _warn(settings: ServerSettings) -> None:
         _log.warning("memory: keeps nothing: every question is gone when this process ends")
 
 
-def _why_not(host: str, port: int, error: OSError) -> str:
+def _bind_error(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
             f"Something listens at {host}:{port} already. Stop it, or choose another port: "

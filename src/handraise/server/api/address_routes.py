@@ -1,4 +1,4 @@
-"""How a workspace reaches its people: addresses, routing, and what became of each message."""
+"""How a workspace reaches its people: addresses, routing and deliveries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handraise.model.routing import Policy
 from handraise.server.api.etags import IfMatch, check_match, etag_of
 from handraise.server.api.question_routes import visible
 from handraise.server.api.responses import QuestionId, reply
-from handraise.server.auth.authenticator import AnyCaller, Context, PersonCaller, TheAdmin
+from handraise.server.auth.authenticator import Context, CurrentAdmin, CurrentCaller, PersonCaller
 from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.delivery_records import (
     AddressList,
@@ -39,9 +39,9 @@ AddressId = Annotated[str, Path(max_length=300, description="names it among the 
 
 @router.get("/addresses", response_model=AddressList)
 async def list_addresses(
-    ctx: Context, admin: TheAdmin, *, recipient: Annotated[str | None, Query(max_length=206)] = None
+    ctx: Context, admin: CurrentAdmin, *, recipient: Annotated[str | None, Query(max_length=206)] = None
 ) -> Response:
-    """Who can be reached through what."""
+    """List addresses: who can be reached through which channel."""
     wanted = None if recipient is None else [recipient]
     if recipient is not None and text_problem(recipient):
         wanted = []
@@ -53,13 +53,13 @@ async def list_addresses(
 async def put_address(
     *,
     ctx: Context,
-    admin: TheAdmin,
+    admin: CurrentAdmin,
     recipient: Recipient,
     channel: ChannelName,
     address_id: AddressId,
     body: PutAddress,
 ) -> Response:
-    """Say where a recipient can be reached. On a channel where people answer, the id is who they are there."""
+    """Set where a recipient can be reached. On a channel where people answer, the id is their id there."""
     for name in (recipient, channel, address_id):
         if why := text_problem(name):
             raise InvalidRequest([Problem("path", why)])
@@ -71,7 +71,7 @@ async def put_address(
         problems = [Problem("path.channel", f"this server has: {', '.join(sorted(ctx.channels)) or 'none'}")]
     if not problems and known is not None and known.lane(body.to) is None:
         problems = [
-            Problem("body.to", "makes no sense to this channel; its page in the documentation says what does")
+            Problem("body.to", "is not an address of this channel; see its page in the documentation")
         ]
     if problems:
         raise InvalidRequest(problems)
@@ -84,9 +84,9 @@ async def put_address(
 
 @router.delete("/addresses/{recipient}/{channel}/{address_id}", status_code=204)
 async def remove_address(
-    ctx: Context, admin: TheAdmin, recipient: Recipient, channel: ChannelName, address_id: AddressId
+    ctx: Context, admin: CurrentAdmin, recipient: Recipient, channel: ChannelName, address_id: AddressId
 ) -> Response:
-    """Forget an address."""
+    """Remove an address."""
     named = not any(map(text_problem, (recipient, channel, address_id)))
     place = (admin.workspace, recipient, channel, address_id)
     if not (named and await ctx.outbox.remove_address(*place, by=admin.person.id)):
@@ -95,14 +95,16 @@ async def remove_address(
 
 
 @router.get("/routing", response_model=Policy)
-async def get_routing(ctx: Context, admin: TheAdmin) -> Response:
-    """How the workspace reaches its people."""
+async def get_routing(ctx: Context, admin: CurrentAdmin) -> Response:
+    """Get the routing policy of the workspace."""
     return _tagged(_policy_text(await ctx.outbox.policy(admin.workspace)))
 
 
 @router.put("/routing", response_model=Policy)
-async def put_routing(ctx: Context, admin: TheAdmin, body: Policy, *, if_match: IfMatch = None) -> Response:
-    """Replace how the workspace reaches its people; with `If-Match`, only what was read."""
+async def put_routing(
+    ctx: Context, admin: CurrentAdmin, body: Policy, *, if_match: IfMatch = None
+) -> Response:
+    """Replace the routing policy of the workspace; with `If-Match`, only if it has not changed."""
     stored = body.model_dump(mode="json", exclude_defaults=True)
     if problems := list(json_problems(stored, "body", depth=_DEEPEST)):
         raise InvalidRequest(problems)
@@ -116,7 +118,7 @@ async def put_routing(ctx: Context, admin: TheAdmin, body: Policy, *, if_match: 
 
 
 def _policy_text(stored: Json) -> str:
-    """A policy as it is given out, whatever of it is stored."""
+    """A stored policy as responses show it."""
     try:
         policy = Policy.model_validate(stored or {})
     except pydantic.ValidationError:
@@ -129,11 +131,10 @@ def _tagged(text: str) -> Response:
 
 
 @router.get("/questions/{question_id}/deliveries", response_model=DeliveryList)
-async def list_deliveries(ctx: Context, caller: AnyCaller, question_id: QuestionId) -> Response:
-    """What has been sent to whom about a question, and whether it arrived.
+async def list_deliveries(ctx: Context, caller: CurrentCaller, question_id: QuestionId) -> Response:
+    """List the messages about a question: to whom, and whether they arrived.
 
-    Whom it reaches, and through what, is no affair of the agent that asks: to it there is only whether anybody is
-    unreached. Why something failed is for administrators.
+    An agent only sees whether anybody is unreached. Only administrators see why a delivery failed.
     """
     question = await visible(ctx, caller, question_id)
     found: Sequence[Delivery] = ()

@@ -1,4 +1,4 @@
-"""Who may come in and what was granted: keys, people, groups, links and grants, for administrators."""
+"""Administration: keys, people, groups, links and grants."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from handraise.server.api.question_routes import IDEMPOTENT, desk_of
 from handraise.server.api.responses import After, Limit, reply
 from handraise.server.auth.authenticator import (
     AgentCaller,
-    AnyLooker,
     Context,
+    CurrentAdmin,
+    CurrentCallerOrReader,
+    CurrentPerson,
     PersonCaller,
     ReaderCaller,
-    TheAdmin,
-    ThePerson,
 )
 from handraise.server.auth.issuer import issue_key, issue_link, issue_reader_key
 from handraise.server.context import ServerContext
-from handraise.server.mail_addresses import follow_email
+from handraise.server.mail_addresses import sync_email_address
 from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.wire.records import (
     CallerRecord,
@@ -49,7 +49,7 @@ from handraise.wire.requests import CreateKey, PutGroup, PutPerson
 
 router = APIRouter(prefix="/v1", tags=["administration"], route_class=IdempotentRoute)
 
-# What is made here has a secret in it, and `IdempotentRoute` would keep that to give it again.
+# These responses have a secret, and `IdempotentRoute` would store it.
 secret_router = APIRouter(prefix="/v1", tags=["administration"])
 
 _PAGE = 500
@@ -61,8 +61,8 @@ GroupName = Annotated[str, Path(max_length=200, description="the group's name, w
 
 
 @router.get("/me", response_model=CallerRecord)
-async def get_me(caller: AnyLooker) -> Response:
-    """Who one is here."""
+async def get_me(caller: CurrentCallerOrReader) -> Response:
+    """Get who you are here."""
     if isinstance(caller, ReaderCaller):
         return reply(CallerRecord(workspace=caller.workspace, reader=caller.reader))
     if isinstance(caller, AgentCaller):
@@ -71,8 +71,10 @@ async def get_me(caller: AnyLooker) -> Response:
 
 
 @router.get("/grants", response_model=GrantPage)
-async def list_grants(ctx: Context, admin: TheAdmin, *, after: After = None, limit: Limit = 50) -> Response:
-    """The workspace's grants, also those that have ended."""
+async def list_grants(
+    ctx: Context, admin: CurrentAdmin, *, after: After = None, limit: Limit = 50
+) -> Response:
+    """List the workspace's grants, also those that have ended."""
     _check_texts({"query.after": after})
     grants = await desk_of(ctx, admin).list_grants(after=after, limit=limit)
     return reply(GrantPage(items=tuple(map(GrantRecord.of, grants)), next=grants.next))
@@ -83,26 +85,26 @@ async def list_grants(ctx: Context, admin: TheAdmin, *, after: After = None, lim
     response_model=GrantRecord,
     openapi_extra=IDEMPOTENT,
 )
-async def revoke_grant(ctx: Context, caller: ThePerson, grant_id: GrantId) -> Response:
-    """End a grant now: for whoever gave it, and for administrators. A second time changes nothing."""
+async def revoke_grant(ctx: Context, caller: CurrentPerson, grant_id: GrantId) -> Response:
+    """End a grant now. Allowed to the person who gave it and to administrators. A second time changes nothing."""
     if not caller.is_admin and (await _grant(ctx, caller, grant_id)).granted_by != caller.person.id:
         raise GrantNotFound(grant_id, caller.workspace)
     return reply(GrantRecord.of(await desk_of(ctx, caller).revoke_grant(grant_id, by=caller.person.id)))
 
 
 @router.get("/keys", response_model=KeyPage)
-async def list_keys(ctx: Context, admin: TheAdmin, *, after: After = None, limit: Limit = 50) -> Response:
-    """The workspace's keys, also revoked ones."""
+async def list_keys(ctx: Context, admin: CurrentAdmin, *, after: After = None, limit: Limit = 50) -> Response:
+    """List the workspace's keys, also revoked ones."""
     _check_texts({"query.after": after})
     keys = await ctx.directory.keys(admin.workspace, after=after, limit=limit)
     return reply(KeyPage(items=tuple(map(KeyRecord.of, keys)), next=_next(keys, limit)))
 
 
 @secret_router.post("/keys", status_code=201, response_model=NewKeyRecord)
-async def create_key(ctx: Context, admin: TheAdmin, body: CreateKey) -> Response:
-    """Make a key for an agent, or with `reads` for a program that reads what is settled and does nothing else.
+async def create_key(ctx: Context, admin: CurrentAdmin, body: CreateKey) -> Response:
+    """Make a key for an agent, or with `reads` for a program that only reads settled questions.
 
-    The key itself is in this response and nowhere else.
+    Only this response has the key itself.
     """
     issue = issue_reader_key if body.reads else issue_key
     try:
@@ -113,7 +115,7 @@ async def create_key(ctx: Context, admin: TheAdmin, body: CreateKey) -> Response
 
 
 @router.post("/keys/{key_id}/revoke", response_model=KeyRecord, openapi_extra=IDEMPOTENT)
-async def revoke_key(ctx: Context, admin: TheAdmin, key_id: KeyId) -> Response:
+async def revoke_key(ctx: Context, admin: CurrentAdmin, key_id: KeyId) -> Response:
     """End a key now. A second time changes nothing."""
     known = not text_problem(key_id)
     key = await ctx.directory.revoke_key(admin.workspace, key_id, by=admin.person.id) if known else None
@@ -123,22 +125,24 @@ async def revoke_key(ctx: Context, admin: TheAdmin, key_id: KeyId) -> Response:
 
 
 @router.get("/people", response_model=PersonPage)
-async def list_people(ctx: Context, admin: TheAdmin, *, after: After = None, limit: Limit = 50) -> Response:
-    """The people of the workspace."""
+async def list_people(
+    ctx: Context, admin: CurrentAdmin, *, after: After = None, limit: Limit = 50
+) -> Response:
+    """List the people of the workspace."""
     _check_texts({"query.after": after})
     people = await ctx.directory.people(admin.workspace, after=after, limit=limit)
     return reply(PersonPage(items=tuple(map(PersonRecord.of, people)), next=_next(people, limit)))
 
 
 @router.get("/people/{person_id}", response_model=PersonRecord)
-async def get_person(ctx: Context, admin: TheAdmin, person_id: PersonId) -> Response:
-    """A person, with their groups."""
+async def get_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> Response:
+    """Get a person, with their groups."""
     return reply(PersonRecord.of(await _person(ctx, admin, person_id)))
 
 
 @router.put("/people/{person_id}", response_model=PersonRecord)
-async def put_person(ctx: Context, admin: TheAdmin, person_id: PersonId, body: PutPerson) -> Response:
-    """Add a person, or change one who is there. The last administrator stays one."""
+async def put_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId, body: PutPerson) -> Response:
+    """Add or change a person. The last administrator keeps the role."""
     _check_name(person_id)
     _check_texts({"body.name": body.name, "body.email": body.email})
     before = await ctx.directory.find_person(admin.workspace, person_id)
@@ -157,13 +161,13 @@ async def put_person(ctx: Context, admin: TheAdmin, person_id: PersonId, body: P
         raise InvalidRequest([Problem("body.email", "belongs to somebody else")])
     if stepping_down:
         await _undo_if_nobody_administers(ctx, admin, stepping_down)
-    await follow_email(ctx, before, person, by=admin.person.id)
+    await sync_email_address(ctx, before, person, by=admin.person.id)
     return reply(PersonRecord.of(person))
 
 
 @router.delete("/people/{person_id}", status_code=204)
-async def remove_person(ctx: Context, admin: TheAdmin, person_id: PersonId) -> Response:
-    """Take a person out, with their sessions and links. The last administrator stays."""
+async def remove_person(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> Response:
+    """Remove a person, with their sessions and links. The last administrator cannot be removed."""
     person = await _person(ctx, admin, person_id)
     if person.role is Role.ADMIN:
         await _check_others_administer(ctx, admin, person)
@@ -171,7 +175,7 @@ async def remove_person(ctx: Context, admin: TheAdmin, person_id: PersonId) -> R
         await _undo_if_nobody_administers(ctx, admin, person)
     await ctx.directory.remove_person(admin.workspace, person_id, by=admin.person.id)
     for address in await ctx.outbox.addresses(admin.workspace, [person_id]):
-        # Whoever has this name later is somebody else.
+        # A later person with this name is somebody else.
         await ctx.outbox.remove_address(
             admin.workspace, person_id, address.channel, address.id, by=admin.person.id
         )
@@ -179,34 +183,34 @@ async def remove_person(ctx: Context, admin: TheAdmin, person_id: PersonId) -> R
 
 
 @secret_router.post("/people/{person_id}/links", status_code=201, response_model=LinkRecord)
-async def create_link(ctx: Context, admin: TheAdmin, person_id: PersonId) -> Response:
-    """Make a link with which a person signs in once. It is in this response and nowhere else.
+async def create_link(ctx: Context, admin: CurrentAdmin, person_id: PersonId) -> Response:
+    """Make a link with which a person signs in once. Only this response has it.
 
-    The session that begins with it says who made the link, and so does every answer that is given in it. That is too
+    The session that starts with it records who made the link, and so does every answer in that session. That is too
     little evidence for an action of high risk.
     """
     person = await _person(ctx, admin, person_id)
-    # Who makes one for themselves is no surer than their own session is.
+    # A link for yourself has the evidence of your own session.
     maker = admin.session.vouched_by if person.id == admin.person.id else admin.person.id
     link = await issue_link(
         ctx, admin.workspace, person=person.id, purpose="invitation", vouched_by=maker, by=admin.person.id
     )
     if link is None:
-        raise _nobody()
+        raise _no_such_person()
     return reply(link, status=201)
 
 
 @router.get("/groups", response_model=GroupList)
-async def list_groups(ctx: Context, admin: TheAdmin) -> Response:
-    """Every group and its people."""
+async def list_groups(ctx: Context, admin: CurrentAdmin) -> Response:
+    """List every group and its people."""
     groups = await ctx.directory.groups(admin.workspace)
     records = (GroupRecord(name=name, people=tuple(people)) for name, people in groups.items())
     return reply(GroupList(groups=tuple(records)))
 
 
 @router.get("/groups/{name}", response_model=GroupRecord)
-async def get_group(ctx: Context, admin: TheAdmin, name: GroupName) -> Response:
-    """A group and its people."""
+async def get_group(ctx: Context, admin: CurrentAdmin, name: GroupName) -> Response:
+    """Get a group and its people."""
     people = (await ctx.directory.groups(admin.workspace)).get(name)
     if people is None:
         raise NotFound("There is no such group here.")
@@ -215,11 +219,11 @@ async def get_group(ctx: Context, admin: TheAdmin, name: GroupName) -> Response:
 
 @router.put("/groups/{name}", response_model=GroupRecord)
 async def put_group(
-    ctx: Context, admin: TheAdmin, name: GroupName, body: PutGroup, *, if_match: IfMatch = None
+    ctx: Context, admin: CurrentAdmin, name: GroupName, body: PutGroup, *, if_match: IfMatch = None
 ) -> Response:
-    """Make these the people of a group, nobody else. A name that nobody has is refused, and changes nothing.
+    """Replace the people of a group. A name that nobody has is refused, and nothing changes.
 
-    With `If-Match`, only those who were read are replaced.
+    With `If-Match`, only if the group has not changed.
     """
     _check_texts({"path.name": name, **{f"body.people.{n}": each for n, each in enumerate(body.people)}})
     unknown = [
@@ -250,11 +254,11 @@ def _tagged(name: str, people: Sequence[str]) -> Response:
 
 @router.get("/workspace/events", response_model=WorkspaceEventPage)
 async def list_workspace_events(
-    ctx: Context, admin: TheAdmin, *, after: After = None, limit: Limit = 50
+    ctx: Context, admin: CurrentAdmin, *, after: After = None, limit: Limit = 50
 ) -> Response:
-    """What changed in the workspace, and who changed it: people, groups, keys, addresses, routing, links and sessions.
+    """List what changed in the workspace, and who changed it: people, groups, keys, addresses, routing, links, sessions.
 
-    Every one of these is in the audit trail.
+    All of these events are in the audit trail.
     """
     try:
         found = await ctx.store.workspace_events(admin.workspace, after=after, limit=limit)
@@ -265,12 +269,12 @@ async def list_workspace_events(
 
 
 def _next(page: Sequence[AgentKey] | Sequence[Person], limit: int) -> str | None:
-    """The `after` of the page behind this one, if there may be one."""
+    """The `after` of the next page, if there may be one."""
     return page[-1].id if len(page) == limit else None
 
 
 async def _grant(ctx: ServerContext, caller: PersonCaller, grant_id: str) -> Grant:
-    """The grant with this id. Grants come in the order of their ids, and a beginning is just before it."""
+    """Find a grant. Grants are ordered by id, and a prefix of an id is before it."""
     if not text_problem(grant_id):
         found = await desk_of(ctx, caller).list_grants(after=grant_id[:-1], limit=_PAGE)
         for grant in found:
@@ -283,22 +287,22 @@ async def _person(ctx: ServerContext, admin: PersonCaller, person_id: str) -> Pe
     known = not text_problem(person_id)
     person = await ctx.directory.find_person(admin.workspace, person_id) if known else None
     if person is None:
-        raise _nobody()
+        raise _no_such_person()
     return person
 
 
-def _nobody() -> NotFound:
+def _no_such_person() -> NotFound:
     return NotFound("There is no such person here.")
 
 
 async def _check_others_administer(ctx: ServerContext, admin: PersonCaller, person: Person) -> None:
-    """Refuse to take the role from the last one who has it; raises `PermissionDenied`."""
+    """Raise `PermissionDenied` if this is the last administrator."""
     if not await _somebody_administers(ctx, admin.workspace, besides=person.id):
         raise PermissionDenied(admin.person.id, "the workspace would have no administrator left")
 
 
 async def _undo_if_nobody_administers(ctx: ServerContext, admin: PersonCaller, before: Person) -> None:
-    """Look again afterwards: two administrators may have taken each other's role at once."""
+    """Check again afterwards: two administrators may have removed each other at once."""
     if not await _somebody_administers(ctx, admin.workspace, besides=None):
         await _put(ctx, before, by=admin.person.id)
         raise PermissionDenied(admin.person.id, "the workspace would have no administrator left")
@@ -320,7 +324,7 @@ async def _put(ctx: ServerContext, person: Person, *, by: str) -> None:
 
 
 def _check_name(person_id: str) -> None:
-    """Refuse a name that could pass for something else; see `responder_of`."""
+    """Refuse a name that could be mistaken for something else; see `responder_of`."""
     try:
         responder_of(Responder(person_id))
     except PermissionDenied as refusal:

@@ -1,4 +1,4 @@
-"""A page that shows the HTTP API with commands to copy, and the addresses at which people look for the OpenAPI document."""
+"""A page that shows the HTTP API with commands to copy, and the usual paths of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXAMPLES = {"string": "…", "integer": 1, "number": 1, "boolean": True, "array
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One line of the page."""
+    """One operation on the page."""
 
     tag: str
     method: str
@@ -32,7 +32,7 @@ class Operation:
 
 @pages.get("/openapi.json")
 async def find_document() -> Response:
-    """Lead to the OpenAPI document."""
+    """Redirect to the OpenAPI document."""
     return RedirectResponse("/v1/openapi.json", 308)
 
 
@@ -58,7 +58,7 @@ def _operations(document: dict[str, Any], base_url: str) -> Iterator[Operation]:
 
 
 def _body(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any] | None:
-    """The smallest body that an operation takes, with placeholders; None where it takes no JSON."""
+    """The smallest body of an operation, with placeholders; None if it takes no JSON."""
     schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     if schema is None:
         return None

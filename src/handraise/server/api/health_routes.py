@@ -1,6 +1,6 @@
-"""For whoever watches over the process: is it alive, may it be sent requests, what are its numbers.
+"""Health, readiness and metrics of the process.
 
-None of them needs a caller, and none says more than a stranger may know.
+They need no credential, and say nothing confidential.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from starlette.responses import Response
 from handraise.model.errors import HandraiseError, StoreUnavailable
 from handraise.server.auth.authenticator import Context
 from handraise.server.context import ServerContext
-from handraise.server.middleware.error_handlers import DOCUMENTED, document_response
+from handraise.server.middleware.error_handlers import PROBLEM_RESPONSES, document_response
 from handraise.wire.problems import problem_of
 
 router = APIRouter(tags=["health"])
 
-_PATIENCE = 2.0
-_GOOD_FOR = 1.0
+_TIMEOUT = 2.0
+_CACHE_SECONDS = 1.0
 
 
 class Readiness:
-    """Whether the store answers, asked at most once a second however many want to know."""
+    """Checks whether the store answers, at most once a second."""
 
     def __init__(self, ctx: ServerContext) -> None:
         self._context = ctx
-        self._asking = asyncio.Lock()
-        self._asked_at = float("-inf")
+        self._lock = asyncio.Lock()
+        self._checked_at = float("-inf")
         self._answers = False
 
     async def store_answers(self) -> bool:
-        """Whether it did, a second ago at most."""
-        async with self._asking:
-            if time.monotonic() - self._asked_at > _GOOD_FOR:
+        """Whether it answered, at most a second ago."""
+        async with self._lock:
+            if time.monotonic() - self._checked_at > _CACHE_SECONDS:
                 try:
-                    async with asyncio.timeout(_PATIENCE):
+                    async with asyncio.timeout(_TIMEOUT):
                         await self._context.store.durability()
                     self._answers = True
                 except (HandraiseError, TimeoutError):
                     self._answers = False
-                self._asked_at = time.monotonic()
+                self._checked_at = time.monotonic()
             return self._answers
 
 
 @router.get("/healthz", response_class=Response)
 async def get_health() -> Response:
-    """The process is alive; nothing is said about its store."""
+    """The process is alive; the store is not checked."""
     return Response('{"status":"alive"}', media_type="application/json")
 
 
-@router.get("/readyz", response_class=Response, responses={503: DOCUMENTED[503]})
+@router.get("/readyz", response_class=Response, responses={503: PROBLEM_RESPONSES[503]})
 async def get_readiness(request: Request, ctx: Context) -> Response:
-    """The server takes requests and its store answers; else 503, and requests should go elsewhere."""
+    """The server accepts requests and its store answers; else 503, and requests should go to another server."""
     readiness: Readiness = request.app.state.readiness
-    if ctx.leaving:
+    if ctx.is_draining:
         return document_response(problem_of(StoreUnavailable("This server is stopping.")))
     if not await readiness.store_answers():
         return document_response(problem_of(StoreUnavailable("The store does not answer.")))

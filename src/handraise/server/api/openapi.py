@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI makes of the routes, and the problems that any of them may answer with."""
+"""The OpenAPI document: what FastAPI generates from the routes, and the schema of problems."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _PLACE = "#/components/schemas/{model}"
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of an operation in clients made from the document."""
+    """The name of an operation in generated clients."""
     return route.name
 
 
 def document_problems(app: FastAPI) -> None:
-    """Let the application's document say what a problem is."""
+    """Add the schema of problems to the application's document."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -29,4 +29,4 @@ def document_problems(app: FastAPI) -> None:
             schemas.setdefault(name, schema)
         return made
 
-    app.openapi = openapi  # type: ignore[method-assign]  # the way that FastAPI documents
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI's documentation says

@@ -1,4 +1,4 @@
-"""Web push: a signed-in person's browser says where it can be told, and takes that back."""
+"""Web push: a signed-in person's browser subscribes to notifications and unsubscribes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from handraise.channels.push_subscriptions import NAME, PushChannel, subscriptio
 from handraise.model.deliveries import Address
 from handraise.model.errors import InvalidRequest, NotFound, Problem
 from handraise.server.api.responses import reply
-from handraise.server.auth.authenticator import Context, ThePerson
+from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.context import ServerContext
 from handraise.wire.delivery_records import PushKey, Subscription
 
 router = APIRouter(prefix="/v1/push", tags=["reaching people"])
 
 _MOST = 20
-"""The browsers of one person that are told."""
+"""The maximal number of browsers of one person."""
 
 
 @router.get("/key", response_model=PushKey)
-async def get_push_key(ctx: Context, _: ThePerson) -> Response:
-    """What a browser needs to subscribe; 404 where this server does not do web push."""
+async def get_push_key(ctx: Context, _: CurrentPerson) -> Response:
+    """Get the key that a browser needs to subscribe; 404 if this server has no web push."""
     return reply(PushKey(key=_channel(ctx).public_key))
 
 
 @router.post("/subscriptions", status_code=204)
-async def subscribe(ctx: Context, caller: ThePerson, body: Subscription) -> Response:
-    """Tell this person in this browser from now on."""
+async def subscribe(ctx: Context, caller: CurrentPerson, body: Subscription) -> Response:
+    """Send notifications to this browser from now on."""
     to = body.model_dump()
     if not _channel(ctx).accepts(to):
         raise InvalidRequest([Problem("body", "is not a subscription that a browser has made")])
@@ -45,8 +45,8 @@ async def subscribe(ctx: Context, caller: ThePerson, body: Subscription) -> Resp
 
 
 @router.delete("/subscriptions", status_code=204)
-async def unsubscribe(ctx: Context, caller: ThePerson, body: Subscription) -> Response:
-    """Tell this browser no more. One that was not told stays so."""
+async def unsubscribe(ctx: Context, caller: CurrentPerson, body: Subscription) -> Response:
+    """Send no more notifications to this browser. If it had none, nothing changes."""
     place = (caller.workspace, caller.person.id, NAME, subscription_id(body.model_dump()))
     await ctx.outbox.remove_address(*place, by=caller.person.id)
     return Response(status_code=204)
@@ -55,5 +55,5 @@ async def unsubscribe(ctx: Context, caller: ThePerson, body: Subscription) -> Re
 def _channel(ctx: ServerContext) -> PushChannel:
     found = ctx.channels.get(NAME)
     if found is None:
-        raise NotFound("This server does not do web push.")
+        raise NotFound("This server has no web push.")
     return cast("PushChannel", found)

@@ -1,4 +1,4 @@
-"""Questions over HTTP: asked by agents, answered by people, looked at by those they concern."""
+"""Questions over HTTP: agents ask, people answer."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from handraise.ports.desk import Order
 from handraise.server.api.responses import After, Limit, QuestionId, Wait, reply, seconds
 from handraise.server.auth.authenticator import (
     AgentCaller,
-    AnyCaller,
-    AnyLooker,
     Caller,
+    CallerOrReader,
     Context,
-    Looker,
+    CurrentAdmin,
+    CurrentAgent,
+    CurrentCaller,
+    CurrentCallerOrReader,
+    CurrentPerson,
     PersonCaller,
     ReaderCaller,
-    TheAdmin,
-    TheAgent,
-    ThePerson,
     admin_of,
-    still_there,
+    still_authorized,
 )
 from handraise.server.context import ServerContext
 from handraise.server.live.stream_limits import limits_of
 from handraise.server.middleware.idempotency import PARAMETER, IdempotentRoute
-from handraise.server.observability.traces import asked_in
+from handraise.server.observability.traces import asker_traceparent
 from handraise.wire.records import (
     ActionRecord,
     ClaimedRecord,
@@ -84,33 +84,33 @@ router = APIRouter(prefix="/v1", tags=["questions"], route_class=IdempotentRoute
 IDEMPOTENT = {"parameters": [PARAMETER]}
 
 
-def desk_of(ctx: ServerContext, caller: Looker) -> LocalDesk:
-    """The desk as this caller may use it: in its workspace and, for an agent, in its name."""
+def desk_of(ctx: ServerContext, caller: CallerOrReader) -> LocalDesk:
+    """The desk in the caller's workspace and, for an agent, with its name as the asker."""
     asker = caller.agent if isinstance(caller, AgentCaller) else None
     return ctx.desk.scoped(caller.workspace, asker=asker)
 
 
-async def visible(ctx: ServerContext, caller: Looker, question_id: str) -> Question:
-    """A question that concerns this caller. Any other is not there, wherever it is."""
+async def visible(ctx: ServerContext, caller: CallerOrReader, question_id: str) -> Question:
+    """Get a question that this caller may see; for any other, raises `QuestionNotFound`."""
     question = await desk_of(ctx, caller).get(question_id)
     if not caller.may_see(question):
         raise QuestionNotFound(question_id, caller.workspace)
     return question
 
 
-def record_of(caller: Looker, question: Question) -> QuestionRecord:
-    """A question as this caller may see it: its state is for whoever asked."""
+def record_of(caller: CallerOrReader, question: Question) -> QuestionRecord:
+    """A question as this caller may see it: only its asker sees the state."""
     own = isinstance(caller, AgentCaller) and caller.agent == question.asker
     return QuestionRecord.of(question, with_state=own)
 
 
 @router.post("/questions", status_code=201, response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
-async def post_question(request: Request, ctx: Context, agent: TheAgent, body: PostQuestion) -> Response:
-    """Leave a question. With a key or id that is there already, it is the question that was left first."""
+async def post_question(request: Request, ctx: Context, agent: CurrentAgent, body: PostQuestion) -> Response:
+    """Ask a question. If its key or id exists, the first question is returned."""
     made = body.id or getattr(request.state, "made", None) or ctx.new_id()
     desk = ctx.desk.scoped(agent.workspace, asker=agent.agent, new_id=lambda: made)
     options = body.options()
-    if (trace := asked_in(request.headers)) is not None:
+    if (trace := asker_traceparent(request.headers)) is not None:
         options.setdefault("trace", trace)
     question = await desk.post(body.prompt, **options)
     where = {"location": f"/v1/questions/{question.id}"} if question.id.isascii() else None
@@ -120,35 +120,35 @@ async def post_question(request: Request, ctx: Context, agent: TheAgent, body: P
 @router.get("/questions", response_model=QuestionPage)
 async def list_questions(
     ctx: Context,
-    caller: AnyLooker,
+    caller: CurrentCallerOrReader,
     *,
     conversation: Annotated[str | None, Query(max_length=200)] = None,
     asker: Annotated[str | None, Query(max_length=200)] = None,
     key: Annotated[str | None, Query(max_length=200, description="the question with this key")] = None,
     recipient: Annotated[
-        str | None, Query(max_length=200, description="what this person may answer or see: oneself")
+        str | None, Query(max_length=200, description="what this person may answer or see; only yourself")
     ] = None,
     status: Annotated[
-        Literal["pending", "settled"], Query(description="what waits, or what has ended")
+        Literal["pending", "settled"], Query(description="pending or settled questions")
     ] = "pending",
     order: Annotated[
-        Order, Query(description="what is pending by age, the oldest first, or by urgency")
+        Order, Query(description="pending questions by age, oldest first, or by urgency")
     ] = "age",
     after: After = None,
     limit: Limit = 50,
 ) -> Response:
-    """What is pending, oldest first: an agent's own, or what a person may answer; all for an administrator.
+    """List pending questions, oldest first: an agent's own, or those a person may answer; an administrator gets all.
 
-    With `order=urgency` it is the order of an inbox: what was escalated, then by expiry, by risk, and by age.
-    With `status=settled` it is what has ended, the newest ending first: an agent's own, or what a person may see.
-    Such a page may be short, or empty, and have an `after` all the same. With a `key` it is the question with
-    that key, pending or not: of this agent, or of the `asker` that a person names. A reader gets what has ended in the whole
-    workspace, and nothing that waits.
+    `order=urgency` is the order of an inbox: escalated ones first, then by expiry, by risk, and by age.
+    `status=settled` lists settled questions, the last settled first: an agent's own, or those a person may see.
+    Such a page may be short or empty and still have a `next`. With a `key` it is the question with that key, pending or
+    not: of this agent, or of the `asker` that a person names. A reader gets the settled questions of the whole workspace,
+    and no pending ones.
     """
     desk = desk_of(ctx, caller)
     if key is not None:
         if asker is not None and not isinstance(caller, AgentCaller):
-            desk = desk.scoped(asker=asker)  # a key is an agent's own, so a person says whose
+            desk = desk.scoped(asker=asker)  # keys belong to an agent, so a person names it
         found = await desk.find_by_key(key)
         shown = (found,) if found is not None and caller.may_see(found) else ()
         return reply(QuestionPage(items=tuple(record_of(caller, each) for each in shown)))
@@ -156,7 +156,7 @@ async def list_questions(
     if isinstance(caller, ReaderCaller):
         if status == "pending" or recipient is not None:
             raise PermissionDenied(
-                caller.name, "this key reads what is settled: write status=settled, and no recipient"
+                caller.name, "this key only reads settled questions: use status=settled, and no recipient"
             )
     elif isinstance(caller, AgentCaller):
         if recipient is not None:
@@ -177,14 +177,14 @@ async def list_questions(
 
 
 @router.get("/questions/{question_id}", response_model=QuestionRecord)
-async def get_question(ctx: Context, caller: AnyLooker, question_id: QuestionId) -> Response:
-    """A question as it stands."""
+async def get_question(ctx: Context, caller: CurrentCallerOrReader, question_id: QuestionId) -> Response:
+    """Get a question."""
     return reply(record_of(caller, await visible(ctx, caller, question_id)))
 
 
 @router.get("/questions/{question_id}/history", response_model=EventPage)
-async def get_history(ctx: Context, caller: AnyLooker, question_id: QuestionId) -> Response:
-    """Everything that happened to a question, oldest first."""
+async def get_history(ctx: Context, caller: CurrentCallerOrReader, question_id: QuestionId) -> Response:
+    """List everything that happened to a question, oldest first."""
     await visible(ctx, caller, question_id)
     events = await desk_of(ctx, caller).history(question_id)
     return reply(EventPage(items=tuple(map(EventRecord.of, events))))
@@ -196,9 +196,9 @@ async def get_history(ctx: Context, caller: AnyLooker, question_id: QuestionId) 
     openapi_extra=IDEMPOTENT,
 )
 async def answer_question(
-    request: Request, ctx: Context, caller: ThePerson, question_id: QuestionId, body: AnswerQuestion
+    request: Request, ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: AnswerQuestion
 ) -> Response:
-    """Give an answer, in one's own name. It is answered then, or pending more votes."""
+    """Answer in your own name. The question is then answered, or still needs more votes."""
     provenance = _provenance(caller, body)
     question = await visible(ctx, caller, question_id)
     try:
@@ -221,9 +221,9 @@ async def answer_question(
     openapi_extra=IDEMPOTENT,
 )
 async def reject_answer(
-    ctx: Context, caller: ThePerson, question_id: QuestionId, body: RejectAnswer
+    ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: RejectAnswer
 ) -> Response:
-    """Keep an answer that fits the form but not the asker's need."""
+    """Record an answer that fits the form but that the asker cannot use."""
     provenance = _provenance(caller, body)
     await visible(ctx, caller, question_id)
     question = await desk_of(ctx, caller).reject_answer(
@@ -242,9 +242,9 @@ async def reject_answer(
     openapi_extra=IDEMPOTENT,
 )
 async def decline_question(
-    request: Request, ctx: Context, caller: ThePerson, question_id: QuestionId, body: DeclineQuestion
+    request: Request, ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: DeclineQuestion
 ) -> Response:
-    """Say that one will not answer."""
+    """Decline to answer."""
     provenance = _provenance(caller, body)
     await visible(ctx, caller, question_id)
     try:
@@ -268,9 +268,9 @@ async def decline_question(
     openapi_extra=IDEMPOTENT,
 )
 async def withdraw_question(
-    request: Request, ctx: Context, caller: AnyCaller, question_id: QuestionId, body: WithdrawQuestion
+    request: Request, ctx: Context, caller: CurrentCaller, question_id: QuestionId, body: WithdrawQuestion
 ) -> Response:
-    """Take back a question: an agent its own, an administrator anybody's."""
+    """Withdraw a question: an agent its own, an administrator any."""
     by = None
     if isinstance(caller, PersonCaller) or body.by is not None:
         admin = await admin_of(request)
@@ -288,8 +288,8 @@ async def withdraw_question(
 
 
 @router.post("/withdraw", response_model=WithdrawnRecord, openapi_extra=IDEMPOTENT)
-async def withdraw_all(ctx: Context, admin: TheAdmin, body: WithdrawAll) -> Response:
-    """Take back everything that an agent has pending, as an administrator."""
+async def withdraw_all(ctx: Context, admin: CurrentAdmin, body: WithdrawAll) -> Response:
+    """Withdraw all pending questions of an agent, as an administrator."""
     desk = desk_of(ctx, admin)
     number = await desk.withdraw_all(body.asker, by=admin.person.responder, reason=body.reason)
     return reply(WithdrawnRecord(withdrawn=number))
@@ -298,11 +298,11 @@ async def withdraw_all(ctx: Context, admin: TheAdmin, body: WithdrawAll) -> Resp
 @router.post(
     "/questions/{question_id}/apply-grant",
     response_model=QuestionRecord,
-    responses={204: {"description": "no grant holds: a person must decide"}},
+    responses={204: {"description": "no grant applies: a person must decide"}},
     openapi_extra=IDEMPOTENT,
 )
-async def apply_grant(ctx: Context, agent: TheAgent, question_id: QuestionId) -> Response:
-    """Answer an approval of one's own from a grant that holds for it."""
+async def apply_grant(ctx: Context, agent: CurrentAgent, question_id: QuestionId) -> Response:
+    """Answer your own approval from a grant that applies to it."""
     await visible(ctx, agent, question_id)
     question = await desk_of(ctx, agent).apply_grant(question_id)
     return Response(status_code=204) if question is None else reply(record_of(agent, question))
@@ -316,13 +316,13 @@ async def apply_grant(ctx: Context, agent: TheAgent, question_id: QuestionId) ->
 async def consume_question(
     request: Request,
     ctx: Context,
-    agent: TheAgent,
+    agent: CurrentAgent,
     question_id: QuestionId,
     body: ConsumeQuestion | None = None,
 ) -> Response:
-    """Get the approved action to execute it now; it is given out once.
+    """Get the approved action to execute it now. Each approval can be consumed once.
 
-    The same `request` again, or the same idempotency key where there is none, gets the same action again.
+    The same `request` gets the same action again; without one, the same idempotency key does.
     """
     await visible(ctx, agent, question_id)
     given = None if body is None else body.request
@@ -337,9 +337,9 @@ async def consume_question(
     openapi_extra=IDEMPOTENT,
 )
 async def claim_sending(
-    ctx: Context, agent: TheAgent, question_id: QuestionId, body: ClaimSending
+    ctx: Context, agent: CurrentAgent, question_id: QuestionId, body: ClaimSending
 ) -> Response:
-    """Take on to show a question of one's own in a chat; of all who try, one is told to, until its lease ends."""
+    """Claim the right to show your own question in a chat. Only one caller gets it, until its lease ends."""
     await visible(ctx, agent, question_id)
     claimed = await desk_of(ctx, agent).claim_sending(question_id, lease=body.lease)
     return reply(ClaimedRecord(claimed=claimed))
@@ -347,16 +347,16 @@ async def claim_sending(
 
 @router.post("/questions/{question_id}/join", response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
 async def join_question(
-    ctx: Context, agent: TheAgent, question_id: QuestionId, body: JoinQuestion
+    ctx: Context, agent: CurrentAgent, question_id: QuestionId, body: JoinQuestion
 ) -> Response:
-    """Have another key of one's own stand for a pending question too."""
+    """Add another key of yours to a pending question."""
     await visible(ctx, agent, question_id)
     return reply(record_of(agent, await desk_of(ctx, agent).join(question_id, key=body.key)))
 
 
 @router.post("/questions/{question_id}/sent", response_model=QuestionRecord, openapi_extra=IDEMPOTENT)
-async def mark_sent(ctx: Context, agent: TheAgent, question_id: QuestionId, body: MarkSent) -> Response:
-    """Say that a question of one's own was shown in a chat."""
+async def mark_sent(ctx: Context, agent: CurrentAgent, question_id: QuestionId, body: MarkSent) -> Response:
+    """Record that your own question was shown in a chat."""
     await visible(ctx, agent, question_id)
     return reply(record_of(agent, await desk_of(ctx, agent).mark_sent(question_id, channel=body.channel)))
 
@@ -366,8 +366,8 @@ async def mark_sent(ctx: Context, agent: TheAgent, question_id: QuestionId, body
     response_model=QuestionRecord,
     openapi_extra=IDEMPOTENT,
 )
-async def take_back(ctx: Context, caller: ThePerson, question_id: QuestionId, body: TakeBack) -> Response:
-    """Take back an approval that nobody has consumed: for those who gave it, and for administrators."""
+async def take_back(ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: TakeBack) -> Response:
+    """Take back an approval that is not consumed. Allowed to those who gave it and to administrators."""
     _check_by(caller, body.by)
     await visible(ctx, caller, question_id)
     question = await desk_of(ctx, caller).take_back(
@@ -378,9 +378,9 @@ async def take_back(ctx: Context, caller: ThePerson, question_id: QuestionId, bo
 
 @router.get("/questions/{question_id}/outcome", response_model=OutcomeState)
 async def get_outcome(
-    request: Request, ctx: Context, caller: AnyCaller, question_id: QuestionId, wait: Wait = "0s"
+    request: Request, ctx: Context, caller: CurrentCaller, question_id: QuestionId, wait: Wait = "0s"
 ) -> Response:
-    """How a question ended; with `wait`, as soon as it has, or that it is pending still."""
+    """Get the outcome of a question. With `wait`, wait until it is settled, or return that it is still pending."""
     patience = seconds(wait, at_most=ctx.settings.longest_wait)
     question = await visible(ctx, caller, question_id)
     [question] = await _settled(request, ctx, [question], patience) or [question]
@@ -391,12 +391,12 @@ async def get_outcome(
 async def get_outcomes(
     request: Request,
     ctx: Context,
-    caller: AnyCaller,
+    caller: CurrentCaller,
     *,
     id: Annotated[list[str], Query(min_length=1, max_length=200)],  # noqa: A002 -- the name of the parameter
     wait: Wait = "0s",
 ) -> Response:
-    """Which of up to 200 questions are settled, and how; with `wait`, as soon as one is."""
+    """Get the outcomes of up to 200 questions. With `wait`, wait until one is settled."""
     patience = seconds(wait, at_most=ctx.settings.longest_wait)
     ids = list(dict.fromkeys(id))
     found = await asyncio.gather(*(_find(ctx, caller, each) for each in ids))
@@ -407,21 +407,21 @@ async def get_outcomes(
 
 
 @router.post("/recover", response_model=RecoveredRecord, openapi_extra=IDEMPOTENT)
-async def recover(ctx: Context, agent: TheAgent, body: Recover) -> Response:
-    """At an agent's start-up: expire what it asked too long ago, and count what is live again."""
+async def recover(ctx: Context, agent: CurrentAgent, body: Recover) -> Response:
+    """When an agent starts: expire what it asked too long ago, and count what is still pending."""
     found = await desk_of(ctx, agent).recover(timedelta(seconds=body.max_age))
     return reply(RecoveredRecord(expired=found.expired, live=found.live))
 
 
 @router.post("/run-due", response_model=RunDueRecord, openapi_extra=IDEMPOTENT)
-async def run_due(ctx: Context, caller: AnyCaller) -> Response:
-    """Do what the workspace's timelines say is due; the server does so by itself as well."""
+async def run_due(ctx: Context, caller: CurrentCaller) -> Response:
+    """Run what is due in the workspace's timelines. The server also does this by itself."""
     return reply(RunDueRecord(settled=await desk_of(ctx, caller).run_due()))
 
 
 @router.get("/durability", response_model=DurabilityRecord)
-async def get_durability(ctx: Context, _: AnyCaller) -> Response:
-    """What an acknowledged answer survives."""
+async def get_durability(ctx: Context, _: CurrentCaller) -> Response:
+    """Get what an acknowledged answer survives."""
     found = await ctx.desk.durability()
     return reply(DurabilityRecord(survives=found.survives, settings=found.settings))
 
@@ -436,7 +436,7 @@ async def _find(ctx: ServerContext, caller: Caller, question_id: str) -> Questio
 async def _settled(
     request: Request, ctx: ServerContext, questions: list[Question], patience: float
 ) -> list[Question]:
-    """Those of these questions that are settled, waiting for the first one; none where the server stops."""
+    """Return the settled ones of these questions. Waits for the first; returns none if the server stops."""
     settled = [question for question in questions if question.outcome is not None]
     if settled or not questions or not patience:
         return settled
@@ -456,9 +456,9 @@ async def _settled(
             waiting.cancel()
             stopping.cancel()
             await asyncio.gather(waiting, stopping, return_exceptions=True)
-            # A task that failed keeps this frame: if the frame kept the task, only the collector would free them.
+            # A failed task keeps this frame. If the frame kept the task, only the garbage collector would free them.
             del waiting, stopping
-    if not await still_there(request):
+    if not await still_authorized(request):
         raise Unauthenticated("This key or session has ended meanwhile.")
     now = await asyncio.gather(*(desk.get(each) for each in ids))
     return [question for question in now if question.outcome is not None]
@@ -470,13 +470,13 @@ def _state(question: Question) -> OutcomeState:
 
 
 def _provenance(caller: PersonCaller, body: Responding) -> Provenance:
-    """Where an answer came from. The evidence is what the session shows, or less if the client says less."""
+    """The provenance of an answer. The evidence is that of the session, or less if the client says less."""
     _check_by(caller, body.by)
     evidence = caller.session.evidence
     if body.evidence == CLIENT_ASSERTED:
         evidence = CLIENT_ASSERTED
     elif body.evidence not in (None, SESSION, evidence):
-        raise InvalidAnswer([Problem("evidence", "the server itself says how sure it is of the person")])
+        raise InvalidAnswer([Problem("evidence", "only the server decides how strong the evidence is")])
     return Provenance(
         channel=body.channel or "api",
         evidence=evidence,
@@ -487,16 +487,16 @@ def _provenance(caller: PersonCaller, body: Responding) -> Provenance:
 
 def _check_by(caller: PersonCaller, by: str | None) -> None:
     if by not in (None, caller.person.id):
-        raise PermissionDenied(caller.person.id, "one answers, and looks, in one's own name only")
+        raise PermissionDenied(caller.person.id, "you can only act in your own name")
 
 
 def _is_again(request: Request) -> bool:
-    """Whether this request may have been done before, by somebody whose reply got lost."""
+    """Whether this request may have been done before and its reply was lost."""
     return getattr(request.state, "again", False)
 
 
 def is_own_answer(settled: AlreadySettled, question: Question, person: str, value: Json) -> bool:
-    """Whether it ended with just this answer of this person: one that was sent twice, or whose reply got lost."""
+    """Whether it was settled with exactly this answer of this person: sent twice, or the reply was lost."""
     outcome = settled.outcome
     if not (isinstance(outcome, Answered) and outcome.source == "person" and outcome.by == person):
         return False

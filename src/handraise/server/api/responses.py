@@ -1,4 +1,4 @@
-"""Responses made of records, and the small texts that requests come with."""
+"""JSON responses, and the parameters that several routes share."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 QuestionId = Annotated[str, Path(max_length=200, description="the question's id")]
-Limit = Annotated[int, Query(ge=1, le=500, description="at most so many")]
-After = Annotated[str | None, Query(max_length=200, description="go on from just behind this")]
+Limit = Annotated[int, Query(ge=1, le=500, description="the maximal number of items")]
+After = Annotated[str | None, Query(max_length=200, description="the `next` of the page before")]
 Wait = Annotated[
-    str, Query(max_length=20, description="how long to wait for it: `30s`, `500ms`, `2m`", examples=["30s"])
+    str, Query(max_length=20, description="how long to wait: `30s`, `500ms`, `2m`", examples=["30s"])
 ]
 
 
 def reply(record: Record, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """The response with a record."""
+    """Make a JSON response from a record."""
     return Response(
         record.model_dump_json(), status_code=status, media_type="application/json", headers=headers
     )
 
 
 def seconds(text: str, *, at_most: float) -> float:
-    """The length of a wait, cut to what the server allows."""
+    """Parse the length of a wait, limited to what the server allows."""
     found = _SPAN.fullmatch(text)
     if found is None:
-        raise InvalidRequest([Problem("query.wait", "expected a span such as 30s, 500ms or 2m")])
+        raise InvalidRequest([Problem("query.wait", "expected a duration such as 30s, 500ms or 2m")])
     return min(float(found[1]) * _UNITS[found[2]], at_most)

@@ -1,4 +1,4 @@
-"""How a workspace answers, in numbers: what the page of insights draws, for programs."""
+"""Statistics of a workspace, for programs: the numbers of the insights page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from handraise.model.outcomes import Status
 from handraise.server.api.responses import reply
-from handraise.server.auth.authenticator import Context, TheAuditor
+from handraise.server.auth.authenticator import Context, CurrentAuditor
 from handraise.server.web.inbox.insights_page import MOST, percentile
 from handraise.wire.records import StatisticsRecord
 
@@ -21,8 +21,8 @@ Days = Annotated[int, Query(ge=1, le=366, description="how many days back")]
 
 
 @router.get("/statistics", response_model=StatisticsRecord)
-async def get_statistics(ctx: Context, auditor: TheAuditor, days: Days = 7) -> Response:
-    """How many questions of the workspace wait, how many ended and how, and how soon people answered."""
+async def get_statistics(ctx: Context, auditor: CurrentAuditor, days: Days = 7) -> Response:
+    """Get how many questions are pending, how many were settled and how, and how soon people answered."""
     since = datetime.now(UTC) - timedelta(days=days)
     found = await ctx.store.endings(auditor.workspace, since=since, limit=MOST + 1)
     queue_stats = await ctx.store.queue_stats(auditor.workspace)

@@ -1,4 +1,4 @@
-"""The two layers of a tool call over HTTP: what a client has to draw, and what its people say to it."""
+"""Tool calls over HTTP: what a client has to show, and the results of its people."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from handraise.model.questions import Question
 from handraise.server.api.event_routes import EventStream
 from handraise.server.api.question_routes import IDEMPOTENT, desk_of, visible
 from handraise.server.api.responses import Wait, reply, seconds
-from handraise.server.auth.authenticator import Caller, Context, ThePerson
+from handraise.server.auth.authenticator import Caller, Context, CurrentPerson
 from handraise.server.context import ServerContext
-from handraise.server.live.broadcaster import Streams, TheStreams
-from handraise.server.live.stream_limits import TheStreamLimits
+from handraise.server.live.broadcaster import Streams, StreamsDep
+from handraise.server.live.stream_limits import StreamLimitsDep
 from handraise.server.middleware.idempotency import IdempotentRoute
 from handraise.tools import ToolResultSubmission, client_message, submit_tool_result
 from handraise.wire.records import ClientMessages, ToolResultRecord
@@ -37,14 +37,14 @@ _NAMES = {
     EventKind.WITHDRAWN: "settled",
     EventKind.EXHAUSTED: "settled",
 }
-"""What a client is told of, and how; who is asked for the first time by an escalation draws it then."""
+"""The events that a client gets, and their names. An escalation is a new call for those it adds."""
 
 Conversation = Annotated[str, Path(max_length=200, description="the conversation's id")]
 
 
 @router.get("/conversations/{conversation}/client-messages", response_model=ClientMessages)
-async def get_client_messages(ctx: Context, caller: ThePerson, conversation: Conversation) -> Response:
-    """What a client has to draw for a conversation, oldest first: the questions that concern the caller."""
+async def get_client_messages(ctx: Context, caller: CurrentPerson, conversation: Conversation) -> Response:
+    """List what a client has to show for a conversation, oldest first: the questions that the caller may see."""
     pending = [question async for question in _pending(ctx, caller, conversation)]
     return reply(ClientMessages(messages=tuple(map(client_message, pending))))
 
@@ -53,26 +53,26 @@ async def get_client_messages(ctx: Context, caller: ThePerson, conversation: Con
     "/conversations/{conversation}/tool-results",
     response_model=ToolResultRecord,
     responses={
-        200: {"description": "what it makes for the model", "content": {_STREAM: {}}},
+        200: {"description": "the message for the model", "content": {_STREAM: {}}},
     },
     openapi_extra=IDEMPOTENT,
 )
 async def submit(
     ctx: Context,
-    caller: ThePerson,
-    streams: TheStreams,
+    caller: CurrentPerson,
+    streams: StreamsDep,
     conversation: Conversation,
     body: ToolResultSubmission,
     *,
-    limits: TheStreamLimits,
+    limits: StreamLimitsDep,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     wait: Wait = "30s",
 ) -> Response:
-    """Take a client's result as the answer of whoever is signed in.
+    """Submit a client's result as the answer of the person who is signed in.
 
-    Where the client accepts `text/event-stream`, the `result` is the first of several events: a `call` for
-    each question that comes up in the conversation, a `settled` for each that ends, for as long as `wait`.
-    A stream is not kept for its idempotency key.
+    If the client accepts `text/event-stream`, the `result` is the first of several events: a `call` for
+    each new question in the conversation and a `settled` for each that is settled, for as long as `wait`.
+    A stream is not stored for its idempotency key.
     """
     patience = seconds(wait, at_most=ctx.settings.longest_wait)
     if body.conversation not in (None, conversation):
@@ -115,14 +115,14 @@ async def _stream(
     after: str,
     patience: float,
 ) -> AsyncIterator[bytes]:
-    """The result, then every question that comes up or ends, each with the message to draw it from."""
+    """The result, then every new or settled question, each with the message to show."""
     yield format_sse_event(event="result", data_str=result.model_dump_json())
     desk, drawn = desk_of(ctx, caller), set[str]()
     async with aclosing(streams.follow(caller, after=after, patience=patience)) as following:
-        async for seen in following:
-            if not seen.events:
+        async for page in following:
+            if not page.events:
                 yield format_sse_event(comment="still here")
-            for event in seen.events:
+            for event in page.events:
                 name = _NAMES.get(event.kind)
                 if name is None:
                     continue

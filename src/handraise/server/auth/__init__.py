@@ -1,1 +1,1 @@
-"""Who is calling, and how people and agents get their credentials."""
+"""Authentication: who is calling, and how people and agents get their credentials."""

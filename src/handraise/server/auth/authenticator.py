@@ -1,8 +1,7 @@
-"""Who is at the door: an agent with a key, a person with a session, or a reader with a key; never two of them.
+"""Authentication: a caller is an agent with a key, a person with a session, or a reader with a key; never two of them.
 
-Everything else in the server gets a caller from here. An agent's key has no way to answer: the routes that
-answer or administer ask for a person. A reader's key has no way to do anything: it is refused by every route that does not
-ask for a `Looker`.
+An agent's key cannot answer: the routes that answer or administer depend on a person. A reader's key only reads: every
+route that does not depend on a `CallerOrReader` refuses it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from handraise.ports import Directory
 from handraise.server.context import ServerContext
 from handraise.wire.credentials import Token, TokenKind, read_token
 
-_TOGETHER = 1_000
+_BATCH = 1_000
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -49,12 +48,12 @@ class AgentCaller:
 
     @property
     def credential(self) -> str:
-        """With what this agent came; the id of it and no secret."""
+        """The id of the key; no secret."""
         return self.key_id
 
     @property
-    def sight(self) -> Hashable:
-        """The same for all callers of the workspace who see the same."""
+    def visibility_key(self) -> Hashable:
+        """Equal for all callers of the workspace who see the same questions."""
         return self.name
 
     def may_see(self, question: Question) -> bool:
@@ -77,12 +76,12 @@ class PersonCaller:
 
     @property
     def claimant(self) -> str:
-        """Whose idempotency keys these are; somebody who comes to have the same name later has others."""
+        """Whose idempotency keys these are; a later person with the same name has others."""
         return f"{self.name} since {self.person.created_at.isoformat()}"
 
     @property
     def credential(self) -> str:
-        """With what this person came; the id of it and no secret."""
+        """The id of the session; no secret."""
         return self.session.id
 
     @property
@@ -91,12 +90,12 @@ class PersonCaller:
         return self.person.role is Role.ADMIN
 
     @property
-    def sight(self) -> Hashable:
-        """The same for all callers of the workspace who see the same."""
+    def visibility_key(self) -> Hashable:
+        """Equal for all callers of the workspace who see the same questions."""
         return Role.ADMIN if self.is_admin else self.person.responder
 
     def may_see(self, question: Question) -> bool:
-        """Whether a question is this person's to answer, or was; an administrator sees all of them."""
+        """Whether this person may or could answer a question; an administrator sees all."""
         return self.is_admin or may_see(question, self.person.responder)
 
 
@@ -115,50 +114,52 @@ class ReaderCaller:
 
     @property
     def credential(self) -> str:
-        """With what this reader came; the id of it and no secret."""
+        """The id of the key; no secret."""
         return self.key_id
 
     def may_see(self, question: Question) -> bool:
-        """Whether a question has ended: what waits is for those who may answer."""
+        """Whether a question is settled."""
         return question.outcome is not None
 
 
 Caller: TypeAlias = AgentCaller | PersonCaller
-Looker: TypeAlias = Caller | ReaderCaller
+CallerOrReader: TypeAlias = Caller | ReaderCaller
 
 BEARER = HTTPBearer(auto_error=False, description="The key of an agent, or the session of a person.")
 
 
-def house_of(connection: HTTPConnection) -> ServerContext:
-    """The server that serves this request."""
+def context_of(connection: HTTPConnection) -> ServerContext:
+    """The context of the server that serves this request."""
     ctx: ServerContext = connection.app.state.ctx
     return ctx
 
 
 async def _context(connection: HTTPConnection) -> ServerContext:
-    """The same for FastAPI, which would call anything but a coroutine in a thread of its own."""
-    return house_of(connection)
+    """The same as a coroutine: FastAPI would call a plain function in a thread."""
+    return context_of(connection)
 
 
 class Authenticator:
-    """Knows whom tokens stand for. Who come with the same one at the same time are looked up together.
+    """Finds the callers of tokens. Simultaneous requests with the same token share one lookup.
 
-    Never by a look that began before they came: whoever's right has ended is not let in any more.
+    A request never shares a lookup that started before it came, so a revoked token is refused at once.
     """
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._looks: Lanes[Token, Looker | None] = Lanes(self._look, _TOGETHER, lambda token: token)
+        self._batches: Lanes[Token, CallerOrReader | None] = Lanes(
+            self._find_batch, _BATCH, lambda token: token
+        )
 
-    async def find(self, token: Token) -> Looker | None:
-        """Whoever a token stands for now, or None."""
-        return await self._looks(token)
+    async def find(self, token: Token) -> CallerOrReader | None:
+        """Find the caller of a token, or None."""
+        return await self._batches(token)
 
-    async def _look(self, tokens: Sequence[Token]) -> Sequence[Looker | None]:
-        """The same for as many as have the same one."""
+    async def _find_batch(self, tokens: Sequence[Token]) -> Sequence[CallerOrReader | None]:
+        """Find the caller once for equal tokens."""
         return [await self._find(tokens[0])] * len(tokens)
 
-    async def _find(self, token: Token) -> Looker | None:
+    async def _find(self, token: Token) -> CallerOrReader | None:
         if token.kind in (TokenKind.AGENT, TokenKind.READER):
             key = await self._directory.find_key(token.workspace, token.digest)
             if key is None or key.agent.startswith(READER) is not (token.kind is TokenKind.READER):
@@ -172,20 +173,20 @@ class Authenticator:
         return None
 
 
-async def looker_of(connection: HTTPConnection) -> Looker:
-    """Who makes this request, looked up once, also a reader; raises `Unauthenticated`."""
-    known: Looker | None = getattr(connection.state, "caller", None)
+async def caller_or_reader_of(connection: HTTPConnection) -> CallerOrReader:
+    """Who makes this request, a reader included, looked up once; raises `Unauthenticated`."""
+    known: CallerOrReader | None = getattr(connection.state, "caller", None)
     if known is None:
-        known = await _look_up(connection)
+        known = await _authenticate(connection)
         connection.state.caller = known
     return known
 
 
 async def caller_of(connection: HTTPConnection) -> Caller:
     """The agent or the person who makes this request; a reader is refused."""
-    caller = await looker_of(connection)
+    caller = await caller_or_reader_of(connection)
     if isinstance(caller, ReaderCaller):
-        raise PermissionDenied(caller.name, "this key reads what is settled, and does nothing else")
+        raise PermissionDenied(caller.name, "this key only reads settled questions")
     return caller
 
 
@@ -193,7 +194,7 @@ async def agent_of(connection: HTTPConnection) -> AgentCaller:
     """The agent that makes this request; anybody else is refused."""
     caller = await caller_of(connection)
     if not isinstance(caller, AgentCaller):
-        raise PermissionDenied(caller.person.id, "this is for agents, with a key of their own")
+        raise PermissionDenied(caller.person.id, "only agents may do this, with their own key")
     return caller
 
 
@@ -201,13 +202,13 @@ async def person_of(connection: HTTPConnection) -> PersonCaller:
     """The person who makes this request; an agent is refused."""
     caller = await caller_of(connection)
     if not isinstance(caller, PersonCaller):
-        raise PermissionDenied(caller.agent, "this is for people, and an agent is none")
+        raise PermissionDenied(caller.agent, "only people may do this; this is an agent's key")
     return caller
 
 
 async def auditor_of(connection: HTTPConnection) -> PersonCaller | ReaderCaller:
     """The administrator or the reader who makes this request; anybody else is refused."""
-    caller = await looker_of(connection)
+    caller = await caller_or_reader_of(connection)
     return caller if isinstance(caller, ReaderCaller) else await admin_of(connection)
 
 
@@ -215,47 +216,47 @@ async def admin_of(connection: HTTPConnection) -> PersonCaller:
     """The administrator who makes this request; anybody else is refused."""
     caller = await person_of(connection)
     if not caller.is_admin:
-        raise PermissionDenied(caller.person.id, "this is for administrators of the workspace")
+        raise PermissionDenied(caller.person.id, "only administrators of the workspace may do this")
     return caller
 
 
 Context = Annotated[ServerContext, Depends(_context)]
-AnyCaller = Annotated[Caller, Depends(caller_of)]
-AnyLooker = Annotated[Looker, Depends(looker_of)]
-TheAuditor = Annotated[PersonCaller | ReaderCaller, Depends(auditor_of)]
-TheAgent = Annotated[AgentCaller, Depends(agent_of)]
-ThePerson = Annotated[PersonCaller, Depends(person_of)]
-TheAdmin = Annotated[PersonCaller, Depends(admin_of)]
+CurrentCaller = Annotated[Caller, Depends(caller_of)]
+CurrentCallerOrReader = Annotated[CallerOrReader, Depends(caller_or_reader_of)]
+CurrentAuditor = Annotated[PersonCaller | ReaderCaller, Depends(auditor_of)]
+CurrentAgent = Annotated[AgentCaller, Depends(agent_of)]
+CurrentPerson = Annotated[PersonCaller, Depends(person_of)]
+CurrentAdmin = Annotated[PersonCaller, Depends(admin_of)]
 
 
 def cookie_name(ctx: ServerContext) -> str:
-    """The name of the session's cookie; over https the browser itself guards where it came from."""
+    """The name of the session's cookie; over https the `__Host-` prefix binds it to this host."""
     return "__Host-handraise" if ctx.settings.is_https else "handraise"
 
 
 def check_same_origin(connection: HTTPConnection) -> None:
-    """Refuse what another site makes a browser send; raises `PermissionDenied`.
+    """Refuse requests that another site makes a browser send; raises `PermissionDenied`.
 
-    A browser says where a request comes from and no page can change that. Cookies are `SameSite=Lax` besides.
+    The browser sets these headers, and no page can change them. Cookies are also `SameSite=Lax`.
     """
     fetch_site = connection.headers.get("sec-fetch-site")
     if fetch_site is not None:
         if fetch_site in ("same-origin", "none"):
             return
     elif origin := connection.headers.get("origin"):
-        ours = {connection.headers.get("host"), urlsplit(house_of(connection).settings.base_url).netloc}
+        ours = {connection.headers.get("host"), urlsplit(context_of(connection).settings.base_url).netloc}
         if origin.partition("://")[2] in ours:
             return
     raise PermissionDenied("a browser", "the request does not come from a page of this server")
 
 
-def refuse(connection: HTTPConnection) -> None:
-    """Count a credential that was no good; an address that brings too many gets `TooManyRequests`."""
-    connection.app.state.rates.count_refusal(connection.client.host if connection.client else "")
+def count_refusal(connection: HTTPConnection) -> None:
+    """Count an invalid credential; raises `TooManyRequests` if one address sends too many."""
+    connection.app.state.rate_limits.count_refusal(connection.client.host if connection.client else "")
 
 
-async def _look_up(connection: HTTPConnection) -> Looker:
-    ctx = house_of(connection)
+async def _authenticate(connection: HTTPConnection) -> CallerOrReader:
+    ctx = context_of(connection)
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
     if scheme:
         token = read_token(text.strip()) if scheme.lower() == "bearer" else None
@@ -267,18 +268,18 @@ async def _look_up(connection: HTTPConnection) -> Looker:
     caller = None if token is None else await _authenticator_of(connection).find(token)
     if caller is None:
         if scheme or text:
-            refuse(connection)
-        raise Unauthenticated("Come with a key or a session that is valid: Authorization: Bearer …")
-    connection.app.state.rates.count_request(caller.workspace, caller.credential)
+            count_refusal(connection)
+        raise Unauthenticated("A valid key or session is needed: Authorization: Bearer …")
+    connection.app.state.rate_limits.count_request(caller.workspace, caller.credential)
     if not isinstance(caller, PersonCaller):
         connection.app.state.last_used.note(caller.workspace, caller.key_id)
     connection.state.token = token
     return caller
 
 
-async def still_there(connection: HTTPConnection) -> bool:
-    """Whether the credential of a long request is good still, for the same caller with the same rights."""
-    known: Looker = connection.state.caller
+async def still_authorized(connection: HTTPConnection) -> bool:
+    """Whether the credential of a long request is still valid, with the same rights."""
+    known: CallerOrReader = connection.state.caller
     return await _authenticator_of(connection).find(connection.state.token) == known
 
 

@@ -1,4 +1,4 @@
-"""Keys, links and sessions given out: each secret is random, is shown this once, and is kept as its digest."""
+"""Issue keys, links and sessions. Each secret is random, is shown once, and only its digest is stored."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from handraise.wire.records import KeyRecord, LinkRecord, NewKeyRecord, Question
 
 
 async def issue_key(ctx: ServerContext, workspace: str, agent: str, *, by: str) -> NewKeyRecord:
-    """A new key for an agent; raises `ValueError` where nobody can ask by that name."""
+    """Issue a key for an agent; raises `ValueError` if the name is not valid."""
     if agent.startswith(READER):
         raise ValueError(
-            f"an agent's name does not begin with {READER!r}: so begin those of programs that only read"
+            f"an agent's name must not begin with {READER!r}: that is for programs that only read"
         )
     return await _issue_key(TokenKind.AGENT, ctx, workspace, agent, by)
 
 
 async def issue_reader_key(ctx: ServerContext, workspace: str, reader: str, *, by: str) -> NewKeyRecord:
-    """A new key for a program that reads what is settled; raises `ValueError` where none can have that name."""
+    """Issue a key for a program that reads settled questions; raises `ValueError` if the name is not valid."""
     return await _issue_key(TokenKind.READER, ctx, workspace, READER + reader, by)
 
 
@@ -47,9 +47,9 @@ async def issue_link(
     vouched_by: str | None,
     by: str | None = None,
 ) -> LinkRecord | None:
-    """A link with which a person signs in once; None where there is no such person.
+    """Issue a link with which a person signs in once; None if there is no such person.
 
-    `vouched_by` makes it for somebody else. None is only right for a person who is sure to be the one who gets it.
+    `vouched_by` is who makes it for somebody else. None is only right if the person certainly gets it themselves.
     """
     token = _new_token(TokenKind.LINK, workspace)
     link = await ctx.directory.add_link(
@@ -71,9 +71,9 @@ async def issue_link(
 async def issue_question_link(
     ctx: ServerContext, question: Question, person: Person, *, channel: str, by: str, lasts: timedelta
 ) -> QuestionLinkRecord | None:
-    """A link with which a person answers one question; None where there is no such person any more.
+    """Issue a link with which a person answers one question; None if the person is gone.
 
-    Raises `PermissionDenied` where they may not answer it, and `AlreadySettled`. Both are looked at again with every use.
+    Raises `PermissionDenied` if they may not answer it, and `AlreadySettled`. Both are checked again with every use.
     """
     check_may_respond(question, person.responder)
     if question.outcome is not None:
@@ -98,9 +98,9 @@ async def issue_question_link(
 async def issue_session(
     ctx: ServerContext, workspace: str, *, person: str, how: str, vouched_by: str | None = None
 ) -> SessionRecord | None:
-    """A session for a person who has shown who they are; None where there is no such person any more.
+    """Open a session for a person who has proved who they are; None if the person is gone.
 
-    `vouched_by` made the link with which they did, if that was somebody else.
+    `vouched_by` is who made the sign-in link, if that was somebody else.
     """
     token = _new_token(TokenKind.SESSION, workspace)
     session = await ctx.directory.open_session(

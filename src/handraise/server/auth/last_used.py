@@ -1,4 +1,4 @@
-"""When keys were last used: written beside requests, now and then, and never at their cost."""
+"""When keys were last used, written in the background."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class LastUsed:
         self._noted: dict[tuple[str, str], float] = {}
 
     def note(self, workspace: str, key_id: str) -> None:
-        """Say that a key is used now; whether it could be written down is nobody's concern."""
+        """Record that a key is used now; a failure is only logged."""
         now = time.monotonic()
         if now - self._noted.get((workspace, key_id), -_INTERVAL) >= _INTERVAL:
             self._noted[workspace, key_id] = now
-            self._context.beside(self._write(workspace, key_id))
+            self._context.run_in_background(self._write(workspace, key_id))
 
     async def _write(self, workspace: str, key_id: str) -> None:
         try:
             await self._context.directory.note_use(workspace, key_id)
-        except Exception as error:  # noqa: BLE001 -- the request that it came with goes on
+        except Exception as error:  # noqa: BLE001 -- the request goes on
             _log.warning("the use of key %s could not be noted: %s", key_id, error)

@@ -1,7 +1,7 @@
-"""Back to where a person was going when they were led to sign in.
+"""After sign-in, back to the page that the person wanted.
 
-A cookie remembers the page, and not a form field: the sign-in link is opened from a message, in a page that nothing
-here leads to. It holds a path and no secret, and whatever it says, only a page of our own is ever led to.
+A cookie remembers the page, because the sign-in link is opened from a message. It holds a path and no secret. Only a
+page of this server is ever redirected to, whatever the cookie says.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from handraise.server.auth.authenticator import cookie_name, house_of
+from handraise.server.auth.authenticator import context_of, cookie_name
 from handraise.server.context import ServerContext
 
 HOME = "/"
@@ -21,32 +21,32 @@ _HOUR = 3_600
 _LONGEST = 1_000
 _SAFE = r"[A-Za-z0-9_.~-]|%[0-9A-F]{2}"
 _PAGES = re.compile(rf"/(?:questions/(?:{_SAFE})+|settled|insights|me)?(?:\?(?:{_SAFE}|[=&+])*)?")
-"""The pages for somebody who is signed in. One that is not named here is not led back to."""
+"""The pages for people who are signed in. No other page is redirected to."""
 _NEVER = re.compile(r"%(?:[01][0-9A-F]|7F|2E|2F|5C)|/\.{1,2}(?:$|\?)")
-"""What no address of ours has: control characters, slashes in disguise, steps upwards."""
+"""Never in a path of this server: control characters, encoded slashes, parent folders."""
 
 
-def page_of_ours(text: str) -> str | None:
-    """This text where it is the address of a page for somebody who is signed in, here and nowhere else."""
+def own_page(text: str) -> str | None:
+    """Return the text if it is the path of a page of this server for people who are signed in, else None."""
     fits = len(text) <= _LONGEST and _PAGES.fullmatch(text) and not _NEVER.search(text)
     return text if fits else None
 
 
-def place_of(request: Request) -> str:
-    """Where the person at this browser was going, or home."""
-    kept = unquote(request.cookies.get(_cookie(house_of(request)), ""))
-    return page_of_ours(kept) or HOME
+def return_path(request: Request) -> str:
+    """The page that this browser remembers, or the home page."""
+    kept = unquote(request.cookies.get(_cookie_name(context_of(request)), ""))
+    return own_page(kept) or HOME
 
 
-def remember_place(request: Request, response: Response) -> None:
-    """Let the browser remember the page that this request was for, if it is one that a person went to."""
-    ctx = house_of(request)
+def remember_return_path(request: Request, response: Response) -> None:
+    """Let the browser remember the page of this request, if a person navigated to it."""
+    ctx = context_of(request)
     if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
-        return  # a page that looks for news is not a person on their way
-    place = _asked_for(request)
+        return  # a script's request, not a person's
+    place = _requested_path(request)
     if place != HOME:
         response.set_cookie(
-            _cookie(ctx),
+            _cookie_name(ctx),
             quote(place, safe=""),
             max_age=int(ctx.settings.link_hours * _HOUR),
             path="/",
@@ -55,23 +55,23 @@ def remember_place(request: Request, response: Response) -> None:
             samesite="lax",
         )
     else:
-        forget_place(request, response)
+        forget_return_path(request, response)
 
 
-def forget_place(request: Request, response: Response) -> None:
-    """Let the browser forget it, if it remembers one."""
-    ctx = house_of(request)
-    if _cookie(ctx) in request.cookies:
+def forget_return_path(request: Request, response: Response) -> None:
+    """Delete the cookie, if there is one."""
+    ctx = context_of(request)
+    if _cookie_name(ctx) in request.cookies:
         response.delete_cookie(
-            _cookie(ctx), path="/", secure=ctx.settings.is_https, httponly=True, samesite="lax"
+            _cookie_name(ctx), path="/", secure=ctx.settings.is_https, httponly=True, samesite="lax"
         )
 
 
-def _asked_for(request: Request) -> str:
+def _requested_path(request: Request) -> str:
     path = quote(request.scope["path"], safe="/")
     query = request.scope["query_string"].decode("latin-1")
-    return page_of_ours(f"{path}?{query}" if query else path) or page_of_ours(path) or HOME
+    return own_page(f"{path}?{query}" if query else path) or own_page(path) or HOME
 
 
-def _cookie(ctx: ServerContext) -> str:
+def _cookie_name(ctx: ServerContext) -> str:
     return f"{cookie_name(ctx)}-place"

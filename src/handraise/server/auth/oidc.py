@@ -1,6 +1,6 @@
 """The OIDC provider: authorization code with PKCE, state and nonce, and an ID token that is verified.
 
-What belongs to one attempt to sign in is in a signed cookie of the browser that began it.
+The state of one attempt to sign in is in a signed cookie of the browser that started it.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ _log = logging.getLogger(__name__)
 
 CALLBACK = "/sign-in/oidc/callback"
 ATTEMPT_LASTS = 600
-"""The seconds within which a browser must be back."""
+"""The seconds within which the browser must come back."""
 
-_NEEDED = {"authorization_endpoint", "token_endpoint", "jwks_uri"}
+_REQUIRED = {"authorization_endpoint", "token_endpoint", "jwks_uri"}
 _DISCOVERY_LASTS = 600.0
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _EMAIL = re.compile(r"[!-?A-~]+@[!-?A-~]+")
-"""Plain ASCII: letters that look or fold alike would let one person in as another."""
+"""Plain ASCII: with similar letters, one person could sign in as another."""
 
 _LEEWAY = 60
 _LONGEST_NAME = 200
-# Only what needs the provider's private key: with the others, whoever knows a public text could sign.
+# Only algorithms that need the provider's private key: with the others, anybody who has a public text could sign.
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What the browser that began to sign in must bring back, and nobody else can know."""
+    """The secrets of one sign-in, which only the browser that started it can bring back."""
 
     state: str
     nonce: str = field(repr=False)
     verifier: str = field(repr=False)
     place: str = ""
-    """Where the person was going."""
+    """The page that the person wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom the provider vouches for. `id` is a digest of the provider's name and its name for them."""
+    """A person as the provider knows them. `id` is a digest of the provider's issuer and subject."""
 
     id: str
     email: str = field(repr=False)
@@ -71,7 +71,7 @@ class Identity:
 
 
 class SignInRefused(Exception):
-    """The sign-in came to nothing; the text is for the person."""
+    """The sign-in failed; the text is for the person."""
 
 
 class ProviderUnavailable(Exception):
@@ -79,7 +79,7 @@ class ProviderUnavailable(Exception):
 
 
 class Provider:
-    """The OIDC provider that the settings name, which have been looked at."""
+    """The OIDC provider of the settings, which are valid."""
 
     def __init__(self, settings: ServerSettings) -> None:
         if settings.secret is None or settings.oidc_issuer is None:
@@ -94,10 +94,10 @@ class Provider:
         self._discovered: tuple[float, dict[str, Any]] | None = None
 
     async def begin(self, place: str) -> tuple[str, str]:
-        """Where to send the browser, and the cookie that it must bring back."""
+        """Return the URL to send the browser to, and the cookie that it must bring back."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         attempt = Attempt(state, nonce, verifier, place)
-        with _reaching():
+        with _translate_network_errors():
             async with self._client() as client:
                 provider = await self._discover(client)
                 url, _ = client.create_authorization_url(
@@ -110,23 +110,23 @@ class Provider:
         return url, jwt.encode({"alg": "HS256"}, claims, self._keys[0])
 
     def attempt(self, cookie: str, state: str) -> Attempt:
-        """The attempt that this browser began and that comes back with this state; raises `SignInRefused`."""
+        """Read the attempt that this browser started, and check its state; raises `SignInRefused`."""
         for key in self._keys:
             with suppress(JoseError, ValueError):
                 claims = jwt.decode(cookie, key, algorithms=["HS256"]).claims
                 jwt.JWTClaimsRegistry(exp={"essential": True}).validate(claims)
                 break
         else:
-            raise SignInRefused("This browser did not begin to sign in, or too long ago. Please start again.")
+            raise SignInRefused("This browser did not start to sign in, or too long ago. Please start again.")
         if not hmac.compare_digest(claims["state"].encode(), state.encode()):
             raise SignInRefused("This is the answer to another attempt to sign in. Please start again.")
         place = claims.get("place", "")  # an older release began without one
         return Attempt(claims["state"], claims["nonce"], claims["verifier"], place)
 
     async def identify(self, attempt: Attempt, code: str) -> Identity:
-        """Whom the provider vouches for, in exchange for its code; raises `SignInRefused`."""
+        """Exchange the provider's code for the person's identity; raises `SignInRefused`."""
         try:
-            with _reaching():
+            with _translate_network_errors():
                 async with self._client() as client:
                     claims = await self._exchange(client, attempt, code)
         except (OAuthError, JoseError, ValueError, KeyError, TypeError) as error:
@@ -142,7 +142,7 @@ class Provider:
         token = await client.fetch_token(
             provider["token_endpoint"], code=code, code_verifier=attempt.verifier
         )
-        claims = await self._verified(client, provider, token, attempt.nonce)
+        claims = await self._verify_id_token(client, provider, token, attempt.nonce)
         if {"email", "email_verified"} <= claims.keys() or "userinfo_endpoint" not in provider:
             return claims
         return {**await _user_info(client, provider, of=claims["sub"]), **claims}
@@ -150,27 +150,27 @@ class Provider:
     async def _discover(self, client: AsyncOAuth2Client) -> dict[str, Any]:
         if self._discovered is None or time.monotonic() - self._discovered[0] > _DISCOVERY_LASTS:
             found = await _json(client, f"{self._issuer}/.well-known/openid-configuration")
-            if str(found.get("issuer")).rstrip("/") != self._issuer or not found.keys() >= _NEEDED:
+            if str(found.get("issuer")).rstrip("/") != self._issuer or not found.keys() >= _REQUIRED:
                 _log.warning("%s does not describe an OIDC provider of that name", self._issuer)
                 raise ProviderUnavailable
             self._discovered = (time.monotonic(), found)
         return self._discovered[1]
 
-    async def _verified(
+    async def _verify_id_token(
         self, client: AsyncOAuth2Client, provider: dict[str, Any], token: dict[str, Any], nonce: str
     ) -> dict[str, Any]:
-        """The claims of an ID token that this provider signed for us, just now, for this attempt."""
+        """Verify the ID token: this provider, this client, this attempt, not expired. Return its claims."""
         keys = KeySet.import_key_set(await _json(client, provider["jwks_uri"]))  # type: ignore[arg-type]  # its own type for JSON
         signed = jwt.decode(token["id_token"], keys, algorithms=_ALGORITHMS)
-        us = self._settings.oidc_client_id
+        client_id = self._settings.oidc_client_id
         claims = CodeIDToken(
             signed.claims,
             signed.header,
             {
                 "iss": {"essential": True, "value": provider["issuer"]},
-                "aud": {"essential": True, "value": us},
+                "aud": {"essential": True, "value": client_id},
             },
-            {"nonce": nonce, "client_id": us, "access_token": token.get("access_token")},
+            {"nonce": nonce, "client_id": client_id, "access_token": token.get("access_token")},
         )
         claims.validate(leeway=_LEEWAY)
         return dict(claims)
@@ -183,13 +183,13 @@ class Provider:
             redirect_uri=self._settings.base_url + CALLBACK,
             scope="openid email profile",
             code_challenge_method="S256",
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
             verify=self._tls,
         )
 
 
 @contextmanager
-def _reaching() -> Iterator[None]:
+def _translate_network_errors() -> Iterator[None]:
     try:
         yield
     except httpx2.HTTPError as error:
@@ -208,7 +208,7 @@ async def _json(client: AsyncOAuth2Client, url: str) -> dict[str, Any]:
 
 
 async def _user_info(client: AsyncOAuth2Client, provider: dict[str, Any], *, of: str) -> dict[str, Any]:
-    """What the provider says about somebody besides the ID token."""
+    """Read the provider's user info, which adds to the ID token."""
     response = await client.get(provider["userinfo_endpoint"])
     response.raise_for_status()
     found: dict[str, Any] = response.json()

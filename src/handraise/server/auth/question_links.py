@@ -1,6 +1,6 @@
-"""Links to one question: with one, one person looks at one question and answers it, and that is all it opens.
+"""Links to one question. With a link, one person sees one question and answers it, and nothing else.
 
-It is no session and no key. Whether its person may answer is looked at again whenever it is used.
+It is no session and no key. Whether the person may answer is checked again with every use.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from handraise.model.people import may_see
 from handraise.model.questions import Question
 from handraise.server.api.question_routes import visible
 from handraise.server.api.responses import QuestionId, reply
-from handraise.server.auth.authenticator import Context, PersonCaller, ThePerson
+from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.auth.issuer import issue_question_link
 from handraise.server.context import ServerContext
 from handraise.wire.credentials import TokenKind, read_token
 from handraise.wire.records import QuestionLinkRecord
 from handraise.wire.requests import CreateQuestionLink
 
-# Not once.IdempotentRoute: it keeps responses to give them again, and a secret must not be kept.
+# Not an IdempotentRoute: that stores responses, and a secret must not be stored.
 router = APIRouter(prefix="/v1", tags=["questions"])
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCaller:
-    """A person who came with a question link. Whoever asks for a person or an agent does not take them for one."""
+    """A person with a question link. Routes for a person or an agent do not accept it."""
 
     workspace: str
     person: Person
@@ -44,9 +44,9 @@ class LinkCaller:
 
 @router.post("/questions/{question_id}/links", status_code=201, response_model=QuestionLinkRecord)
 async def create_question_link(
-    ctx: Context, caller: ThePerson, question_id: QuestionId, body: CreateQuestionLink
+    ctx: Context, caller: CurrentPerson, question_id: QuestionId, body: CreateQuestionLink
 ) -> Response:
-    """Make a link with which a person answers this one question. It is in this response and nowhere else.
+    """Make a link with which a person answers this one question. Only this response has it.
 
     People make links for themselves, administrators for anybody who may answer.
     """
@@ -61,21 +61,23 @@ async def create_question_link(
         lasts=timedelta(seconds=body.expires_in),
     )
     if link is None:
-        raise _nobody()
+        raise _no_such_person()
     return reply(link, status=201)
 
 
 @router.delete("/questions/{question_id}/links", status_code=204)
-async def end_question_links(ctx: Context, caller: ThePerson, question_id: QuestionId) -> Response:
-    """End the links to a question now: one's own, and for an administrator everybody's."""
+async def end_question_links(ctx: Context, caller: CurrentPerson, question_id: QuestionId) -> Response:
+    """End the links to a question now: your own, or all of them if you are an administrator."""
     question = await visible(ctx, caller, question_id)
     whose = None if caller.is_admin else caller.person.id
     await ctx.directory.end_question_links(caller.workspace, question.id, person=whose)
     return Response(status_code=204)
 
 
-async def find_linked(request: Request, ctx: ServerContext, text: str) -> tuple[LinkCaller, Question] | None:
-    """Whoever comes with this token and their question; None where it opens nothing, now or ever."""
+async def find_linked_question(
+    request: Request, ctx: ServerContext, text: str
+) -> tuple[LinkCaller, Question] | None:
+    """Find the caller and the question of a link's token; None if it is not valid."""
     token = read_token(text)
     if token is None or token.kind is not TokenKind.QUESTION:
         return None
@@ -83,7 +85,7 @@ async def find_linked(request: Request, ctx: ServerContext, text: str) -> tuple[
     if found is None:
         return None
     link, person = found
-    request.app.state.rates.count_request(token.workspace, link.id)
+    request.app.state.rate_limits.count_request(token.workspace, link.id)
     try:
         question = await ctx.desk.scoped(token.workspace).get(link.question_id)
     except QuestionNotFound:
@@ -96,18 +98,16 @@ async def find_linked(request: Request, ctx: ServerContext, text: str) -> tuple[
 
 
 async def _link_person(ctx: ServerContext, caller: PersonCaller, name: str | None) -> Person:
-    """Whom a link is for; raises `PermissionDenied` where it is not for this caller to make."""
+    """The person that a link is for; raises `PermissionDenied` if this caller may not make it."""
     if name in (None, caller.person.id):
         return caller.person
     if not caller.is_admin:
-        raise PermissionDenied(
-            caller.person.id, "one makes links for oneself; for others, an administrator does"
-        )
+        raise PermissionDenied(caller.person.id, "only administrators make links for others")
     person = await ctx.directory.find_person(caller.workspace, name or "")
     if person is None:
-        raise _nobody()
+        raise _no_such_person()
     return person
 
 
-def _nobody() -> NotFound:
+def _no_such_person() -> NotFound:
     return NotFound("There is no such person here.")

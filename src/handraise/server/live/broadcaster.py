@@ -1,8 +1,8 @@
-"""Events as they happen, for answers that go on: thousands of them in a process.
+"""Live events for thousands of streams in a process.
 
-A crier follows a workspace for all of its streams. It looks at what is new once for all callers who see the same,
-and wakes only the streams that it concerns: of all others only the place moves on. A stream that is behind, because it
-came with an old place or was not read from, catches up by itself.
+One broadcaster follows a workspace for all of its streams. It filters new events once for all callers who see the
+same, and wakes only the streams that get some; the others only move their cursor. A stream that is behind, because
+it started at an old cursor or was read slowly, catches up by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fastapi import Depends, Request
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.server.auth.authenticator import Caller
 from handraise.server.context import ServerContext
-from handraise.server.live.visibility import Seen, Shown, VisibilityCache
+from handraise.server.live.visibility import RenderedPage, VisibilityCache, VisibleEvents
 
 _log = logging.getLogger(__name__)
 
@@ -34,41 +34,42 @@ class Streams:
 
     async def follow(
         self, caller: Caller, *, after: str, patience: float = inf
-    ) -> AsyncGenerator[Seen, None]:
-        """What concerns the caller behind a cursor, as it happens, for so many seconds or until the server stops.
+    ) -> AsyncGenerator[VisibleEvents, None]:
+        """Yield the caller's events after a cursor, for `patience` seconds or until the server stops.
 
-        At every heartbeat comes one without events, however much happens: the right to hear it may have ended,
-        and all of it may concern others. Where the store cannot be reached it ends: the client comes back with
-        its place.
+        At every heartbeat it yields a value without events, so that the stream can check the caller's rights again.
+        It ends if the store is unavailable; the client reconnects with its cursor.
         """
         with suppress(DeskClosed, StoreUnavailable):
             async with self._broadcaster(caller.workspace) as broadcaster:
-                bell = _Bell(caller, after, self._context.settings.heartbeat, patience)
+                subscriber = _Subscriber(caller, after, self._context.settings.heartbeat, patience)
                 try:
-                    while not (broadcaster.is_over or bell.is_over):
-                        if bell.is_due:
-                            bell.wind()
-                            yield Seen(bell.place)
-                        elif (seen := await self._next(broadcaster, bell)).events:
-                            yield seen
+                    while not (broadcaster.is_over or subscriber.is_over):
+                        if subscriber.heartbeat_due:
+                            subscriber.start_heartbeat()
+                            yield VisibleEvents(subscriber.cursor)
+                        elif (events := await self._next(broadcaster, subscriber)).events:
+                            yield events
                 finally:
-                    bell.stop()
+                    subscriber.stop()
 
-    async def _next(self, broadcaster: _FeedBroadcaster, bell: _Bell) -> Seen:
-        """What comes next, or nothing and a place further on."""
-        at, feeds = broadcaster.place, self._context.engine.feeds
-        if bell.place != at and (page := await feeds.behind(bell.caller.workspace, bell.place)):
-            seen = (await self._visibility.show(page)).to(bell.caller)
-        elif broadcaster.place == at:
-            seen = await broadcaster.wait(bell)
+    async def _next(self, broadcaster: _FeedBroadcaster, subscriber: _Subscriber) -> VisibleEvents:
+        """Return the next events, or none and a later cursor."""
+        at, feeds = broadcaster.cursor, self._context.engine.feeds
+        if subscriber.cursor != at and (
+            page := await feeds.behind(subscriber.caller.workspace, subscriber.cursor)
+        ):
+            events = (await self._visibility.render(page)).visible_to(subscriber.caller)
+        elif broadcaster.cursor == at:
+            events = await broadcaster.wait(subscriber)
         else:
-            seen = Seen(bell.place)  # the crier has moved meanwhile: there is something now
-        bell.place = seen.place
-        return seen
+            events = VisibleEvents(subscriber.cursor)  # the broadcaster has moved: read again
+        subscriber.cursor = events.cursor
+        return events
 
     @asynccontextmanager
     async def _broadcaster(self, workspace: str) -> AsyncIterator[_FeedBroadcaster]:
-        """The crier of a workspace, who is there as long as any stream is."""
+        """Share the broadcaster of a workspace; it is closed with its last stream."""
         broadcaster = self._broadcasters.get(workspace)
         if broadcaster is None or broadcaster.is_over:
             broadcaster = self._broadcasters[workspace] = _FeedBroadcaster(
@@ -76,62 +77,63 @@ class Streams:
             )
         broadcaster.streams += 1
         try:
-            await broadcaster.begun.wait()
+            await broadcaster.started.wait()
             yield broadcaster
         finally:
             broadcaster.streams -= 1
             if not broadcaster.streams:
                 if self._broadcasters.get(workspace) is broadcaster:
                     del self._broadcasters[workspace]
-                await broadcaster.send_home()
+                await broadcaster.close()
 
 
 class _FeedBroadcaster:
     """Follows a workspace for all of its streams."""
 
     def __init__(self, ctx: ServerContext, visibility: VisibilityCache, workspace: str) -> None:
-        self.place = ""
-        self.begun = asyncio.Event()
+        self.cursor = ""
+        self.started = asyncio.Event()
         self.is_over = False
         self.streams = 0
         self._context = ctx
         self._visibility = visibility
         self._workspace = workspace
-        self._here: dict[Hashable, set[_Bell]] = {}
-        self._ahead: set[_Bell] = set()
-        self._following = asyncio.create_task(self._follow(), name="handraise streams")
+        self._caught_up: dict[Hashable, set[_Subscriber]] = {}
+        self._ahead: set[_Subscriber] = set()
+        self._task = asyncio.create_task(self._follow(), name="handraise streams")
 
-    async def wait(self, bell: _Bell) -> Seen:
-        """The next that concerns a stream, or nothing when its heartbeat is due.
+    async def wait(self, subscriber: _Subscriber) -> VisibleEvents:
+        """Wait for the next events of a stream; returns none when its heartbeat is due.
 
-        Who is where the crier is has its place moved along with the crier's. Who is ahead of it, having read the
-        store before, is woken as soon as the crier moves.
+        The cursor of a stream that has caught up moves with the broadcaster's. A stream that is ahead, because it has
+        read the store itself, is woken as soon as the broadcaster moves.
         """
-        sight = bell.caller.sight
-        bells = self._here.setdefault(sight, set()) if bell.place == self.place else self._ahead
-        bells.add(bell)
+        visibility_key = subscriber.caller.visibility_key
+        is_caught_up = subscriber.cursor == self.cursor
+        subscribers = self._caught_up.setdefault(visibility_key, set()) if is_caught_up else self._ahead
+        subscribers.add(subscriber)
         try:
-            return await bell.rung()
+            return await subscriber.next_events()
         finally:
-            bells.discard(bell)
-            if not bells and self._here.get(sight) is bells:
-                del self._here[sight]
+            subscribers.discard(subscriber)
+            if not subscribers and self._caught_up.get(visibility_key) is subscribers:
+                del self._caught_up[visibility_key]
 
-    async def send_home(self) -> None:
-        """Stop following, as nobody is left."""
-        self._following.cancel()
-        await asyncio.gather(self._following, return_exceptions=True)
+    async def close(self) -> None:
+        """Stop following."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
     async def _follow(self) -> None:
         ctx = self._context
         stopping = asyncio.ensure_future(ctx.stopping.wait())
         stopping.add_done_callback(lambda _: self._end())
         try:
-            self.place = await ctx.store.feed_end(self._workspace)
-            self.begun.set()
-            async with aclosing(ctx.engine.feeds.follow(self._workspace, after=self.place)) as pages:
+            self.cursor = await ctx.store.feed_end(self._workspace)
+            self.started.set()
+            async with aclosing(ctx.engine.feeds.follow(self._workspace, after=self.cursor)) as pages:
                 async for page in pages:
-                    self._tell(await self._visibility.show(page))
+                    self._publish(await self._visibility.render(page))
         except (DeskClosed, StoreUnavailable):
             pass
         except Exception as error:  # noqa: BLE001 -- every stream depends on this task, and clients come back
@@ -140,78 +142,78 @@ class _FeedBroadcaster:
             stopping.cancel()
             self._end()
 
-    def _tell(self, shown: Shown) -> None:
-        for bells in self._here.values():
-            seen = shown.to(next(iter(bells)).caller)
-            for bell in bells:
-                bell.hear(seen)
-        self.place = shown.place
-        for bell in self._ahead:
-            bell.ring()
+    def _publish(self, page: RenderedPage) -> None:
+        for subscribers in self._caught_up.values():
+            events = page.visible_to(next(iter(subscribers)).caller)
+            for subscriber in subscribers:
+                subscriber.deliver(events)
+        self.cursor = page.cursor
+        for subscriber in self._ahead:
+            subscriber.wake()
 
     def _end(self) -> None:
         self.is_over = True
-        self.begun.set()
-        for bells in (self._ahead, *self._here.values()):
-            for bell in bells:
-                bell.ring()
+        self.started.set()
+        for subscribers in (self._ahead, *self._caught_up.values()):
+            for subscriber in subscribers:
+                subscriber.wake()
 
 
-class _Bell:
-    """What one stream waits by, and its place in the feed."""
+class _Subscriber:
+    """One stream: its caller, its cursor and the future that wakes it."""
 
-    def __init__(self, caller: Caller, place: str, heartbeat: float, patience: float) -> None:
+    def __init__(self, caller: Caller, cursor: str, heartbeat: float, patience: float) -> None:
         self.caller = caller
-        self.place = place
-        self.is_due = False
-        self._heartbeat = heartbeat
+        self.cursor = cursor
+        self.heartbeat_due = False
+        self._interval = heartbeat
         self._loop = asyncio.get_running_loop()
         self._until = self._loop.time() + patience
-        self._ringing: asyncio.Future[Seen] = self._loop.create_future()
-        self.wind()
+        self._wakeup: asyncio.Future[VisibleEvents] = self._loop.create_future()
+        self.start_heartbeat()
 
     @property
     def is_over(self) -> bool:
-        """Whether its time has come."""
+        """Whether its patience is used up."""
         return self._loop.time() >= self._until
 
-    def wind(self) -> None:
-        """Let it ring at the next heartbeat."""
-        self.is_due = False
-        self._beat = self._loop.call_later(
-            min(self._heartbeat, max(self._until - self._loop.time(), 0)), self._fall_due
+    def start_heartbeat(self) -> None:
+        """Start the timer of the next heartbeat."""
+        self.heartbeat_due = False
+        self._heartbeat_timer = self._loop.call_later(
+            min(self._interval, max(self._until - self._loop.time(), 0)), self._on_heartbeat
         )
 
     def stop(self) -> None:
-        """It is needed no more."""
-        self._beat.cancel()
+        """Stop the timer."""
+        self._heartbeat_timer.cancel()
 
-    async def rung(self) -> Seen:
-        """What it is rung with next."""
-        self._ringing = self._loop.create_future()
-        if self.is_due:
-            self.ring()
-        return await self._ringing
+    async def next_events(self) -> VisibleEvents:
+        """Wait until the stream is woken."""
+        self._wakeup = self._loop.create_future()
+        if self.heartbeat_due:
+            self.wake()
+        return await self._wakeup
 
-    def hear(self, seen: Seen) -> None:
-        """Ring with what is new, or move the place past what concerns others.
+    def deliver(self, events: VisibleEvents) -> None:
+        """Wake the stream with new events, or move its cursor past the events of others.
 
-        Where it was rung before, its stream goes on from what it was rung with.
+        A stream that was woken before goes on from what it was woken with.
         """
-        if seen.events:
-            self.ring(seen)
+        if events.events:
+            self.wake(events)
         else:
-            self.place = seen.place
+            self.cursor = events.cursor
 
-    def ring(self, seen: Seen | None = None) -> None:
-        """Wake its stream."""
-        if not self._ringing.done():
-            self._ringing.set_result(seen or Seen(self.place))
+    def wake(self, events: VisibleEvents | None = None) -> None:
+        """Wake the stream."""
+        if not self._wakeup.done():
+            self._wakeup.set_result(events or VisibleEvents(self.cursor))
 
-    def _fall_due(self) -> None:
-        # A timer may go off a little before its time: what it is for does not depend on the clock.
-        self.is_due = True
-        self.ring()
+    def _on_heartbeat(self) -> None:
+        # A timer may fire a little early, so a flag decides and not the clock.
+        self.heartbeat_due = True
+        self.wake()
 
 
 async def _streams(request: Request) -> Streams:
@@ -219,4 +221,4 @@ async def _streams(request: Request) -> Streams:
     return streams
 
 
-TheStreams = Annotated[Streams, Depends(_streams)]
+StreamsDep = Annotated[Streams, Depends(_streams)]

@@ -1,4 +1,4 @@
-"""What concerns whom: the questions behind events, each read once for all who follow."""
+"""Who may see which events. The question of an event is read once for all followers."""
 
 from __future__ import annotations
 
@@ -18,91 +18,93 @@ from handraise.server.auth.authenticator import Caller
 from handraise.server.context import ServerContext
 from handraise.wire.records import EventRecord
 
-_KEPT = 2_500
-_SHOWN = 20
+_MAX_QUESTIONS = 2_500
+_MAX_PAGES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What concerns somebody of the events up to a place; `text` is the same as messages of a stream."""
+class VisibleEvents:
+    """The events up to a cursor that a caller may see; `text` has them as messages of a stream."""
 
-    place: str
+    cursor: str
     events: Sequence[Event] = ()
     text: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A page of events as messages, each with the question that says whom it concerns."""
+class RenderedPage:
+    """A page of events as messages, each with its question, which says who may see it."""
 
-    place: str
+    cursor: str
     messages: Sequence[tuple[Event, Question | None, bytes]]
 
-    def to(self, caller: Caller) -> Seen:
-        """What of it concerns this caller."""
-        seen = [
+    def visible_to(self, caller: Caller) -> VisibleEvents:
+        """Return the events that this caller may see."""
+        visible = [
             (event, text)
             for event, question, text in self.messages
             if question is not None and caller.may_see(question)
         ]
-        return Seen(self.place, [event for event, _ in seen], b"".join([text for _, text in seen]))
+        return VisibleEvents(
+            self.cursor, [event for event, _ in visible], b"".join([text for _, text in visible])
+        )
 
 
 class VisibilityCache:
-    """The questions behind recent events, and the pages that were made ready last."""
+    """The questions of recent events, and the pages that were rendered last."""
 
     def __init__(self, ctx: ServerContext) -> None:
         self._context = ctx
         self._questions: OrderedDict[tuple[Ref, str], asyncio.Future[Question | None]] = OrderedDict()
-        self._shown: OrderedDict[int, tuple[Sequence[Event], asyncio.Future[Shown]]] = OrderedDict()
+        self._pages: OrderedDict[int, tuple[Sequence[Event], asyncio.Future[RenderedPage]]] = OrderedDict()
 
-    async def show(self, page: Sequence[Event]) -> Shown:
-        """A page as messages. All who follow a workspace get the very same page, so it is made ready once."""
-        _, showing = self._shown.get(id(page)) or self._begin_to_show(page)
-        return showing.result() if showing.done() else await asyncio.shield(showing)
+    async def render(self, page: Sequence[Event]) -> RenderedPage:
+        """Render a page as messages. All followers of a workspace get the same page object, so this is done once."""
+        _, rendering = self._pages.get(id(page)) or self._start_rendering(page)
+        return rendering.result() if rendering.done() else await asyncio.shield(rendering)
 
-    async def seen_by(self, caller: Caller, events: Sequence[Event]) -> list[Event]:
-        """Those of these events whose questions concern this caller."""
-        seen = []
-        # All are begun before the first is waited for: the desk reads them together.
-        for event, reading in zip(events, list(map(self._reading, events)), strict=True):
-            # Nearly always somebody else has read it before.
+    async def filter_visible(self, caller: Caller, events: Sequence[Event]) -> list[Event]:
+        """Return those of these events that this caller may see."""
+        visible = []
+        # All reads start before the first is awaited, so that the desk batches them.
+        for event, reading in zip(events, list(map(self._question_of, events)), strict=True):
+            # Nearly always it is in the cache.
             question = reading.result() if reading.done() else await asyncio.shield(reading)
             if question is not None and caller.may_see(question):
-                seen.append(event)
-        return seen
+                visible.append(event)
+        return visible
 
-    def _begin_to_show(self, page: Sequence[Event]) -> tuple[Sequence[Event], asyncio.Future[Shown]]:
-        showing = asyncio.ensure_future(self._make_ready(page))
-        showing.add_done_callback(_note_failure)
-        # The page is kept with it: as long as it is there, no other page has its number.
-        self._shown[id(page)] = page, showing
-        if len(self._shown) > _SHOWN:
-            self._shown.popitem(last=False)
-        return page, showing
+    def _start_rendering(self, page: Sequence[Event]) -> tuple[Sequence[Event], asyncio.Future[RenderedPage]]:
+        rendering = asyncio.ensure_future(self._render(page))
+        rendering.add_done_callback(_ignore_failure)
+        # The page is kept too: as long as it lives, no other page has its id.
+        self._pages[id(page)] = page, rendering
+        if len(self._pages) > _MAX_PAGES:
+            self._pages.popitem(last=False)
+        return page, rendering
 
-    async def _make_ready(self, page: Sequence[Event]) -> Shown:
+    async def _render(self, page: Sequence[Event]) -> RenderedPage:
         try:
-            readings = await asyncio.gather(*map(self._reading, page))
+            readings = await asyncio.gather(*map(self._question_of, page))
         except BaseException:
-            self._shown.pop(id(page), None)
+            self._pages.pop(id(page), None)
             raise
         messages = [
             (event, question, _message(event)) for event, question in zip(page, readings, strict=True)
         ]
-        return Shown(page[-1].cursor, messages)
+        return RenderedPage(page[-1].cursor, messages)
 
-    def _reading(self, event: Event) -> asyncio.Future[Question | None]:
+    def _question_of(self, event: Event) -> asyncio.Future[Question | None]:
         ref = Ref(event.workspace, event.question_id)
-        # Whom a question concerns grows when it is escalated, and never shrinks.
+        # An escalation adds people who may see a question; nothing removes any.
         key = (ref, event.cursor) if event.kind is EventKind.ESCALATED else (ref, "")
         reading = self._questions.get(key)
         if reading is None:
             reading = asyncio.ensure_future(self._read(ref, key))
-            reading.add_done_callback(_note_failure)
+            reading.add_done_callback(_ignore_failure)
             for each in {key, (ref, "")}:
                 self._questions[each] = reading
-            while len(self._questions) > _KEPT:
+            while len(self._questions) > _MAX_QUESTIONS:
                 self._questions.popitem(last=False)
         return reading
 
@@ -116,12 +118,12 @@ class VisibilityCache:
                 self._questions.pop(each, None)
             raise
         if any(step.do == "escalate" for step in question.steps[question.steps_taken :]):
-            self._questions.pop((ref, ""), None)  # whom it concerns may grow while nobody follows
+            self._questions.pop((ref, ""), None)  # people may be added while nobody follows
         return question
 
 
-def _note_failure(reading: asyncio.Future[Any]) -> None:
-    """Whoever waited for it first has failed with it; nobody else needs to."""
+def _ignore_failure(reading: asyncio.Future[Any]) -> None:
+    """Mark the exception as retrieved: whoever awaited the read has got it."""
     if not reading.cancelled():
         reading.exception()
 
@@ -136,4 +138,4 @@ async def _visibility(request: Request) -> VisibilityCache:
     return visibility
 
 
-TheSights = Annotated[VisibilityCache, Depends(_visibility)]
+VisibilityDep = Annotated[VisibilityCache, Depends(_visibility)]

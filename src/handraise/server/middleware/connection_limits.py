@@ -1,8 +1,7 @@
-"""Connections: how long each may take to ask for something, and how many there may be at a time.
+"""Limits of connections: how long a request's head may take, and how many connections may be open.
 
-A connection that asks for nothing is quiet. Somebody who opens many of them would use up the files of the process, and nobody
-else could connect. So a request's head has to come in time, and at a bound the quiet connection that is quiet for longest gives
-way to a new one.
+A client that opens many idle connections could use up the file descriptors of the process. So a request's head must
+come in time, and at a limit the connection that is idle for longest is closed for the new one.
 """
 
 from __future__ import annotations
@@ -17,163 +16,163 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from handraise.server.file_descriptors import most_connections
+from handraise.server.file_descriptors import max_connections
 from handraise.server.middleware.security import network_of, plain_address
 from handraise.server.settings import ServerSettings
 
 _log = logging.getLogger(__name__)
 
-_SAY_EVERY = 60.0
+_LOG_INTERVAL = 60.0
 _SHARE_OF_ADDRESS = 0.5
 
 
 class ConnectionLimits:
-    """The connections of a process, by the network address that they come from.
+    """The connections of a process, by network address.
 
-    Trusted proxies speak for many, and have bounds of their own: only that of the whole process holds for them.
-    `cut` hears why a connection was ended: `slow`, `address` or `process`.
+    A trusted proxy serves many clients, so only the limit of the process applies to it.
+    `cut` is called with the reason when a connection is closed: `slow`, `address` or `process`.
     """
 
     def __init__(self, settings: ServerSettings, cut: Callable[[str], None]) -> None:
-        self._most = most_connections()
-        share = int(self._most * _SHARE_OF_ADDRESS)
-        self._of_address = min(settings.connection_limit or share, share)
-        self._trusted = _trusted(settings.trusted_proxies)
+        self._process_limit = max_connections()
+        share = int(self._process_limit * _SHARE_OF_ADDRESS)
+        self._address_limit = min(settings.connection_limit or share, share)
+        self._trusted_networks = _trusted_networks(settings.trusted_proxies)
         self._cut = cut
         self._open: set[Connection] = set()
-        self._from: Counter[str] = Counter()
-        self._quiet: dict[str, dict[Connection, None]] = {}
-        self._say_at = 0.0
+        self._per_address: Counter[str] = Counter()
+        self._idle: dict[str, dict[Connection, None]] = {}
+        self._log_at = 0.0
         self.head_seconds = settings.head_seconds
 
-    def enter(self, connection: Connection) -> None:
-        """Count a new connection. At a bound another one ends for it; if all others are busy, it ends itself."""
+    def add(self, connection: Connection) -> None:
+        """Add a connection. At a limit an idle one is closed; if all are busy, the new one is closed."""
         at = connection.address
-        if len(self._open) >= self._most:
-            self._make_room(
-                "process", max(self._quiet, key=lambda each: len(self._quiet[each]), default=at), connection
+        if len(self._open) >= self._process_limit:
+            self._evict_idle(
+                "process", max(self._idle, key=lambda each: len(self._idle[each]), default=at), connection
             )
-        elif self._from[at] >= self._of_address and not connection.is_trusted:
-            self._make_room("address", at, connection)
+        elif self._per_address[at] >= self._address_limit and not connection.is_trusted:
+            self._evict_idle("address", at, connection)
         if not connection.transport.is_closing():
             self._open.add(connection)
-            self._from[at] += 1
-            self.rest(connection)
+            self._per_address[at] += 1
+            self.mark_idle(connection)
 
-    def leave(self, connection: Connection) -> None:
-        """Forget a connection that has ended."""
-        self.work(connection)
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection that has ended."""
+        self.mark_busy(connection)
         if connection in self._open:
             self._open.remove(connection)
-            self._from[connection.address] -= 1
-            if not self._from[connection.address]:
-                del self._from[connection.address]
+            self._per_address[connection.address] -= 1
+            if not self._per_address[connection.address]:
+                del self._per_address[connection.address]
 
-    def work(self, connection: Connection) -> None:
-        """A connection has a request under way."""
-        if (quiet := self._quiet.get(connection.address)) is not None:
-            quiet.pop(connection, None)
-            if not quiet:
-                del self._quiet[connection.address]
+    def mark_busy(self, connection: Connection) -> None:
+        """Note that a connection has a request."""
+        if (idle := self._idle.get(connection.address)) is not None:
+            idle.pop(connection, None)
+            if not idle:
+                del self._idle[connection.address]
 
-    def rest(self, connection: Connection) -> None:
-        """A connection is quiet; for as long as it has been, if it was."""
+    def mark_idle(self, connection: Connection) -> None:
+        """Note that a connection is idle; one that was idle keeps its place."""
         if connection in self._open:
-            self._quiet.setdefault(connection.address, {}).setdefault(connection)
+            self._idle.setdefault(connection.address, {}).setdefault(connection)
 
-    def trusts(self, host: str) -> bool:
+    def is_trusted_proxy(self, host: str) -> bool:
         """Whether a trusted proxy is at this address."""
         try:
             place = plain_address(host)
         except ValueError:
             return False
-        return any(place in network for network in self._trusted)
+        return any(place in network for network in self._trusted_networks)
 
-    def end(self, connection: Connection, why: str) -> None:
-        """End a connection at once, whatever it has still to say."""
+    def abort(self, connection: Connection, why: str) -> None:
+        """Close a connection at once."""
         self._cut(why)
-        self.leave(connection)
+        self.remove(connection)
         connection.transport.abort()
 
-    def _make_room(self, why: str, at: str, newcomer: Connection) -> None:
-        self._say(why, at)
-        self.end(next(iter(self._quiet.get(at, {})), newcomer), why)
+    def _evict_idle(self, why: str, at: str, newcomer: Connection) -> None:
+        self._log_limit(why, at)
+        self.abort(next(iter(self._idle.get(at, {})), newcomer), why)
 
-    def _say(self, why: str, at: str) -> None:
-        """Log it, but not as often as it happens."""
-        if (now := time.monotonic()) < self._say_at:
+    def _log_limit(self, why: str, at: str) -> None:
+        """Log it, at most once a minute."""
+        if (now := time.monotonic()) < self._log_at:
             return
-        self._say_at = now + _SAY_EVERY
+        self._log_at = now + _LOG_INTERVAL
         if why == "process":
-            _log.warning("this process has %d connections and can have no more", self._most)
+            _log.warning("this process has %d connections and can have no more", self._process_limit)
         else:
             _log.warning(
                 "%s has %d connections and may have no more. If a proxy is there, name it in HANDRAISE_TRUSTED_PROXIES; "
-                "the bound is HANDRAISE_CONNECTION_LIMIT",
+                "the limit is HANDRAISE_CONNECTION_LIMIT",
                 at,
-                self._of_address,
+                self._address_limit,
             )
 
 
 class Connection(H11Protocol):
-    """Uvicorn's connection, which is bounded.
+    """Uvicorn's connection, with limits.
 
-    With h11, because that bounds what it keeps of an unfinished head, which httptools does not.
+    With h11, because it limits the size of an unfinished head; httptools does not.
     """
 
     def __init__(self, limits: ConnectionLimits, **given: Any) -> None:
         super().__init__(**given)
         self.address, self.is_trusted = "", False
         self._limits = limits
-        self._head_due: asyncio.TimerHandle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """Somebody has connected."""
+        """A client has connected."""
         super().connection_made(transport)
         host = self.client[0] if self.client else ""
-        self.address, self.is_trusted = network_of(host), self._limits.trusts(host)
-        self._limits.enter(self)
-        self._expect_head()
+        self.address, self.is_trusted = network_of(host), self._limits.is_trusted_proxy(host)
+        self._limits.add(self)
+        self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended."""
-        self._limits.leave(self)
-        self._has_head()
+        self._limits.remove(self)
+        self._stop_head_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Something has come; perhaps the rest of a head, and perhaps the beginning of the next."""
+        """Data has come: perhaps the rest of a head, or the start of the next."""
         super().data_received(data)
         if self._is_busy:
-            self._has_head()
-            self._limits.work(self)
+            self._stop_head_timer()
+            self._limits.mark_busy(self)
         else:
-            self._expect_head()
+            self._start_head_timer()
 
     def on_response_complete(self) -> None:
-        """A request is done. From here on uvicorn closes the connection if nothing comes."""
+        """A request is done. From here on uvicorn closes the connection if no other comes."""
         super().on_response_complete()
         if not self._is_busy:
-            self._limits.rest(self)
+            self._limits.mark_idle(self)
 
     @property
     def _is_busy(self) -> bool:
         return not getattr(self.cycle, "response_complete", True)  # there is none before the first request
 
-    def _expect_head(self) -> None:
-        if self._head_due is None and not (self.is_trusted or self.transport.is_closing()):
-            self._head_due = self.loop.call_later(self._limits.head_seconds, self._give_up)
+    def _start_head_timer(self) -> None:
+        if self._head_timer is None and not (self.is_trusted or self.transport.is_closing()):
+            self._head_timer = self.loop.call_later(self._limits.head_seconds, self._time_out)
 
-    def _has_head(self) -> None:
-        if self._head_due is not None:
-            self._head_due.cancel()
-            self._head_due = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _give_up(self) -> None:
-        self._limits.end(self, "slow")
+    def _time_out(self) -> None:
+        self._limits.abort(self, "slow")
 
 
-def _trusted(proxies: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+def _trusted_networks(proxies: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
     names = [each for each in map(str.strip, proxies.split(",")) if each]
     if "*" in names:
         return [ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")]

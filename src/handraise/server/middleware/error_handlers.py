@@ -1,4 +1,4 @@
-"""Every error leaves as a problem document; nothing of the inside comes with it."""
+"""Every error becomes a problem document, without internal details."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from handraise.wire.problems import MEDIA_TYPE, ProblemDocument, problem_of
 
 _log = logging.getLogger(__name__)
 
-_UNAVAILABLE_FOR = 2.0
+_RETRY_AFTER = 2.0
 
-DOCUMENTED: dict[int | str, dict[str, Any]] = {
+PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": text,
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
@@ -26,16 +26,16 @@ DOCUMENTED: dict[int | str, dict[str, Any]] = {
         401: "nobody is signed in",
         403: "not allowed",
         404: "no such thing here",
-        409: "somebody was first, or a request with the same idempotency key is under way",
+        409: "somebody else was first, or a request with the same idempotency key is in progress",
         408: "the body did not come in time",
-        412: "what was to be replaced has changed since it was read",
+        412: "the resource has changed since you read it",
         413: "the body is too large",
-        422: "the request cannot be read, or what it asks for is not possible",
+        422: "the request is not valid",
         429: "too many requests",
         503: "the store cannot be reached, or the server is stopping",
     }.items()
 }
-"""What any route may answer besides what it is for."""
+"""The errors that any route may answer with."""
 
 
 def problem_response(error: HandraiseError) -> Response:
@@ -49,9 +49,9 @@ def problem_response(error: HandraiseError) -> Response:
 def document_response(document: ProblemDocument) -> Response:
     """The response with a problem document."""
     headers = {}
-    if document.status == 401:  # noqa: PLR2004 -- RFC 9110 wants to say how to come back
+    if document.status == 401:  # noqa: PLR2004 -- RFC 9110 demands the header
         headers["www-authenticate"] = "Bearer"
-    retry_after = _UNAVAILABLE_FOR if document.status == 503 else document.retry_after  # noqa: PLR2004 -- come back soon
+    retry_after = _RETRY_AFTER if document.status == 503 else document.retry_after  # noqa: PLR2004 -- come back soon
     if retry_after is not None:
         headers["retry-after"] = str(max(1, round(retry_after)))
     return Response(
@@ -62,19 +62,19 @@ def document_response(document: ProblemDocument) -> Response:
     )
 
 
-def handle_errors(app: FastAPI) -> None:
+def add_error_handlers(app: FastAPI) -> None:
     """Let the application answer every error with a problem document."""
-    app.add_exception_handler(HandraiseError, _ours)
-    app.add_exception_handler(RequestValidationError, _unreadable)
-    app.add_exception_handler(HTTPException, _of_the_framework)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_exception_handler(HandraiseError, _handle_handraise_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(Exception, _handle_unexpected_error)
 
 
-async def _ours(_: Request, error: Exception) -> Response:
+async def _handle_handraise_error(_: Request, error: Exception) -> Response:
     return problem_response(error if isinstance(error, HandraiseError) else HandraiseError())
 
 
-async def _unreadable(_: Request, error: Exception) -> Response:
+async def _handle_validation_error(_: Request, error: Exception) -> Response:
     found = list(error.errors()) if isinstance(error, RequestValidationError) else []
     problems = [Problem(".".join(map(str, each["loc"])), str(each["msg"])) for each in found]
     if isinstance(getattr(error, "body", None), bytes):
@@ -82,7 +82,7 @@ async def _unreadable(_: Request, error: Exception) -> Response:
     return problem_response(InvalidRequest(problems))
 
 
-async def _of_the_framework(_: Request, error: Exception) -> Response:
+async def _handle_http_exception(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status == 404:  # noqa: PLR2004 -- no such path
         return problem_response(NotFound("There is no such page here."))
@@ -97,7 +97,7 @@ async def _of_the_framework(_: Request, error: Exception) -> Response:
     return response
 
 
-async def _unexpected(_: Request, error: Exception) -> Response:
+async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
     _log.error("a request failed unexpectedly", exc_info=error)
     return document_response(
         ProblemDocument(
@@ -105,6 +105,6 @@ async def _unexpected(_: Request, error: Exception) -> Response:
             title="The server failed",
             status=500,
             code="error",
-            detail="Something went wrong here; it is in the server's log.",
+            detail="Something went wrong; the server's log has the details.",
         )
     )

@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: a request that was made is answered again, not done again.
+"""`Idempotency-Key`: a repeated request gets the first response and is not done again.
 
-The key is the caller's own. The response to its first use is kept in the directory; while that one is under
-way the same key is a conflict, and with another body it is refused.
+Keys belong to the caller. The first response is stored in the directory. While the first request is in progress, the
+same key is a conflict. With another body it is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from handraise.model.errors import HandraiseError, InvalidRequest, Problem, RequestConflict, StoreUnavailable
-from handraise.server.auth.authenticator import caller_of, house_of
+from handraise.server.auth.authenticator import caller_of, context_of
 from handraise.server.middleware.error_handlers import problem_response
 
 HEADER = "Idempotency-Key"
@@ -25,12 +25,12 @@ PARAMETER = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "description": "Makes it safe to send the request again: it is done once and answered the same.",
+    "description": "Makes it safe to send the request again: it is done handle_once and answered the same.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 
-_PATIENCE = timedelta(seconds=10)
-_LONGEST = 200
+_CLAIM_TIMEOUT = timedelta(seconds=10)
+_MAX_KEY_LENGTH = 200
 _log = logging.getLogger(__name__)
 _NOT_KEPT = frozenset({401, 408, 413, 425, 429})
 
@@ -39,26 +39,26 @@ class IdempotentRoute(APIRoute):
     """A route whose POSTs honour `Idempotency-Key`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's handler, done once for each key."""
+        """Wrap the route's handler, so that it runs once for each key."""
         handle = super().get_route_handler()
 
-        async def once(request: Request) -> Response:
+        async def handle_once(request: Request) -> Response:
             key = request.headers.get(HEADER)
             if request.method != "POST" or key is None:
                 return await handle(request)
-            return await _once(request, key, handle)
+            return await _handle_once(request, key, handle)
 
-        return once
+        return handle_once
 
 
-async def _once(
+async def _handle_once(
     request: Request, key: str, handle: Callable[[Request], Coroutine[Any, Any, Response]]
 ) -> Response:
-    if not 1 <= len(key) <= _LONGEST or not key.isprintable():
-        raise InvalidRequest([Problem(HEADER, f"expected up to {_LONGEST} printable characters")])
-    # Whoever sends it slowly is looked up when it is all there: a right may have ended meanwhile.
+    if not 1 <= len(key) <= _MAX_KEY_LENGTH or not key.isprintable():
+        raise InvalidRequest([Problem(HEADER, f"expected up to {_MAX_KEY_LENGTH} printable characters")])
+    # Authenticate after the whole body has come: the credential may have ended meanwhile.
     body = await request.body()
-    ctx, caller = house_of(request), await caller_of(request)
+    ctx, caller = context_of(request), await caller_of(request)
     asked = hashlib.sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
     asked.update(body)
     claim = await ctx.directory.claim(
@@ -67,11 +67,11 @@ async def _once(
         key,
         fingerprint=asked.hexdigest(),
         made=ctx.new_id(),
-        patience=_PATIENCE,
+        patience=_CLAIM_TIMEOUT,
     )
     match claim.state:
         case "busy":
-            raise RequestConflict("A request with this idempotency key is under way; ask again shortly.")
+            raise RequestConflict("A request with this idempotency key is in progress; try again shortly.")
         case "different":
             raise InvalidRequest([Problem(HEADER, "was used for a different request")])
         case "done":
@@ -94,19 +94,19 @@ async def _once(
         place = (caller.workspace, caller.claimant, key)
         said = getattr(response, "body", None)
         try:
-            if response is None or said is None or not _is_kept(response.status_code):
-                # Nobody knows whether it took effect: whoever makes it again does so with what it may have made.
+            if response is None or said is None or not _is_replayable(response.status_code):
+                # It may have taken effect: a retry runs with the same id.
                 await ctx.directory.release(*place, turn=claim.turn)
             else:
                 await ctx.directory.finish(
                     *place, turn=claim.turn, status=response.status_code, body=bytes(said).decode()
                 )
         except StoreUnavailable as error:
-            # What was done is done, and its caller is told so; only a second try would not know of it.
+            # The request is done, and its caller gets the response; only a retry would not find it.
             _log.warning("the response to a request could not be kept: %s", error)
     return response
 
 
-def _is_kept(status: int) -> bool:
-    """Whether a response is what came of the request, and not of the moment it came at."""
-    return status < 500 and status not in _NOT_KEPT  # noqa: PLR2004 -- from there on it is the server's fault
+def _is_replayable(status: int) -> bool:
+    """Whether a response depends on the request and not on the moment."""
+    return status < 500 and status not in _NOT_KEPT  # noqa: PLR2004 -- a server error

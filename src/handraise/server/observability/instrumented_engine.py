@@ -1,6 +1,6 @@
-"""An engine that is watched: what goes through its store and its bus is counted on the way.
+"""An engine that counts what goes through its store and its bus.
 
-The desk knows nothing of it. Whatever settles a question in this process, a route or a sweep, goes through here.
+The desk does not know about it. Everything that settles a question in this process goes through here.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft, Question, Ref
 from handraise.ports import Bus, Directory, Heard, Inserted, Store
 from handraise.server.observability.metrics import Metrics
-from handraise.server.observability.request_log import notice
+from handraise.server.observability.request_log import note_question
 
 _KEPT = 10_000
 
 
-class WatchedEngine(Engine):
-    """An engine that takes note of the questions that come through, and of how soon waits know of outcomes."""
+class InstrumentedEngine(Engine):
+    """An engine that records questions in the request log, and measures how soon waits get outcomes."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class WatchedEngine(Engine):
         self._metrics = metrics
         self._recorded: dict[Ref, float] = {}
         self._heard: dict[Ref, float] = {}
-        # What the watched store does not define itself it passes on, which no type can say.
-        watched = cast("Store", _WatchedStore(store, metrics, self))
+        # The instrumented store passes on what it does not define, which no type can say.
+        instrumented = cast("Store", _InstrumentedStore(store, metrics, self))
         super().__init__(
-            watched,
-            _WatchedBus(bus, self),
+            instrumented,
+            _InstrumentedBus(bus, self),
             poll_interval=poll_interval,
             public_url=public_url,
             rest=rest,
@@ -60,27 +60,27 @@ class WatchedEngine(Engine):
         )
 
     def remember(self, question: Question) -> None:
-        """See `Engine`: here every question passes, in the context of whoever deals with it.
+        """See `Engine`: every question passes here, in the context of its request.
 
-        One that was settled here is passed in the same turn in which its waits are told.
+        A question that was settled here passes in the same turn in which its waits are resolved.
         """
         super().remember(question)
-        notice(question)
+        note_question(question)
         if question.outcome is not None and (since := self._recorded.pop(question.ref, None)) is not None:
-            self._metrics.woken_here(time.perf_counter() - since)
+            self._metrics.observe_local_wake_up(time.perf_counter() - since)
 
     def note_recorded(self, ref: Ref) -> None:
-        """An outcome has just been recorded by this process."""
+        """This process has just recorded an outcome."""
         self._note(self._recorded, ref)
 
     def note_heard(self, ref: Ref) -> None:
-        """A hint of another process has just come in."""
+        """A hint from another process has just come."""
         self._note(self._heard, ref)
 
     def note_read(self, ref: Ref) -> None:
-        """An outcome has just been read, and waits are told of it in the same turn."""
+        """An outcome has just been read; its waits are resolved in the same turn."""
         if (since := self._heard.pop(ref, None)) is not None:
-            self._metrics.woken_from_elsewhere(time.perf_counter() - since)
+            self._metrics.observe_remote_wake_up(time.perf_counter() - since)
 
     def _note(self, instants: dict[Ref, float], ref: Ref) -> None:
         if ref in self.room.waited_for:
@@ -89,13 +89,13 @@ class WatchedEngine(Engine):
                 del instants[next(iter(instants))]
 
 
-def watched_directory(directory: Directory, metrics: Metrics) -> Directory:
-    """The same directory; calls that its store could not do are counted."""
-    return cast("Directory", _WatchedCalls(directory, metrics))
+def instrumented_directory(directory: Directory, metrics: Metrics) -> Directory:
+    """Wrap a directory, so that its failed calls are counted."""
+    return cast("Directory", _InstrumentedCalls(directory, metrics))
 
 
-class _WatchedCalls:
-    """Passes every call on, and counts those that the store could not do."""
+class _InstrumentedCalls:
+    """Passes every call on, and counts those that fail because the store is unavailable."""
 
     def __init__(self, inner: object, metrics: Metrics) -> None:
         self._inner = inner
@@ -106,7 +106,7 @@ class _WatchedCalls:
         if not inspect.iscoroutinefunction(found):
             return found
         counted = self._counted(name, found)
-        setattr(self, name, counted)  # the next time it is found without asking here
+        setattr(self, name, counted)  # the next lookup does not come here
         return counted
 
     def _counted(self, name: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -114,16 +114,16 @@ class _WatchedCalls:
             try:
                 return await call(*given, **named)
             except StoreUnavailable:
-                self._metrics.store_failed(name)
+                self._metrics.count_store_error(name)
                 raise
 
         return counted
 
 
-class _WatchedStore(_WatchedCalls):
-    """Counts what was asked, attempted and settled besides."""
+class _InstrumentedStore(_InstrumentedCalls):
+    """Also counts what was asked, attempted and settled."""
 
-    def __init__(self, store: Store, metrics: Metrics, engine: WatchedEngine) -> None:
+    def __init__(self, store: Store, metrics: Metrics, engine: InstrumentedEngine) -> None:
         super().__init__(store, metrics)
         self._engine = engine
         self._insert = self._counted("insert", store.insert)
@@ -136,9 +136,9 @@ class _WatchedStore(_WatchedCalls):
         """See the port."""
         results: Sequence[Inserted] = await self._insert(drafts, quota=quota)
         for draft, result in zip(drafts, results, strict=True):
-            # Another id is that of the question that its key names already.
+            # With another id, it is an older question with the same key.
             if isinstance(result, Question) and result.id == draft.id:
-                self._metrics.asked()
+                self._metrics.count_asked()
         return results
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
@@ -148,9 +148,9 @@ class _WatchedStore(_WatchedCalls):
             if question is None:
                 continue
             if move.kind == "attempt":
-                self._metrics.attempted()
+                self._metrics.count_attempt()
             if question.outcome is not None:
-                self._metrics.settled(question)
+                self._metrics.count_settled(question)
                 self._engine.note_recorded(question.ref)
         return results
 
@@ -166,10 +166,10 @@ class _WatchedStore(_WatchedCalls):
         """See the port."""
         refs: Sequence[Ref] = await self._sweep(limit=limit, workspace=workspace)
         if refs:
-            with suppress(StoreUnavailable):  # what was swept must be told of, counted or not
+            with suppress(StoreUnavailable):  # they must be announced, counted or not
                 outcomes: dict[Ref, Outcome | None] = await self._outcomes(refs)
                 for status, number in Counter(each.status for each in outcomes.values() if each).items():
-                    self._metrics.settled_as(status, number)
+                    self._metrics.count_settled_as(status, number)
         return refs
 
     async def expire_older(
@@ -177,14 +177,14 @@ class _WatchedStore(_WatchedCalls):
     ) -> Sequence[Ref]:
         """See the port."""
         refs: Sequence[Ref] = await self._expire_older(workspace, asker, max_age, limit=limit)
-        self._metrics.settled_as(Status.EXPIRED, len(refs))
+        self._metrics.count_settled_as(Status.EXPIRED, len(refs))
         return refs
 
 
-class _WatchedBus:
-    """Tells the engine which hints come in."""
+class _InstrumentedBus:
+    """Reports incoming hints to the engine."""
 
-    def __init__(self, bus: Bus, engine: WatchedEngine) -> None:
+    def __init__(self, bus: Bus, engine: InstrumentedEngine) -> None:
         self._bus = bus
         self._engine = engine
 

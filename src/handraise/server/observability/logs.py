@@ -1,6 +1,6 @@
-"""The log of `handraise serve`: one line for each thing that happened, as JSON or for reading at a terminal.
+"""The log of `handraise serve`: one line for each event, as JSON or as text for a terminal.
 
-The rest of the library logs with the standard library and configures nothing; `serve` alone calls this.
+The rest of the library logs with the standard library and configures nothing; only `serve` calls this.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
 from handraise.model.visible import visible_line
-from handraise.server.observability.request_log import UNDERWAY
+from handraise.server.observability.request_log import ACTIVE_REQUEST
 from handraise.server.observability.traces import trace_id
 from handraise.server.settings import ServerSettings
 
@@ -24,17 +24,17 @@ _PLAIN = "\x1b[0m"
 
 
 def configure_logs(settings: ServerSettings, stream: TextIO | None = None) -> None:
-    """Let everything that is logged in this process come out as the settings say, at `stream` or stderr."""
+    """Configure logging for this process as the settings say, to `stream` or stderr."""
     stream = stream or sys.stderr
     as_json = (settings.log_format or ("console" if stream.isatty() else "json")) == "json"
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_for_programs() if as_json else _for_people(coloured=stream.isatty()))
-    # The handler of unexpected errors has logged it with the request it belongs to; uvicorn says it again.
+    # The error handler has logged it with its request; uvicorn would log it again.
     handler.addFilter(lambda record: not record.getMessage().startswith(_SAID_ALREADY))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
-    # What uvicorn says when all is well, we say ourselves; what httpx says has queries in it, and they secrets.
+    # We log uvicorn's information ourselves. The lines of httpx have query strings, which may hold secrets.
     for name in ("uvicorn", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
@@ -51,7 +51,7 @@ def _for_programs() -> logging.Formatter:
 def _for_people(*, coloured: bool) -> logging.Formatter:
     return _formatter(
         structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-        # Not a prettier one: those show local variables, and there are keys and answers among them.
+        # Not a prettier one: those show local variables, which may hold keys and answers.
         structlog.processors.format_exc_info,
         _coloured_line if coloured else _line,
     )
@@ -70,8 +70,8 @@ def _formatter(*processors: Processor) -> logging.Formatter:
 
 
 def _with_request(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
-    """Say which request a line belongs to."""
-    request = UNDERWAY.get()
+    """Add the id of the request to a line."""
+    request = ACTIVE_REQUEST.get()
     if request is not None:
         line["request_id"] = request.id
         if traced := trace_id(request.span):
@@ -86,7 +86,7 @@ def _coloured_line(logger: WrappedLogger, method: str, line: EventDict) -> str:
 
 
 def _line(_: WrappedLogger, __: str, line: EventDict) -> str:
-    """One line for people, and below it where an error came from."""
+    """One line for people, with a traceback below it."""
     instant, level = line.pop("timestamp"), line.pop("level")
     event, trouble = str(line.pop("event")), line.pop("exception", None)
     if event == "request":

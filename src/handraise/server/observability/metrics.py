@@ -1,6 +1,6 @@
-"""What an operator can count. Every number is kept once, for Prometheus and, where wanted, for OpenTelemetry.
+"""Metrics for Prometheus and, if it is on, for OpenTelemetry.
 
-Numbers only: no label has the name of a workspace, a person, an agent or a question.
+No label has the name of a workspace, a person, an agent or a question.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from handraise.model.questions import Question
 from handraise.ports import QueueStats
 
 _Send: TypeAlias = Callable[..., None]
-"""Records the same number in OpenTelemetry, with its labels; nothing where that is not wanted."""
+"""Records the same number in OpenTelemetry, with its labels; does nothing if that is off."""
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
-_ANSWERING = (1, 5, 15, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 4 * _HOUR, 12 * _HOUR)
-_ANSWERING_LONG = (_DAY, 3 * _DAY, 7 * _DAY, 14 * _DAY, 30 * _DAY)
-_WAKING = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
-_SERVING = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_ANSWER_BUCKETS = (1, 5, 15, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 4 * _HOUR, 12 * _HOUR)
+_LONG_ANSWER_BUCKETS = (_DAY, 3 * _DAY, 7 * _DAY, 14 * _DAY, 30 * _DAY)
+_WAKE_UP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Description(NamedTuple):
-    """A metric as its documentation has it."""
+    """A metric for its documentation."""
 
     name: str
     kind: str
@@ -40,7 +40,7 @@ class Description(NamedTuple):
 
 
 class Metrics:
-    """The numbers of one server, in a registry of its own."""
+    """The metrics of one server, in its own registry."""
 
     def __init__(self, meter: Meter | None = None) -> None:
         self.descriptions: list[Description] = []
@@ -50,104 +50,104 @@ class Metrics:
         self._streams = 0
         self._count_waits: Callable[[], int] = int
 
-        self._info = self._level("info", "1, with the version that runs", ["version"])
-        self._pending = self._level(
+        self._info = self._gauge("info", "1, with the running version", ["version"])
+        self._pending = self._gauge(
             "questions_pending",
-            "Pending questions in the whole store that are at most so many seconds old, when they were last counted",
+            "Pending questions in the whole store, at most this many seconds old, at the last count",
             ["at_most"],
         )
-        self._deliveries = self._level(
-            "deliveries", "Deliveries in the whole store by status, when they were last counted", ["status"]
+        self._deliveries = self._gauge(
+            "deliveries", "Deliveries in the whole store by status, at the last count", ["status"]
         )
-        self._tries = self._count(
+        self._tries = self._counter(
             "delivery_tries",
-            "Tries of this process to reach somebody, by what came of them",
+            "Attempts of this process to deliver a message, by result",
             ["channel", "status"],
         )
-        self._held_back = self._count(
+        self._held_back = self._counter(
             "messages_held_back",
-            "Messages that waited for somebody's hours or because they were too many",
+            "Messages that were delayed by quiet hours or by a limit",
             ["channel"],
         )
-        self._queue_stats_age = self._level(
+        self._queue_stats_age = self._gauge(
             "queue_stats_age_seconds",
-            "How long ago questions and deliveries were last counted, or the process began",
+            "Seconds since questions and deliveries were last counted, or since the process started",
         )
-        self._asked = self._count("questions_asked", "Questions that were left through this process")
-        self._settled = self._count(
+        self._asked = self._counter("questions_asked", "Questions asked through this process")
+        self._settled = self._counter(
             "questions_settled", "Questions that this process settled, by their status", ["status"]
         )
-        self._attempts = self._count("attempts", "Answers that did not fit, given through this process")
-        self._answering = self._spread(
+        self._attempts = self._counter("attempts", "Answers through this process that did not fit the form")
+        self._time_to_answer = self._histogram(
             "time_to_answer_seconds",
-            "From asking to the answer of a person, by the clock of the store",
-            (*_ANSWERING, *_ANSWERING_LONG),
+            "From the question to a person's answer, by the clock of the store",
+            (*_ANSWER_BUCKETS, *_LONG_ANSWER_BUCKETS),
         )
-        self._waits = self._level("waits", "Waits for an outcome in this process, now")
-        self._streaming = self._level("event_streams", "Event streams open at this process, now")
-        self._waking = self._spread(
+        self._waits = self._gauge("waits", "Open waits for an outcome in this process")
+        self._event_streams = self._gauge("event_streams", "Open event streams of this process")
+        self._wake_up_lag = self._histogram(
             "wake_up_lag_seconds",
-            "Until the waits of this process knew an outcome: `here`, from when this process had recorded it; "
-            "`elsewhere`, from when a hint of another process came in",
-            _WAKING,
+            "Until the waits of this process got an outcome: `here`, since this process recorded it; "
+            "`elsewhere`, since a hint from another process came",
+            _WAKE_UP_BUCKETS,
             ["settled"],
         )
-        self._requests = self._count("http_requests", "HTTP requests by route", ["method", "route", "status"])
-        self._serving = self._spread(
+        self._requests = self._counter(
+            "http_requests", "HTTP requests by route", ["method", "route", "status"]
+        )
+        self._request_duration = self._histogram(
             "http_request_duration_seconds",
-            "Until the whole response was given; event streams are left out",
-            _SERVING,
+            "Until the whole response was sent, without event streams",
+            _REQUEST_BUCKETS,
             ["method", "route"],
         )
-        self._replayed = self._count(
-            "requests_replayed", "Requests answered again from their idempotency key, not done again"
+        self._replayed = self._counter(
+            "requests_replayed", "Requests answered from their idempotency key, not done again"
         )
-        self._limited = self._count("requests_limited", "Requests refused because a caller made too many")
-        self._cut = self._count(
+        self._limited = self._counter("requests_limited", "Requests refused by a rate limit")
+        self._cut_connections = self._counter(
             "connections_cut",
-            "Connections ended because no head of a request came (`slow`), or to make room for others: `address` if they "
-            "were too many of one network address, `process` if they were too many at all",
+            "Connections closed because no request came in time (`slow`), or because of the limit of one network "
+            "address (`address`) or of the process (`process`)",
             ["why"],
         )
-        self._store_errors = self._count(
-            "store_errors", "Calls that the store could not do, by call", ["call"]
-        )
+        self._store_errors = self._counter("store_errors", "Failed calls to the store, by call", ["call"])
 
-        self._audit_refused = self._level(
+        self._audit_refused = self._gauge(
             "audit_refused",
-            "Workspaces whose audit trail this process does not sign, because the store does not go on from what was signed",
+            "Workspaces whose audit trail this process refuses to sign, because the store does not continue what was signed",
         )
 
         self._info.set(1, version=__version__)
-        self._queue_stats_age.live(self._age_of_queue_stats)
-        self._streaming.live(lambda: self._streams)
+        self._queue_stats_age.read_from(self._age_of_queue_stats)
+        self._event_streams.read_from(lambda: self._streams)
         for status in Status:
             if status is not Status.PENDING:
                 self._settled.add(0, status=status)
         prometheus.ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:
-        """Everything in the text format of Prometheus."""
-        return prometheus.generate_latest(_WithoutBirthdays(self._registry))
+        """Render everything in the text format of Prometheus."""
+        return prometheus.generate_latest(_WithoutCreatedSamples(self._registry))
 
     def count_waits(self, count: Callable[[], int]) -> None:
-        """Say how the waits of this process are counted."""
+        """Set the function that counts the waits of this process."""
         self._count_waits = count
-        self._waits.live(count)
+        self._waits.read_from(count)
 
-    def beat(self, queue_stats: QueueStats) -> None:
-        """Note what was just counted in the whole store."""
+    def update_queue_stats(self, queue_stats: QueueStats) -> None:
+        """Set what was just counted in the whole store."""
         self._counted_at = time.monotonic()
         for age, number in queue_stats.pending.items():
             self._pending.set(number, at_most="+Inf" if age == float("inf") else f"{age:g}")
         self._deliveries.clear()
         for status, number in queue_stats.deliveries.items():
             self._deliveries.set(number, status=status)
-        self._waits.tell(self._count_waits())
-        self._streaming.tell(self._streams)
+        self._waits.export(self._count_waits())
+        self._event_streams.export(self._streams)
 
-    def delivery_tried(self, tried: Try) -> None:
-        """A delivery was tried."""
+    def count_delivery_try(self, tried: Try) -> None:
+        """Count a delivery attempt."""
         self._tries.add(1, channel=tried.delivery.channel, status=tried.status)
         if (
             tried.delivery.bundle is not None
@@ -156,62 +156,62 @@ class Metrics:
         ):
             self._held_back.add(1, channel=tried.delivery.channel)
 
-    def asked(self) -> None:
-        """A question was left."""
+    def count_asked(self) -> None:
+        """Count a question."""
         self._asked.add(1)
 
-    def attempted(self) -> None:
-        """An answer did not fit."""
+    def count_attempt(self) -> None:
+        """Count an answer that did not fit."""
         self._attempts.add(1)
 
-    def settled(self, question: Question) -> None:
-        """A question was settled here, by a person or by its asker."""
-        self.settled_as(question.status)
+    def count_settled(self, question: Question) -> None:
+        """Count a question that a person or its asker settled here."""
+        self.count_settled_as(question.status)
         if isinstance(question.outcome, Answered) and question.outcome.source == "person":
-            self._answering.observe((question.outcome.at - question.asked_at).total_seconds())
+            self._time_to_answer.observe((question.outcome.at - question.asked_at).total_seconds())
 
-    def settled_as(self, status: Status, number: int = 1) -> None:
-        """Questions were settled here, so many with this status."""
+    def count_settled_as(self, status: Status, number: int = 1) -> None:
+        """Count questions that were settled here with this status."""
         self._settled.add(number, status=status)
 
-    def woken_here(self, seconds: float) -> None:
-        """Waits know what was recorded here so long ago."""
-        self._waking.observe(seconds, settled="here")
+    def observe_local_wake_up(self, seconds: float) -> None:
+        """Observe how long waits took to get an outcome that was recorded here."""
+        self._wake_up_lag.observe(seconds, settled="here")
 
-    def woken_from_elsewhere(self, seconds: float) -> None:
-        """Waits know what a hint was about that came in so long ago."""
-        self._waking.observe(seconds, settled="elsewhere")
+    def observe_remote_wake_up(self, seconds: float) -> None:
+        """Observe how long waits took to get an outcome after a hint came."""
+        self._wake_up_lag.observe(seconds, settled="elsewhere")
 
-    def served(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """A request was answered; an event stream takes no time."""
+    def observe_request(self, method: str, route: str, status: int, seconds: float | None) -> None:
+        """Count a request, and observe its duration; an event stream has none."""
         self._requests.add(1, method=method, route=route, status=str(status))
         if seconds is not None:
-            self._serving.observe(seconds, method=method, route=route)
+            self._request_duration.observe(seconds, method=method, route=route)
         if status == 429:  # noqa: PLR2004 -- too many requests
             self._limited.add(1)
 
-    def replayed(self) -> None:
-        """A request was answered from its idempotency key."""
+    def count_replayed(self) -> None:
+        """Count a request that was answered from its idempotency key."""
         self._replayed.add(1)
 
-    def connection_cut(self, why: str) -> None:
-        """A connection was ended although nothing was wrong with what it said."""
-        self._cut.add(1, why=why)
+    def count_cut_connection(self, why: str) -> None:
+        """Count a connection that was closed because of a limit."""
+        self._cut_connections.add(1, why=why)
 
-    def store_failed(self, call: str) -> None:
-        """The store could not do a call."""
+    def count_store_error(self, call: str) -> None:
+        """Count a failed call to the store."""
         self._store_errors.add(1, call=call)
 
-    def audit_refused(self, workspaces: int) -> None:
-        """So many workspaces are not signed now, because somebody changed the store."""
+    def set_audit_refused(self, workspaces: int) -> None:
+        """Set the number of workspaces that are not signed, because somebody changed the store."""
         self._audit_refused.set(workspaces)
 
     def stream_opened(self) -> None:
-        """An event stream began."""
+        """Count an event stream that started."""
         self._streams += 1
 
     def stream_closed(self) -> None:
-        """An event stream ended."""
+        """Count an event stream that ended."""
         self._streams -= 1
 
     def _age_of_queue_stats(self) -> float:
@@ -220,23 +220,25 @@ class Metrics:
     def _describe(self, name: str, kind: str, labels: Sequence[str], text: str) -> None:
         self.descriptions.append(Description(f"handraise_{name}", kind, tuple(labels), text))
 
-    def _count(self, name: str, text: str, labels: Sequence[str] = ()) -> _Count:
+    def _counter(self, name: str, text: str, labels: Sequence[str] = ()) -> _Counter:
         self._describe(f"{name}_total", "counter", labels, text)
-        return _Count(
+        return _Counter(
             prometheus.Counter(f"handraise_{name}", text, labels, registry=self._registry),
             self._meter.create_counter(f"handraise.{name}", description=text).add,
         )
 
-    def _level(self, name: str, text: str, labels: Sequence[str] = ()) -> _Level:
+    def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> _Gauge:
         self._describe(name, "gauge", labels, text)
-        return _Level(
+        return _Gauge(
             prometheus.Gauge(f"handraise_{name}", text, labels, registry=self._registry),
             self._meter.create_gauge(f"handraise.{name}", description=text).set,
         )
 
-    def _spread(self, name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = ()) -> _Spread:
+    def _histogram(
+        self, name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = ()
+    ) -> _Histogram:
         self._describe(name, "histogram", labels, text)
-        return _Spread(
+        return _Histogram(
             prometheus.Histogram(f"handraise_{name}", text, labels, buckets=buckets, registry=self._registry),
             self._meter.create_histogram(
                 f"handraise.{name}", unit="s", description=text, explicit_bucket_boundaries_advisory=buckets
@@ -244,7 +246,7 @@ class Metrics:
         )
 
 
-class _Count:
+class _Counter:
     """A number that only grows."""
 
     def __init__(self, here: prometheus.Counter, send: _Send) -> None:
@@ -256,7 +258,7 @@ class _Count:
         self._send(number, labels)
 
 
-class _Level:
+class _Gauge:
     """A number that goes up and down."""
 
     def __init__(self, here: prometheus.Gauge, send: _Send) -> None:
@@ -267,21 +269,21 @@ class _Level:
         (self._here.labels(**labels) if labels else self._here).set(number)
         self._send(number, labels)
 
-    def tell(self, number: float) -> None:
-        """Set it elsewhere only; here it is live."""
+    def export(self, number: float) -> None:
+        """Set it in OpenTelemetry only; Prometheus reads it from a function."""
         self._send(number)
 
-    def live(self, read: Callable[[], float]) -> None:
-        """Read it whenever somebody asks."""
+    def read_from(self, read: Callable[[], float]) -> None:
+        """Read it from a function at every scrape."""
         self._here.set_function(read)
 
     def clear(self) -> None:
-        """Forget every label: what is not set again has gone."""
+        """Remove all labels."""
         self._here.clear()
 
 
-class _Spread:
-    """How values are spread over buckets."""
+class _Histogram:
+    """A distribution over buckets."""
 
     def __init__(self, here: prometheus.Histogram, send: _Send) -> None:
         self._here = here
@@ -292,8 +294,8 @@ class _Spread:
         self._send(value, labels)
 
 
-class _WithoutBirthdays:
-    """A registry without the instants at which each series began, which are half of its lines."""
+class _WithoutCreatedSamples:
+    """A registry without the `_created` samples, which are half of its lines."""
 
     def __init__(self, registry: prometheus.CollectorRegistry) -> None:
         self._registry = registry

@@ -1,4 +1,4 @@
-"""Traces and metrics on their way to an OpenTelemetry collector, where the settings ask for it."""
+"""Export of traces and metrics to an OpenTelemetry collector, if the settings turn it on."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from handraise.server.settings import ServerSettings
 
 
 @asynccontextmanager
-async def open_exporting(settings: ServerSettings) -> AsyncIterator[tuple[Metrics, Traces]]:
-    """Metrics and traces that leave over OTLP, or stay here; what is under way at the end is still sent.
+async def open_telemetry(settings: ServerSettings) -> AsyncIterator[tuple[Metrics, Traces]]:
+    """Open metrics and traces, exported over OTLP if that is on. At the end, what is left is sent.
 
-    Where to is for the `OTEL_…` variables to say, as everywhere.
+    The usual `OTEL_…` variables configure the export.
     """
     if not settings.otel:
         yield Metrics(), Traces()

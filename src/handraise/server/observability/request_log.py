@@ -1,4 +1,4 @@
-"""Every request leaves one line, one count and one span; none of them has a body, a query or a token."""
+"""One log line, one count and one span for every request, without body, query or token."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handraise.model.questions import Question, Ref
 from handraise.server.observability.metrics import Metrics
-from handraise.server.observability.traces import Traces, describe, end
+from handraise.server.observability.traces import Traces, end_span, set_question_attributes
 
 _log = logging.getLogger(__name__)
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+_UNLOGGED = frozenset({"/healthz", "/readyz", "/metrics"})
 _ASKING = "/v1/questions"
 _FAILED = 500
 
 
 @dataclass(slots=True)
-class Underway:
-    """A request under way, and what has been seen of it so far."""
+class ActiveRequest:
+    """A request in progress."""
 
     id: str
     method: str
@@ -47,12 +47,12 @@ class Underway:
 
     @property
     def is_asking(self) -> bool:
-        """Whether it leaves a question, so that its span is the asker's."""
+        """Whether it asks a question, so that its span is the asker's."""
         return self.method == "POST" and self.path == _ASKING
 
     @property
     def question(self) -> Question | None:
-        """The one question that the request is about, or None where it is about none or several."""
+        """The one question that the request is about; None if there is none, or several."""
         return next(iter(self.questions.values())) if len(self.questions) == 1 else None
 
     @property
@@ -61,11 +61,11 @@ class Underway:
         return time.perf_counter() - self.began
 
 
-UNDERWAY: ContextVar[Underway | None] = ContextVar("handraise_request", default=None)
+ACTIVE_REQUEST: ContextVar[ActiveRequest | None] = ContextVar("handraise_request", default=None)
 
 
-class ObservedRequests:
-    """ASGI middleware, outermost, around everything that answers requests."""
+class RequestLogMiddleware:
+    """The outermost ASGI middleware."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, traces: Traces, stopping: asyncio.Event) -> None:
         self._app = app
@@ -74,75 +74,77 @@ class ObservedRequests:
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request be answered, and take note of it."""
+        """Serve the request, and log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = self._begin(scope)
 
-        async def sending(message: Message) -> None:
+        async def send_and_observe(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._started(request, scope, message)
+                self._on_response_start(request, scope, message)
             await send(message)
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 request.is_whole = True
 
-        token = UNDERWAY.set(request)
+        token = ACTIVE_REQUEST.set(request)
         try:
             with trace.use_span(request.span, record_exception=False, set_status_on_exception=False):
-                await self._app(scope, receive, sending)
+                await self._app(scope, receive, send_and_observe)
         finally:
             self._finish(request, scope)
-            UNDERWAY.reset(token)
+            ACTIVE_REQUEST.reset(token)
 
-    def _begin(self, scope: Scope) -> Underway:
+    def _begin(self, scope: Scope) -> ActiveRequest:
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-        return Underway(
+        return ActiveRequest(
             id=given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex,
             method=method,
             path=scope["path"],
             headers=headers,
-            span=self._traces.begin(method, headers),
+            span=self._traces.start_span(method, headers),
         )
 
-    def _started(self, request: Underway, scope: Scope, message: Message) -> None:
+    def _on_response_start(self, request: ActiveRequest, scope: Scope, message: Message) -> None:
         headers = MutableHeaders(scope=message)
         request.status = message["status"]
         headers["x-request-id"] = request.id
         if self._stopping.is_set():
-            # Whoever keeps the connection would send the next request into a closing door.
+            # The next request on this connection would be lost.
             headers["connection"] = "close"
         if headers.get("idempotency-replayed"):
-            self._metrics.replayed()
+            self._metrics.count_replayed()
         if headers.get("content-type", "").startswith("text/event-stream"):
             request.is_stream = True
             self._metrics.stream_opened()
-            # A stream lasts for as long as somebody listens; its span is about how it began.
+            # A stream lasts as long as its client; its span only covers the start.
             self._end_span(request, scope)
 
-    def _finish(self, request: Underway, scope: Scope) -> None:
+    def _finish(self, request: ActiveRequest, scope: Scope) -> None:
         status = request.status or _FAILED
         route = _route(scope)
         if request.is_stream:
             self._metrics.stream_closed()
         else:
             self._end_span(request, scope)
-        self._metrics.served(
+        self._metrics.observe_request(
             request.method, route or "none", status, None if request.is_stream else request.seconds
         )
-        level = logging.DEBUG if route in _QUIET else logging.WARNING if status >= _FAILED else logging.INFO
+        level = (
+            logging.DEBUG if route in _UNLOGGED else logging.WARNING if status >= _FAILED else logging.INFO
+        )
         if _log.isEnabledFor(level):
             _log.log(level, "request", extra=_line(request, scope, route, status))
 
-    def _end_span(self, request: Underway, scope: Scope) -> None:
+    def _end_span(self, request: ActiveRequest, scope: Scope) -> None:
         span, question = request.span, request.question
         if question is not None and span.is_recording():
-            describe(span, question)
+            set_question_attributes(span, question)
             if request.method not in _SAFE and not request.is_asking:
-                self._traces.link(question, span)
-        end(
+                self._traces.link_to_asker(question, span)
+        end_span(
             span,
             method=request.method,
             route=_route(scope),
@@ -151,16 +153,16 @@ class ObservedRequests:
         )
 
 
-def notice(question: Question) -> None:
-    """Take note that the request under way, if there is one, is about this question."""
-    request = UNDERWAY.get()
+def note_question(question: Question) -> None:
+    """Note that the active request, if there is one, is about this question."""
+    request = ACTIVE_REQUEST.get()
     if request is None or (len(request.questions) > 1 and question.ref not in request.questions):
         return
     request.questions[question.ref] = question
 
 
-def _line(request: Underway, scope: Scope, route: str | None, status: int) -> dict[str, Any]:
-    """What a request's line in the log says."""
+def _line(request: ActiveRequest, scope: Scope, route: str | None, status: int) -> dict[str, Any]:
+    """The fields of a request's log line."""
     line: dict[str, Any] = {
         "method": request.method,
         "route": route,
@@ -169,17 +171,17 @@ def _line(request: Underway, scope: Scope, route: str | None, status: int) -> di
         "workspace": _caller(scope, "workspace"),
         "caller": _caller(scope, "name"),
         "question": request.question.id if request.question else None,
-        # Whoever asked went away before the end; a stream has no other end.
+        # The client went away before the end; a stream always ends so.
         "cut": None if request.is_whole else True,
     }
     return {name: value for name, value in line.items() if value is not None}
 
 
 def _route(scope: Scope) -> str | None:
-    """The template of the route that answered, so that no id and no secret is in it."""
+    """The template of the route, which has no id and no secret in it."""
     return getattr(scope.get("route"), "path", None)
 
 
 def _caller(scope: Scope, what: str) -> str | None:
-    """The workspace or the name of whoever made the request, where they were let in."""
+    """The workspace or the name of the caller, if they were authenticated."""
     return getattr(scope.get("state", {}).get("caller"), what, None)

@@ -19,8 +19,8 @@ from starlette.types import Scope
 from handraise.model.forms import Approval
 from handraise.model.people import SIGNED_LINK
 from handraise.model.questions import Question
-from handraise.server.auth.authenticator import Context, check_same_origin, house_of, refuse
-from handraise.server.auth.question_links import LinkCaller, find_linked
+from handraise.server.auth.authenticator import Context, check_same_origin, context_of, count_refusal
+from handraise.server.auth.question_links import LinkCaller, find_linked_question
 from handraise.server.context import ServerContext
 from handraise.server.middleware.security import framed_policy
 from handraise.server.web.inbox.form_controls import Submitted
@@ -69,7 +69,7 @@ class FrameRoute(LinkRoute):
 
         async def framed(request: Request) -> Response:
             response = await handle(request)
-            origins = house_of(request).settings.embed_origins
+            origins = context_of(request).settings.embed_origins
             response.headers["content-security-policy"] = framed_policy(origins)
             return response
 
@@ -83,7 +83,7 @@ frames = APIRouter(route_class=FrameRoute, include_in_schema=False)
 @pages.get("/q/{token}")
 async def show_linked(request: Request, ctx: Context, token: str) -> Response:
     """The question of a link. What the address says besides is filled in, and sent by nobody but the person."""
-    found = await find_linked(request, ctx, token)
+    found = await find_linked_question(request, ctx, token)
     if found is None:
         return _gone(request)
     caller, question = found
@@ -95,7 +95,7 @@ async def answer_linked(request: Request, ctx: Context, token: str) -> Response:
     """Answer or decline the question of a link, then lead back to it."""
     check_same_origin(request)
     submitted = await submitted_in(request)
-    found = await find_linked(request, ctx, token)
+    found = await find_linked_question(request, ctx, token)
     if found is None:
         return _gone(request)
     caller, question = found
@@ -105,14 +105,14 @@ async def answer_linked(request: Request, ctx: Context, token: str) -> Response:
 @pages.get("/q/{token}/status")
 async def show_status(request: Request, ctx: Context, token: str) -> Response:
     """Where the question of a link stands, for a frame that is open meanwhile."""
-    found = await find_linked(request, ctx, token)
+    found = await find_linked_question(request, ctx, token)
     return _gone(request) if found is None else JSONResponse({"status": found[1].status})
 
 
 @frames.get("/q/{token}/frame")
 async def show_framed(request: Request, ctx: Context, token: str) -> Response:
     """The question of a link, in a frame."""
-    found = await find_linked(request, ctx, token)
+    found = await find_linked_question(request, ctx, token)
     if found is None:
         return _gone_in_frame(request)
     caller, question = found
@@ -124,7 +124,7 @@ async def answer_framed(request: Request, ctx: Context, token: str) -> Response:
     """Answer or decline the question of a link in a frame, unless that is for a tab of its own."""
     check_same_origin(request)
     submitted = await submitted_in(request)
-    found = await find_linked(request, ctx, token)
+    found = await find_linked_question(request, ctx, token)
     if found is None:
         return _gone_in_frame(request)
     caller, question = found
@@ -198,10 +198,10 @@ def _prefilled(request: Request, question: Question) -> Tried | None:
 
 def _gone(request: Request) -> Response:
     """One and the same page for a link that has ended, is not its person's any more, or never was: 410."""
-    refuse(request)
+    count_refusal(request)
     return message(_TITLE, _GONE, status=410)
 
 
 def _gone_in_frame(request: Request) -> Response:
-    refuse(request)
+    count_refusal(request)
     return page("inbox/embedded_gone.html", status=410, title=_TITLE, text=_GONE, framed=True, person=None)

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from handraise.model.errors import HandraiseError, Unauthenticated
 from handraise.model.visible import visible_line
-from handraise.server.auth.login_redirect import remember_place
+from handraise.server.auth.login_redirect import remember_return_path
 from handraise.server.middleware.error_handlers import problem_response
 from handraise.server.middleware.security import SCRIPTED_POLICY
 
@@ -46,7 +46,7 @@ class PageRoute(APIRoute):
                 return await handle(request)
             except Unauthenticated:
                 led = RedirectResponse("/sign-in", 303)
-                remember_place(request, led)
+                remember_return_path(request, led)
                 return led
             except HandraiseError as error:
                 problem = problem_response(error)

@@ -15,14 +15,14 @@ from handraise.model.json_values import text_problem
 from handraise.server.api.responses import reply
 from handraise.server.auth.authenticator import (
     Context,
+    CurrentPerson,
     PersonCaller,
-    ThePerson,
     check_same_origin,
     cookie_name,
-    refuse,
+    count_refusal,
 )
 from handraise.server.auth.issuer import issue_session
-from handraise.server.auth.login_redirect import HOME, forget_place, place_of
+from handraise.server.auth.login_redirect import HOME, forget_return_path, return_path
 from handraise.server.context import ServerContext
 from handraise.server.web.pages import PageRoute, message, page, secret_page
 from handraise.wire.credentials import Token, TokenKind, read_token
@@ -46,13 +46,13 @@ async def open_session(request: Request, ctx: Context, body: OpenSession) -> Res
     """Exchange a sign-in link's token for a session, for clients that are no browser. It works once."""
     session = await _enter(ctx, body.link)
     if session is None:
-        refuse(request)
+        count_refusal(request)
         raise Unauthenticated("This link does not work. " + _GONE)
     return reply(session, status=201)
 
 
 @router.delete("/sessions/current", status_code=204)
-async def end_session(ctx: Context, caller: ThePerson) -> Response:
+async def end_session(ctx: Context, caller: CurrentPerson) -> Response:
     """Sign out: the caller's session ends now."""
     await ctx.directory.end_session(caller.workspace, caller.session.id, by=caller.person.id)
     return _without_cookie(ctx, Response(status_code=204))
@@ -61,7 +61,7 @@ async def end_session(ctx: Context, caller: ThePerson) -> Response:
 @router.get("/sessions", response_model=SessionList)
 async def list_sessions(
     ctx: Context,
-    caller: ThePerson,
+    caller: CurrentPerson,
     *,
     person: Annotated[str | None, Query(max_length=200, description="whose, for administrators")] = None,
 ) -> Response:
@@ -73,7 +73,7 @@ async def list_sessions(
 
 
 @router.delete("/sessions/{session_id}", status_code=204)
-async def end_other_session(ctx: Context, caller: ThePerson, session_id: SessionId) -> Response:
+async def end_other_session(ctx: Context, caller: CurrentPerson, session_id: SessionId) -> Response:
     """End a session now: one of the caller's own, or anybody's for administrators."""
     await end_one(ctx, caller, session_id)
     return Response(status_code=204)
@@ -102,7 +102,7 @@ async def end_one(ctx: ServerContext, caller: PersonCaller, session_id: str) -> 
 @pages.get("/sign-in")
 async def show_sign_in(request: Request, ctx: Context) -> Response:
     """How to sign in."""
-    return page("sign_in.html", provider=provider_name(ctx), leads_on=place_of(request) != HOME)
+    return page("sign_in.html", provider=provider_name(ctx), leads_on=return_path(request) != HOME)
 
 
 @pages.get("/sign-in/link")
@@ -123,7 +123,7 @@ async def use_link(request: Request, ctx: Context, token: Annotated[str, Form()]
     session = await _enter(ctx, token)
     if session is None:
         return _gone(request)
-    return await welcome(request, ctx, session, to=place_of(request))
+    return await welcome(request, ctx, session, to=return_path(request))
 
 
 @pages.post("/sign-out")
@@ -132,7 +132,7 @@ async def sign_out(request: Request, ctx: Context) -> Response:
     check_same_origin(request)
     await _leave(request, ctx)
     response = _without_cookie(ctx, RedirectResponse("/sign-in", 303))
-    forget_place(request, response)
+    forget_return_path(request, response)
     return response
 
 
@@ -140,7 +140,7 @@ async def welcome(request: Request, ctx: ServerContext, session: SessionRecord, 
     """Give the browser its new session, in place of the one it may have had, and lead on to a page of ours."""
     await _leave(request, ctx)
     response = RedirectResponse(to, 303)
-    forget_place(request, response)
+    forget_return_path(request, response)
     response.set_cookie(
         cookie_name(ctx),
         session.token,
@@ -204,5 +204,5 @@ def _link_token(text: str) -> Token | None:
 
 def _gone(request: Request) -> Response:
     """One and the same page for a link that was used, has ended, or never was: 410."""
-    refuse(request)
+    count_refusal(request)
     return message("This link does not work any more", _GONE, status=410)

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from handraise.model.identities import Person, Role
-from handraise.server.auth.authenticator import Context, check_same_origin, cookie_name, refuse
+from handraise.server.auth.authenticator import Context, check_same_origin, cookie_name, count_refusal
 from handraise.server.auth.issuer import issue_session
-from handraise.server.auth.login_redirect import HOME, page_of_ours, place_of
+from handraise.server.auth.login_redirect import HOME, own_page, return_path
 from handraise.server.auth.oidc import (
     ATTEMPT_LASTS,
     CALLBACK,
@@ -24,7 +24,7 @@ from handraise.server.auth.oidc import (
     SignInRefused,
 )
 from handraise.server.context import ServerContext
-from handraise.server.mail_addresses import follow_email
+from handraise.server.mail_addresses import sync_email_address
 from handraise.server.web.pages import PageRoute, message, secret_page
 from handraise.server.web.sign_in import provider_name, welcome
 from handraise.wire.records import SessionRecord
@@ -44,7 +44,7 @@ TheProvider = Annotated[Provider, Depends(_provider_of)]
 async def go_to_provider(request: Request, ctx: Context, provider: TheProvider) -> Response:
     """Send the browser to the provider."""
     try:
-        url, attempt = await provider.begin(place_of(request))
+        url, attempt = await provider.begin(return_path(request))
     except ProviderUnavailable:
         return _unavailable(ctx)
     response = RedirectResponse(url, 303)
@@ -88,9 +88,9 @@ async def finish(
         attempt = provider.attempt(request.cookies.get(_cookie(ctx), ""), state)
         identity = await provider.identify(attempt, code)
         session = await _session_of(ctx, identity)
-        response = await welcome(request, ctx, session, to=page_of_ours(attempt.place) or HOME)
+        response = await welcome(request, ctx, session, to=own_page(attempt.place) or HOME)
     except SignInRefused as refusal:
-        refuse(request)
+        count_refusal(request)
         response = _not_signed_in(str(refusal))
     except ProviderUnavailable:
         response = _unavailable(ctx)
@@ -127,7 +127,7 @@ async def _person_of(ctx: ServerContext, identity: Identity) -> Person | None:
     person = await directory.put_person(
         workspace, name, name=identity.name, email=identity.email, role=Role.MEMBER, by=name
     )
-    await follow_email(ctx, None, person, by=name)
+    await sync_email_address(ctx, None, person, by=name)
     return person
 
 

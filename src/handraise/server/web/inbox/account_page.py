@@ -14,7 +14,7 @@ from handraise.model.identities import Role, Session
 from handraise.model.visible import visible_line
 from handraise.server.api.admin_routes import GrantId, revoke_grant
 from handraise.server.api.question_routes import desk_of
-from handraise.server.auth.authenticator import Context, PersonCaller, ThePerson
+from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.inbox.page_texts import When, moment, name_of, since, when
 from handraise.server.web.pages import PageRoute, live_page
@@ -56,7 +56,7 @@ class Elsewhere:
 
 
 @pages.get("/me")
-async def show_myself(ctx: Context, caller: ThePerson) -> Response:
+async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
     """Who one is, and the switches for being told, which belong to this browser."""
     person, session = caller.person, caller.session
     return live_page(
@@ -74,7 +74,7 @@ async def show_myself(ctx: Context, caller: ThePerson) -> Response:
 
 
 @pages.post("/me/sessions/end-others")
-async def end_others_here(ctx: Context, caller: ThePerson) -> Response:
+async def end_others_here(ctx: Context, caller: CurrentPerson) -> Response:
     """End all sessions of one's own except this one."""
     for each in await _others(ctx, caller):
         await ctx.directory.end_session(caller.workspace, each.id, by=caller.person.id)
@@ -82,14 +82,14 @@ async def end_others_here(ctx: Context, caller: ThePerson) -> Response:
 
 
 @pages.post("/me/sessions/{session_id}/end")
-async def end_here(ctx: Context, caller: ThePerson, session_id: SessionId) -> Response:
+async def end_here(ctx: Context, caller: CurrentPerson, session_id: SessionId) -> Response:
     """End another session of one's own."""
     await end_one(ctx, caller, session_id)
     return RedirectResponse("/me#sessions", 303)
 
 
 @pages.post("/me/grants/{grant_id}/revoke")
-async def revoke_here(ctx: Context, caller: ThePerson, grant_id: GrantId) -> Response:
+async def revoke_here(ctx: Context, caller: CurrentPerson, grant_id: GrantId) -> Response:
     """End a grant of one's own; for administrators, any grant."""
     await revoke_grant(ctx, caller, grant_id)
     return RedirectResponse("/me#grants", 303)

@@ -14,7 +14,7 @@ from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of
-from handraise.server.auth.authenticator import Context, ThePerson
+from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, outcome_in_words, since
@@ -46,7 +46,7 @@ class Asked:
 
 @pages.get("/conversation")
 async def show_conversation(
-    request: Request, ctx: Context, caller: ThePerson, name: Annotated[str, Query(max_length=200)] = ""
+    request: Request, ctx: Context, caller: CurrentPerson, name: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
     """What was asked in a conversation: what this person may see; for an administrator, all of it."""
     desk, recipient = desk_of(ctx, caller), None if caller.is_admin else caller.person.responder

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from handraise.model.outcomes import Source, Status
 from handraise.model.statistics import Ending
 from handraise.model.visible import visible_line
-from handraise.server.auth.authenticator import Context, ThePerson
+from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.charts import Bar, Column, Series, Tone, bars, columns
 from handraise.server.web.inbox.page_texts import channel_name, moment
@@ -108,7 +108,7 @@ class Panel:
 
 
 @pages.get("/insights")
-async def show_insights(request: Request, ctx: Context, caller: ThePerson) -> Response:
+async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -> Response:
     """The figures of the last day, week or month."""
     if not caller.is_admin:
         return message(

@@ -40,7 +40,7 @@ from handraise.ports import Directory, Outbox
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of, is_own_answer
 from handraise.server.api.question_routes import visible as visible_question
-from handraise.server.auth.authenticator import Context, PersonCaller, ThePerson
+from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
 from handraise.server.web.inbox.agent_text import formatted, mixes_alphabets
 from handraise.server.web.inbox.back_links import back_of
@@ -125,7 +125,7 @@ class Tried:
 
 
 @pages.get("/questions/{question_id}")
-async def show_question(request: Request, ctx: Context, caller: ThePerson, question_id: str) -> Response:
+async def show_question(request: Request, ctx: Context, caller: CurrentPerson, question_id: str) -> Response:
     """A question as it stands, with the form to answer it."""
     try:
         question = await visible_question(ctx, caller, question_id)
@@ -135,7 +135,9 @@ async def show_question(request: Request, ctx: Context, caller: ThePerson, quest
 
 
 @pages.post("/questions/{question_id}")
-async def answer_question(request: Request, ctx: Context, caller: ThePerson, question_id: str) -> Response:
+async def answer_question(
+    request: Request, ctx: Context, caller: CurrentPerson, question_id: str
+) -> Response:
     """Answer or decline a question, then lead back to it."""
     try:
         question = await visible_question(ctx, caller, question_id)

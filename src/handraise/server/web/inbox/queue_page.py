@@ -23,7 +23,7 @@ from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of
-from handraise.server.auth.authenticator import Context, PersonCaller, ThePerson
+from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, end_at, waited_since
@@ -88,7 +88,7 @@ class Row:
 
 
 @pages.get("/")
-async def show_queue(request: Request, ctx: Context, caller: ThePerson, view: TheView) -> Response:
+async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view: TheView) -> Response:
     """What waits for this person; for an administrator, everything in the workspace on request."""
     desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
     where: dict[str, Any] = {

@@ -14,7 +14,7 @@ from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
-from handraise.server.auth.authenticator import ThePerson
+from handraise.server.auth.authenticator import CurrentPerson
 from handraise.server.web.inbox.search_text import normalized, search_text
 
 AT_ONCE = 300
@@ -138,7 +138,7 @@ class Offers:
         return any(len(each) > 1 for each in (self.agents, self.conversations, self.recipients))
 
 
-async def view_of(request: Request, caller: ThePerson) -> View:
+async def view_of(request: Request, caller: CurrentPerson) -> View:
     """What the address asks for; whatever makes no sense in it is left out."""
 
     def given(name: str) -> str:

@@ -18,7 +18,7 @@ from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of
-from handraise.server.auth.authenticator import Context, ThePerson
+from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, any_in_words, moment, outcome_in_words, span
@@ -63,7 +63,7 @@ class Day:
 
 
 @pages.get("/settled")
-async def show_settled(request: Request, ctx: Context, caller: ThePerson, view: TheView) -> Response:
+async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, view: TheView) -> Response:
     """What ended of this person's questions; for an administrator, of the whole workspace on request."""
     desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
 
