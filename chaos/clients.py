@@ -127,7 +127,7 @@ class Ledger:
         if dead:
             self.name = "dead"
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """One for each recipient."""
         return f"{self.name} {to}"
 

@@ -8,7 +8,7 @@ import ipaddress
 from chaos.clients import link_to
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.webhook import open_webhook
-from handraise.desk.dispatcher import dispatching
+from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk_factory import open_backend
 
@@ -23,6 +23,6 @@ async def tell(address: str) -> None:
         replies = Replies(None, backend.directory, backend.outbox)  # type: ignore[arg-type]  # nothing comes in
         async with (
             open_webhook(replies, allowed=loopback) as channel,
-            dispatching(engine, backend.outbox, backend.directory, [channel], link_to=link_to),
+            run_dispatcher(engine, backend.outbox, backend.directory, [channel], link_to=link_to),
         ):
             await asyncio.Event().wait()

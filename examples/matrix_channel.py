@@ -21,7 +21,7 @@ class Matrix:
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
-    def lane(self, to: Any) -> str | None:
+    def rate_limit_key(self, to: Any) -> str | None:
         """The homeserver is slow or dead as a whole."""
         return self.name if isinstance(to, dict) and str(to.get("room")).startswith("!") else None
 

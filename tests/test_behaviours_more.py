@@ -76,7 +76,7 @@ async def test_nothing_is_kept_in_memory_for_waits_that_ended(desk: Desk) -> Non
     await asyncio.wait([cancelled], timeout=SOON)
     await asyncio.sleep(0)
     assert isinstance(desk, LocalDesk)
-    assert desk._engine.room._waits == {}  # noqa: SLF001 -- what is kept cannot be seen from outside
+    assert desk._engine.waiters._waits == {}  # noqa: SLF001 -- what is kept cannot be seen from outside
     assert await desk.get(pending.id) == pending
 
 

@@ -1,4 +1,4 @@
-"""The waiting room by itself: what a wait costs, and how everything is read without anybody being held up."""
+"""The waiting waiters by itself: what a wait costs, and how everything is read without anybody being held up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pytest
 
 from handraise import Answered, Outcome, QuestionNotFound, StillPending
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 from handraise.questions import Ref
 from handraise.waiters import Waiters
 
@@ -24,7 +24,7 @@ YES = Answered(value="yes", at=datetime(2026, 1, 1, tzinfo=UTC), by="ana")
 
 
 class Records:
-    """What a room reads, and when it may go on reading."""
+    """What a waiters reads, and when it may go on reading."""
 
     def __init__(self) -> None:
         self.settled: dict[Ref, Outcome | None] = {}
@@ -41,20 +41,20 @@ class Records:
         return {ref: self.settled[ref] for ref in refs if ref in self.settled}
 
     @asynccontextmanager
-    async def listen(self, heard: Heard) -> AsyncIterator[None]:
-        del heard
+    async def listen(self, on_hint: HintHandler) -> AsyncIterator[None]:
+        del on_hint
         yield
 
-    async def tend(self) -> None:
+    async def run_maintenance(self) -> None:
         self.tended += 1
 
     @asynccontextmanager
-    async def room(self, poll_interval: float) -> AsyncIterator[Waiters]:
-        room = Waiters(self.read, self.listen, poll_interval=poll_interval, tend=self.tend)
+    async def waiters(self, poll_interval: float) -> AsyncIterator[Waiters]:
+        waiters = Waiters(self.read, self.listen, poll_interval=poll_interval, on_poll=self.run_maintenance)
         try:
-            yield room
+            yield waiters
         finally:
-            await room.close()
+            await waiters.close()
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -63,9 +63,9 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def waiting(room: Waiters, refs: Collection[Ref]) -> list[asyncio.Task[Outcome]]:
-    tasks = [asyncio.create_task(room.outcome_of(ref, timeout=None)) for ref in refs]
-    await until(lambda: len(room) == len(refs))
+async def waiting(waiters: Waiters, refs: Collection[Ref]) -> list[asyncio.Task[Outcome]]:
+    tasks = [asyncio.create_task(waiters.outcome_of(ref, timeout=None)) for ref in refs]
+    await until(lambda: len(waiters) == len(refs))
     return tasks
 
 
@@ -77,12 +77,12 @@ async def sent_home(*waits: asyncio.Task[Outcome]) -> None:
 
 async def test_a_wait_costs_less_than_two_kilobytes_its_task_included() -> None:
     records = Records()
-    async with records.room(NEVER) as room:
-        await sent_home(*await waiting(room, PLACES[:10]))
+    async with records.waiters(NEVER) as waiters:
+        await sent_home(*await waiting(waiters, PLACES[:10]))
         gc.collect()
         tracemalloc.start()
         try:
-            waits = await waiting(room, PLACES)
+            waits = await waiting(waiters, PLACES)
             await until(lambda: sum(map(len, records.reads)) >= len(PLACES))
             records.reads.clear()
             gc.collect()
@@ -95,8 +95,8 @@ async def test_a_wait_costs_less_than_two_kilobytes_its_task_included() -> None:
 
 async def test_many_waits_are_read_in_small_parts() -> None:
     records = Records()
-    async with records.room(0.05) as room:
-        waits = await waiting(room, PLACES)
+    async with records.waiters(0.05) as waiters:
+        waits = await waiting(waiters, PLACES)
         await until(lambda: sum(map(len, records.reads)) >= 3 * len(PLACES))
         assert max(map(len, records.reads)) <= 1_500
         await sent_home(*waits)
@@ -104,16 +104,16 @@ async def test_many_waits_are_read_in_small_parts() -> None:
 
 async def test_what_is_told_of_is_read_before_the_rest_of_a_poll() -> None:
     records = Records()
-    async with records.room(NEVER) as room:
-        waits = await waiting(room, PLACES)
+    async with records.waiters(NEVER) as waiters:
+        waits = await waiting(waiters, PLACES)
         await until(lambda: sum(map(len, records.reads)) >= len(PLACES))
         records.reads.clear()
         records.open.clear()
-        room.mark_dirty(None)
+        waiters.mark_dirty(None)
         await until(lambda: len(records.reads) == 1)
         told = next(ref for ref in PLACES if ref not in records.reads[0])
         records.settled[told] = YES
-        room.mark_dirty([told])
+        waiters.mark_dirty([told])
         records.open.set()
         assert await waits[PLACES.index(told)] == YES
         assert told in records.reads[1]
@@ -124,15 +124,15 @@ async def test_what_is_told_of_is_read_before_the_rest_of_a_poll() -> None:
 @pytest.mark.slow("compares wall-clock times: what six polls take at least")
 async def test_whoever_hurries_all_the_time_does_not_keep_the_store_busy() -> None:
     records = Records()
-    async with records.room(0.05) as room:
-        waits = await waiting(room, PLACES[:100])
+    async with records.waiters(0.05) as waiters:
+        waits = await waiting(waiters, PLACES[:100])
         await until(lambda: bool(records.reads))
         records.takes = 0.05
         records.reads.clear()
         began = time.monotonic()
         async with asyncio.timeout(SOON):
             while len(records.reads) < 6:
-                room.mark_dirty(None)
+                waiters.mark_dirty(None)
                 await asyncio.sleep(0)
         # Each poll is followed by three times its own length in which there is none.
         assert time.monotonic() - began > 4 * 0.05 * 4
@@ -142,15 +142,15 @@ async def test_whoever_hurries_all_the_time_does_not_keep_the_store_busy() -> No
 
 async def test_everything_is_read_again_when_a_hint_says_so_in_the_middle_of_a_poll() -> None:
     records = Records()
-    async with records.room(NEVER) as room:
-        waits = await waiting(room, PLACES)
+    async with records.waiters(NEVER) as waiters:
+        waits = await waiting(waiters, PLACES)
         await until(lambda: sum(map(len, records.reads)) >= len(PLACES))
         records.reads.clear()
         records.open.clear()
-        room.mark_dirty(None)
+        waiters.mark_dirty(None)
         await until(lambda: len(records.reads) == 1)
         (settled, *_) = records.reads[0]
-        room.mark_dirty(None)
+        waiters.mark_dirty(None)
         records.open.set()
         await until(lambda: len(set().union(*records.reads)) == len(PLACES))
         records.settled[settled] = YES
@@ -162,42 +162,42 @@ async def test_everything_is_read_again_when_a_hint_says_so_in_the_middle_of_a_p
 async def test_whoever_leaves_leaves_nothing_behind(many: int) -> None:
     records = Records()
     ref, other = PLACES[0], PLACES[1]
-    async with records.room(0.01) as room:
+    async with records.waiters(0.01) as waiters:
 
         async def given_up() -> Outcome:
-            return await room.outcome_of(ref, timeout=0.02)
+            return await waiters.outcome_of(ref, timeout=0.02)
 
         async def first() -> Outcome:
-            return (await room.first_of([ref, other], timeout=None))[1]
+            return (await waiters.first_of([ref, other], timeout=None))[1]
 
         async def plain() -> Outcome:
-            return await room.outcome_of(ref, timeout=SOON)
+            return await waiters.outcome_of(ref, timeout=SOON)
 
         kinds: list[Callable[[], Awaitable[Outcome]]] = [given_up, first, plain]
         waits = [asyncio.ensure_future(kind()) for kind in kinds for _ in range(many)]
-        await until(lambda: len(room) == 4 * many)
+        await until(lambda: len(waiters) == 4 * many)
         for wait in waits[:many]:
             with pytest.raises(StillPending):
                 await wait
-        assert len(room) == 3 * many
+        assert len(waiters) == 3 * many
         waits[-1].cancel()
         records.settled[ref] = YES
         assert await asyncio.gather(*waits[many:-1]) == [YES] * (2 * many - 1)
         await asyncio.gather(waits[-1], return_exceptions=True)
-        assert (len(room), list(room.waited_for)) == (0, [])
+        assert (len(waiters), list(waiters.waited_for)) == (0, [])
         records.settled[other] = None
         with pytest.raises(QuestionNotFound):
-            await room.outcome_of(other, timeout=SOON)
-        assert (len(room), list(room.waited_for)) == (0, [])
+            await waiters.outcome_of(other, timeout=SOON)
+        assert (len(waiters), list(waiters.waited_for)) == (0, [])
 
 
 async def test_ten_thousand_waits_for_one_question_are_woken_and_gone_at_once() -> None:
     records = Records()
-    async with records.room(NEVER) as room:
-        waits = [asyncio.create_task(room.outcome_of(PLACES[0], timeout=None)) for _ in range(10_000)]
-        await until(lambda: len(room) == len(waits))
-        room.tell(PLACES[0], YES)
+    async with records.waiters(NEVER) as waiters:
+        waits = [asyncio.create_task(waiters.outcome_of(PLACES[0], timeout=None)) for _ in range(10_000)]
+        await until(lambda: len(waiters) == len(waits))
+        waiters.resolve(PLACES[0], YES)
         began = time.process_time()
         assert await asyncio.gather(*waits) == [YES] * len(waits)
-        assert len(room) == 0
+        assert len(waiters) == 0
         assert time.process_time() - began < 2, "leaving must not take longer for each who is still there"

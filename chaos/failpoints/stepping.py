@@ -158,12 +158,12 @@ async def step_through(
                 for each in strikes_at(backend, pairs=pairs, once=once, turn=turn)
                 if str(each[0]).startswith(only)
             ]
-            lanes = [todo[lane::at_once] for lane in range(at_once)]
+            shares = [todo[start::at_once] for start in range(at_once)]
             await asyncio.gather(
                 *(
-                    _step(backend, lane, Path(folder) / f"{backend}-{n}", found)
-                    for n, lane in enumerate(lanes)
-                    if lane
+                    _step(backend, share, Path(folder) / f"{backend}-{n}", found)
+                    for n, share in enumerate(shares)
+                    if share
                 )
             )
     found.seconds = time.monotonic() - began

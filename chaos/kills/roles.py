@@ -18,7 +18,7 @@ from typing import Any
 from chaos.clients import Client, Ledger, link_to
 from chaos.history import Pen
 from handraise import Approval, Desk, HandraiseError, Open, Question, Responder, open_desk
-from handraise.desk.dispatcher import dispatching
+from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk_factory import open_backend
 from handraise.questions import QuestionOptions
@@ -210,7 +210,7 @@ async def dispatcher(told: dict[str, Any]) -> None:
     async with open_backend(me.address, connections=3) as backend:
         engine = Engine(backend.store, backend.bus, poll_interval=0.2)
         channels = [Ledger(pen)]
-        async with dispatching(engine, backend.outbox, backend.directory, channels, link_to=link_to):
+        async with run_dispatcher(engine, backend.outbox, backend.directory, channels, link_to=link_to):
             await asyncio.Event().wait()
 
 

@@ -232,7 +232,7 @@ def _delivery(place: Place, reason: str) -> Delivery:
         channel="mail",
         to="ana@localhost",
         reason="asked",
-        lane="mail",
+        rate_limit_key="mail",
         created_at=place.clock.now(),
         due_at=place.clock.now(),
     )
@@ -268,7 +268,7 @@ async def _taken(place: Place) -> None:
 
 async def _take(place: Place) -> int:
     taken = await place.outbox.take(
-        place.workspace, channels=["mail"], rooms={}, per_lane=10, limit=10, lease=HOUR / 60
+        place.workspace, channels=["mail"], free_slots={}, per_key=10, limit=10, lease=HOUR / 60
     )
     return len(taken)
 

@@ -14,7 +14,7 @@ _SQLITE = f"{_SRC}/backends/sqlite"
 ON_POSTGRES = "tests/contract/test_postgres_confined.py::TestPostgresConfined"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 IN_MEMORY = "tests/contract/test_memory.py::TestMemory"
-WALLS = "tests/backends/test_postgres_walls.py"
+ROW_SECURITY = "tests/backends/test_postgres_row_security.py"
 WEBHOOK = "tests/channels/test_webhook_inbound.py"
 SLIPS = "tests/desk/test_slips.py"
 
@@ -188,12 +188,12 @@ _DURABILITY = (
         "told-before-it-is-recorded",
         "whoever waits is told an answer that the store has not taken yet",
         f"{_SRC}/desk/local_desk.py",
-        "        moved = self._told(await self._engine.settle.soon(move))\n        if moved is None:",
+        "        moved = self._notify_moved(await self._engine.settle.submit(move))\n        if moved is None:",
         "        from handraise.model.lifecycle import transition\n\n"
         "        early = transition(move.question, move, move.question.asked_at)\n"
         "        if early is not None and early[0].outcome is not None:\n"
-        "            self._engine.room.tell(move.question.ref, early[0].outcome)\n"
-        "        moved = self._told(await self._engine.settle.soon(move))\n        if moved is None:",
+        "            self._engine.waiters.resolve(move.question.ref, early[0].outcome)\n"
+        "        moved = self._notify_moved(await self._engine.settle.submit(move))\n        if moved is None:",
         (f"{SLIPS}::test_nobody_is_told_what_the_store_did_not_take",),
     ),
     Bug(
@@ -245,7 +245,7 @@ _WAKING = (
         "re-listen-without-reading",
         "what happened while nobody listened is not looked for",
         f"{_POSTGRES}/bus.py",
-        "                    self._heard(None)\n",
+        "                    self._on_hint(None)\n",
         "",
         ("tests/backends/test_postgres.py::test_a_listener_that_is_cut_off_comes_back_and_reads_again",),
     ),
@@ -253,7 +253,7 @@ _WAKING = (
         "hint-believed",
         "a hint counts as the end of a wait, without a look at the record",
         f"{_SRC}/waiters.py",
-        "            self._unread |= heard\n            self._stirred.set()\n",
+        "            self._unread |= heard\n            self._wakeup.set()\n",
         "            for ref in heard:\n"
         "                for wait in self._waiting_for(ref):\n"
         "                    _give_up(wait)\n",
@@ -271,7 +271,7 @@ _WAKING = (
         "waits-without-looking",
         "an answer that came before the wait is not found by it",
         f"{_SRC}/waiters.py",
-        "        self._unread.add(ref)\n        self._stirred.set()\n",
+        "        self._unread.add(ref)\n        self._wakeup.set()\n",
         "",
         (f"{SLIPS}::test_a_wait_looks_before_it_sleeps",),
     ),
@@ -316,7 +316,7 @@ _IDENTITY = (
         f"{_POSTGRES}/migrations/0001_schema.sql",
         "alter table %s enable row level security, force row level security",
         "alter table %s enable row level security",
-        (f"{WALLS}::test_every_table_with_a_workspace_is_walled",),
+        (f"{ROW_SECURITY}::test_every_table_with_a_workspace_is_walled",),
     ),
     Bug(
         "workspace-left-in-session",
@@ -324,7 +324,7 @@ _IDENTITY = (
         f"{_POSTGRES}/database.py",
         "set local handraise.workspace",
         "set handraise.workspace",
-        (f"{WALLS}::test_nothing_is_left_in_the_session_after_a_transaction",),
+        (f"{ROW_SECURITY}::test_nothing_is_left_in_the_session_after_a_transaction",),
     ),
     Bug(
         "superuser-is-not-confined",
@@ -332,7 +332,9 @@ _IDENTITY = (
         f"{_POSTGRES}/row_security.py",
         '    if role["loophole"] is not None:\n        raise UnsafeStore(',
         '    if role["loophole"] == "":\n        raise UnsafeStore(',
-        (f"{WALLS}::test_a_desk_that_must_be_confined_does_not_open_where_the_role_to_take_is_not_bound",),
+        (
+            f"{ROW_SECURITY}::test_a_desk_that_must_be_confined_does_not_open_where_the_role_to_take_is_not_bound",
+        ),
     ),
     Bug(
         "weak-evidence-is-enough",

@@ -24,7 +24,7 @@ from handraise.model.errors import (
 )
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Ref
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 
 Read: TypeAlias = Callable[[Collection[Ref]], Awaitable[dict[Ref, Outcome | None]]]
 """Reads outcomes as `Store.outcomes` does: what is pending is left out, None is not there at all."""
@@ -47,20 +47,20 @@ class Waiters:
     def __init__(
         self,
         read: Read,
-        listen: Callable[[Heard], AbstractAsyncContextManager[None]],
+        listen: Callable[[HintHandler], AbstractAsyncContextManager[None]],
         *,
         poll_interval: float,
-        tend: Callable[[], Awaitable[object]] | None = None,
+        on_poll: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`tend` is what else there is to do at each poll."""
+        """`on_poll` is what else there is to do at each poll."""
         self._read = read
         self._listen = listen
-        self._tend = tend
+        self._on_poll = on_poll
         # Nearly always one waits for a question, and a set of one would be a sixth of what a wait costs.
         self._waits: dict[Ref, Wait | set[Wait]] = {}
         self._unread: set[Ref] = set()
         self._poll = _Poll(poll_interval)
-        self._stirred = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -107,12 +107,12 @@ class Waiters:
         """Read these again soon, where anybody waits for them; None is everything."""
         if refs is None:
             self._poll.hurry()
-            self._stirred.set()
+            self._wakeup.set()
         elif heard := self._waits.keys() & set(refs):
             self._unread |= heard
-            self._stirred.set()
+            self._wakeup.set()
 
-    def tell(self, ref: Ref, outcome: Outcome) -> None:
+    def resolve(self, ref: Ref, outcome: Outcome) -> None:
         """Give a recorded outcome to whoever waits for it here, without reading it again."""
         for wait in self._waiting_for(ref):
             if not wait.done():
@@ -138,7 +138,7 @@ class Waiters:
         elif others is not wait:
             self._waits[ref] = {others, wait}
         self._unread.add(ref)
-        self._stirred.set()
+        self._wakeup.set()
         if self._reader is None:
             self._reader = asyncio.create_task(self._read_for_all(), name="handraise waits")
         return wait
@@ -183,15 +183,15 @@ class Waiters:
                 await listening.enter_async_context(self._listen(self.mark_dirty))
             except DeskClosed:
                 raise
-            except Exception as error:  # noqa: BLE001 -- hearing is only for speed, whatever a bus does
+            except Exception as error:  # noqa: BLE001 -- a bus only makes waits faster; its errors change nothing else
                 _log.warning("nothing can be heard; waits find out by polling", exc_info=error)
             while True:
                 try:
-                    await self._something_stirs()
+                    await self._wait_for_wakeup()
                     await self._read_some()
                     if self._waits and self._poll.due:
-                        if self._tend is not None and self._poll.regular:
-                            await self._tend()
+                        if self._on_poll is not None and self._poll.regular:
+                            await self._on_poll()
                         self._poll.begin(self._waits)
                 except DeskClosed:
                     raise
@@ -206,20 +206,20 @@ class Waiters:
         await asyncio.sleep(self._poll.interval)
         self._poll.begin_anew()
 
-    async def _something_stirs(self) -> None:
+    async def _wait_for_wakeup(self) -> None:
         """Until something does or it is time to poll; while nobody waits, there is no time to keep."""
-        self._stirred.clear()
+        self._wakeup.clear()
         if self._unread or self._poll.under_way:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._poll.in_seconds if self._waits else None):
-                await self._stirred.wait()
+                await self._wakeup.wait()
 
     async def _read_some(self) -> None:
         """Read some of what stirred and, behind it, the next part of a poll: nobody waits for the end of one."""
         refs = set(islice(self._unread, _AT_ONCE))
         if len(refs) == len(self._unread):
-            self._unread = set()  # a set that is emptied keeps the room for all that was ever in it
+            self._unread = set()  # a set that is emptied keeps the memory of all that was ever in it
         else:
             self._unread -= refs
         with self._poll.next_part() as polled:
@@ -229,7 +229,7 @@ class Waiters:
                 if outcome is None:
                     self._refuse(ref, QuestionNotFound(ref.id, ref.workspace))
                 else:
-                    self.tell(ref, outcome)
+                    self.resolve(ref, outcome)
 
     def _refuse(self, ref: Ref, error: HandraiseError) -> None:
         for wait in self._waiting_for(ref):

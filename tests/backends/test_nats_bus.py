@@ -18,11 +18,11 @@ from nats.aio.client import Client
 
 from chaos.servers import Program, free_port
 from handraise import Answered, StillPending, open_desk
-from handraise.backends.nats.bus import NatsBus, Place, open_nats
+from handraise.backends.nats.bus import NatsAddress, NatsBus, open_nats
 from handraise.errors import UnknownAddress
 from handraise.ports import feed_of
 from handraise.questions import Ref
-from handraise.testing.contract.bus import Ear
+from handraise.testing.contract.bus import RecordingListener
 
 SOON = 10.0
 SETTLED = Ref("w", "q-1")
@@ -42,7 +42,7 @@ def server() -> Iterator[Program]:
 @asynccontextmanager
 async def stranger(address: str) -> AsyncIterator[tuple[Client, str]]:
     """Somebody else on the same NATS, and the subject that hints are sent below."""
-    place, client = Place.at(address), Client()
+    place, client = NatsAddress.parse(address), Client()
     await client.connect(place.servers[0])
     try:
         yield client, place.subject
@@ -91,32 +91,32 @@ async def test_it_ends_though_the_driver_swallows_a_cancellation(
 
 
 async def test_hints_flow_again_when_nats_is_back_and_the_gap_is_told_of(server: Program) -> None:
-    ear = Ear()
-    async with open_nats(server.address) as here, open_nats(server.address) as there, there.listen(ear):
+    listener = RecordingListener()
+    async with open_nats(server.address) as here, open_nats(server.address) as there, there.listen(listener):
         await here.wake([SETTLED])
-        await ear.hears(SETTLED)
+        await listener.hears(SETTLED)
         server.kill()
         await here.wake([Ref("w", "lost or late")])
         server.start()
-        await ear.hears_of_a_gap()
+        await listener.hears_of_a_gap()
         async with asyncio.timeout(SOON):
             n = 0
-            while not any(topic.id.startswith("again") for topic in ear.topics):
+            while not any(topic.id.startswith("again") for topic in listener.topics):
                 await here.wake([Ref("w", f"again {(n := n + 1)}")])
                 await asyncio.sleep(0.05)
 
 
 async def test_what_was_sent_while_nats_was_away_is_sent_when_it_is_back(nats: str) -> None:
-    away, ear = NatsBus(Place.at(nats)), Ear()
+    away, listener = NatsBus(NatsAddress.parse(nats)), RecordingListener()
     topics = [Ref("w", f"q-{n}") for n in range(5_000)]
     for start in range(0, 5_000, 50):
         await away.wake(topics[start : start + 50])
-    async with open_nats(nats) as there, there.listen(ear):
+    async with open_nats(nats) as there, there.listen(listener):
         connecting = asyncio.create_task(away.keep_connected())
-        await ear.hears(*topics[:1_000])
+        await listener.hears(*topics[:1_000])
         connecting.cancel()
         await asyncio.gather(connecting, return_exceptions=True)
-    assert len(ear.topics) == 1_000, "what is kept meanwhile is bounded"
+    assert len(listener.topics) == 1_000, "what is kept meanwhile is bounded"
 
 
 async def test_a_desk_opens_and_works_while_nats_is_away(
@@ -178,21 +178,21 @@ async def test_a_forged_hint_decides_nothing(postgres: str, workspace: str, nats
     ],
 )
 async def test_junk_is_passed_over_and_stirs_nobody(nats: str, junk: bytes) -> None:
-    ear = Ear()
+    listener = RecordingListener()
     async with (
         open_nats(nats) as here,
         open_nats(nats) as there,
-        there.listen(ear, feeds=True),
+        there.listen(listener, feeds=True),
         stranger(nats) as (client, subject),
     ):
-        gaps = ear.gaps
+        gaps = listener.gaps
         for _ in range(10):
             await client.publish(f"{subject}.settled", junk)
             await client.publish(f"{subject}.feed", junk)
         await client.flush()
         await here.wake([SETTLED])
-        await ear.hears(SETTLED)
-        assert (ear.topics, ear.gaps) == ({SETTLED}, gaps)
+        await listener.hears(SETTLED)
+        assert (listener.topics, listener.gaps) == ({SETTLED}, gaps)
 
 
 @pytest.mark.slow("measures memory and time")
@@ -218,7 +218,7 @@ async def test_a_flood_neither_grows_memory_nor_holds_the_loop_nor_has_everythin
         gaps, began = 0, time.monotonic()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         watching = asyncio.create_task(watch())
-        place = Place.at(nats)
+        place = NatsAddress.parse(nats)
         flooding = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", FLOODING, place.servers[0], f"{place.subject}.settled")
         )
@@ -284,7 +284,7 @@ async def test_with_nats_postgresql_is_neither_listened_at_nor_notified(
 
 
 async def test_a_process_does_not_hear_itself(nats: str) -> None:
-    own, others = Ear(), Ear()
+    own, others = RecordingListener(), RecordingListener()
     async with open_nats(nats) as here, open_nats(nats) as there, here.listen(own), there.listen(others):
         await here.wake([SETTLED])
         await others.hears(SETTLED)
@@ -294,28 +294,32 @@ async def test_a_process_does_not_hear_itself(nats: str) -> None:
 
 
 async def test_houses_below_different_subjects_do_not_hear_each_other(nats: str) -> None:
-    ear = Ear()
+    listener = RecordingListener()
     async with (
         open_nats(nats) as here,
         open_nats(f"{nats}.other") as other,
         open_nats(nats) as there,
-        there.listen(ear, feeds=True),
+        there.listen(listener, feeds=True),
     ):
         await other.wake([Ref("w", "not ours"), feed_of("w")])
         await here.wake([SETTLED])
-        await ear.hears(SETTLED)
-    assert ear.topics == {SETTLED}
+        await listener.hears(SETTLED)
+    assert listener.topics == {SETTLED}
 
 
 async def test_the_bus_may_come_from_the_environment(
     postgres: str, workspace: str, nats: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HANDRAISE_BUS", nats)
-    ear = Ear()
-    async with open_nats(nats) as there, there.listen(ear), open_desk(postgres, workspace=workspace) as desk:
+    listener = RecordingListener()
+    async with (
+        open_nats(nats) as there,
+        there.listen(listener),
+        open_desk(postgres, workspace=workspace) as desk,
+    ):
         question = await desk.post("Which?")
         await desk.answer(question.id, "a", by="ana")
-        await ear.hears(question.ref)
+        await listener.hears(question.ref)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +333,7 @@ async def test_the_bus_may_come_from_the_environment(
     ],
 )
 def test_an_address_names_servers_and_a_subject(address: str, servers: list[str], subject: str) -> None:
-    assert Place.at(address) == Place(servers, subject)
+    assert NatsAddress.parse(address) == NatsAddress(servers, subject)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ async def test_a_process_does_not_notify_itself(here: Backend, sent: Heard) -> N
 async def test_an_ear_that_closes_leaves_the_others_of_its_process_open(
     here: Backend, elsewhere: Backend
 ) -> None:
-    """Whoever begins to follow feeds opens a second ear, then closes the first."""
+    """Whoever begins to follow feeds opens a second listener, then closes the first."""
     heard = Heard()
     async with AsyncExitStack() as first, AsyncExitStack() as second:
         await first.enter_async_context(elsewhere.bus.listen(heard))

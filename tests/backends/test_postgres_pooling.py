@@ -16,7 +16,7 @@ from handraise.backends.postgres.connections import connection, open_pool, trans
 from handraise.backends.postgres.pool import Pool
 from handraise.model.questions import Ref
 from handraise.ports import Filter
-from tests.backends.test_postgres_walls import draft
+from tests.backends.test_postgres_row_security import draft
 from tests.conftest import own_database
 
 SOON = 10.0

@@ -12,12 +12,12 @@ import pytest
 from handraise.backends.shards.directory import ShardedDirectory
 from handraise.backends.shards.ledger import ShardedLedger
 from handraise.backends.shards.outbox import ShardedOutbox
-from handraise.backends.shards.placement import Routes
+from handraise.backends.shards.placement import ShardRouter
 from handraise.backends.shards.store import ShardedStore
 from handraise.model.questions import Ref
 from handraise.ports import Directory, Ledger, Outbox, Store
 
-PORTS: dict[str, tuple[type, Callable[[Routes], object]]] = {
+PORTS: dict[str, tuple[type, Callable[[ShardRouter], object]]] = {
     "store": (Store, ShardedStore),
     "directory": (Directory, ShardedDirectory),
     "outbox": (Outbox, ShardedOutbox),
@@ -37,7 +37,7 @@ PLACED.ref = PLACED.question.ref
 PLACED.delivery = PLACED
 GIVEN: dict[str, Any] = {
     "workspace": WORKSPACE,
-    **dict.fromkeys(("ref", "narrow", "question", "address", "seal", "hold"), PLACED),
+    **dict.fromkeys(("ref", "where", "question", "address", "seal", "hold"), PLACED),
     **{name: [PLACED] for name in ("drafts", "moves", "refs", "tries")},
 }
 """What says where a call belongs; everything else is handed on unseen."""
@@ -61,7 +61,7 @@ class Recorder:
 
 
 class OneShard:
-    """Routes that lead to one shard."""
+    """A router that leads to one shard."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -81,11 +81,11 @@ class OneShard:
 
     read_many = write_many
 
-    async def each(self, name: str, work: Callable[[Any], Any], **_: object) -> Any:
+    async def call_each(self, name: str, work: Callable[[Any], Any], **_: object) -> Any:
         del name
         return [await work(self.ports)]
 
-    async def all(self, work: Callable[[Any], Any]) -> Any:
+    async def call_all(self, work: Callable[[Any], Any]) -> Any:
         return [await work(self.ports)]
 
 
@@ -102,13 +102,13 @@ def test_every_verb_is_there_with_its_signature(port: str, verb: str) -> None:
 @pytest.mark.parametrize(("port", "verb"), [each for each in VERBS if each != ("store", "outcomes")])
 async def test_every_verb_is_forwarded_as_it_was_called(port: str, verb: str) -> None:
     promised, sharded = PORTS[port]
-    routes, asked = OneShard(), signature(promised, verb)
+    router, asked = OneShard(), signature(promised, verb)
     given = {name: GIVEN.get(name, object()) for name in list(asked.parameters)[1:]}
     with pytest.raises(Reached) as reached:
-        await getattr(sharded(cast("Routes", routes)), verb)(**given)
+        await getattr(sharded(cast("ShardRouter", router)), verb)(**given)
     *where, positional, named = reached.value.args
     assert where == [port, verb]
     forwarded = asked.bind(None, *positional, **named)
     forwarded.apply_defaults()
     assert forwarded.arguments == {"self": None, **given}
-    assert set(routes.asked) == ({WORKSPACE} if set(given) & set(GIVEN) else set())
+    assert set(router.asked) == ({WORKSPACE} if set(given) & set(GIVEN) else set())

@@ -90,7 +90,7 @@ async def test_looking_at_a_workspace_gives_it_no_home(shards: str, workspace: s
             await desk.get("nothing")
         assert not (await desk.list_pending()).items
         assert not await desk.run_due()
-    assert await home_of(shards, workspace) is None
+    assert await shard_of(shards, workspace) is None
 
 
 @pytest.mark.slow("makes two databases; the shards that tests share are enlisted in the gate")
@@ -104,7 +104,7 @@ async def test_a_database_in_use_becomes_a_shard_with_what_it_has(one: str, two:
         assert (await desk.get(question.id)).prompt == "Ship it?"
 
 
-@pytest.mark.slow("migrates two databases; tests/backends/test_postgres_walls.py has such an owner")
+@pytest.mark.slow("migrates two databases; tests/backends/test_postgres_row_security.py has such an owner")
 async def test_an_owner_who_is_no_superuser_adds_and_moves(empty: tuple[str, str], workspace: str) -> None:
     one, two = empty
     owner = f"handraise_test_owner_{workspace[-8:]}"
@@ -181,13 +181,13 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
                 await asyncio.sleep(0.05)
         lines = await ports.outbox.lines(workspace, limit=100)
         assert (await stale.get(asked[5].id)).outcome is None
-        source = await home_of(shards, workspace)
+        source = await shard_of(shards, workspace)
         target = await another(shards, workspace)
 
         moved = await move_workspace(placement_address(shards), workspace, to=target)
 
         assert (moved.source, moved.target) == (source, target)
-        assert await home_of(shards, workspace) == target
+        assert await shard_of(shards, workspace) == target
         for each in (desk, stale):
             assert [(await each.get(one.id), await each.history(one.id)) for one in asked] == before
             assert await each.feed() == feed
@@ -225,7 +225,7 @@ async def test_what_is_archived_moves_along_and_is_found_as_before(shards: str, 
         await ports.store.tidy(rest=timedelta(0), keep=None, limit=1_000_000)
         before = [(await desk.get(each.id), await desk.history(each.id)) for each in asked]
         settled = (await desk.list_settled()).items
-        source, target = await home_of(shards, workspace), await another(shards, workspace)
+        source, target = await shard_of(shards, workspace), await another(shards, workspace)
         assert await archived(shards, workspace, source) == 3
 
         await move_workspace(placement_address(shards), workspace, to=target)
@@ -253,7 +253,7 @@ async def test_a_workspace_on_its_way_is_neither_archived_nor_removed(shards: st
         await desk.answer(questions[0].id, "yes", by="ann")
         await ports.store.tidy(rest=timedelta(0), keep=None, limit=1_000_000)
         await desk.answer(questions[1].id, "yes", by="ann")
-        source, target = await home_of(shards, workspace), await another(shards, workspace)
+        source, target = await shard_of(shards, workspace), await another(shards, workspace)
         assert await killed_mover(shards, workspace, target, "catch up")
         await ports.store.tidy(rest=timedelta(0), keep=timedelta(0), limit=1_000_000)
         assert await archived(shards, workspace, source) == 1
@@ -273,7 +273,7 @@ async def test_a_process_that_knows_only_the_old_home_writes_nothing_there(
     """Not even one that was opened at the shard itself, and knows of no placement at all."""
     async with open_desk(shards, workspace=workspace) as desk:
         question = await desk.post("Ship it?", **YES)
-    old = await address_of(shards, await home_of(shards, workspace))
+    old = await address_of(shards, await shard_of(shards, workspace))
     async with open_desk(old, workspace=workspace) as direct, open_postgres(old) as ports:
         assert (await direct.get(question.id)).outcome is None
         await ports.directory.put_person(workspace, "ann", name="Ann", email=None, role=Role.MEMBER)
@@ -294,7 +294,7 @@ async def test_a_transaction_from_before_the_move_is_waited_for_and_comes_along(
     async with open_desk(shards, workspace=workspace) as desk:
         await desk.post("Ship it?", **YES)
         placements, target = placement_address(shards), await another(shards, workspace)
-        async with connected(await address_of(shards, await home_of(shards, workspace))) as old:
+        async with connected(await address_of(shards, await shard_of(shards, workspace))) as old:
             transaction = old.transaction()
             await transaction.start()
             # It writes before the fence is there to be seen, and commits long after.
@@ -351,7 +351,7 @@ async def test_a_fence_ends_by_itself_and_what_is_written_then_comes_along(
         assert await killed_mover(shards, workspace, target, "go")
         question = await asyncio.wait_for(desk.post("While nobody moves it?", **YES), 20)
         await move_workspace(placement_address(shards), workspace, to=target)
-        assert await home_of(shards, workspace) == target
+        assert await shard_of(shards, workspace) == target
         assert (await desk.get(question.id)).prompt == "While nobody moves it?"
 
 
@@ -371,15 +371,15 @@ async def test_a_mover_killed_at_any_step_leaves_one_home_and_the_next_goes_on(
     shards: str, workspace: str, step: str
 ) -> None:
     async with load(shards, workspace) as (desk, outcome):
-        source, target = await home_of(shards, workspace), await another(shards, workspace)
+        source, target = await shard_of(shards, workspace), await another(shards, workspace)
         killed = await killed_mover(shards, workspace, target, step)
         assert killed or step == "changes"  # nothing may have been noted yet
         # In use all the time, wherever it is now.
         await asyncio.wait_for(desk.post("Where am I?", key="after the kill", choices=["yes", "no"]), 20)
-        if await home_of(shards, workspace) == source:
+        if await shard_of(shards, workspace) == source:
             await move_workspace(placement_address(shards), workspace, to=target)
         await tidy(placement_address(shards))
-        assert await home_of(shards, workspace) == target
+        assert await shard_of(shards, workspace) == target
     await outcome(shards)
     rows = await rows_by_shard(shards, workspace)
     assert rows.count(0) == 2
@@ -398,7 +398,7 @@ async def test_moving_to_and_fro_under_load_loses_and_doubles_nothing(shards: st
 async def test_a_move_can_be_given_up(shards: str, workspace: str) -> None:
     async with open_desk(shards, workspace=workspace) as desk:
         await desk.post("Ship it?", **YES)
-        source, target = await home_of(shards, workspace), await another(shards, workspace)
+        source, target = await shard_of(shards, workspace), await another(shards, workspace)
         assert source is not None
         assert await killed_mover(shards, workspace, target, "fence")
         placements = placement_address(shards)
@@ -406,7 +406,7 @@ async def test_a_move_can_be_given_up(shards: str, workspace: str) -> None:
         with pytest.raises(RequestConflict, match=f"on its way to shard {target}"):
             await move_workspace(placements, workspace, to=third)
         await move_workspace(placements, workspace, to=source)
-        assert await home_of(shards, workspace) == source
+        assert await shard_of(shards, workspace) == source
         await desk.post("Still here?", **YES)
         await tidy(placements)
         assert (await rows_by_shard(shards, workspace)).count(0) == 2
@@ -448,10 +448,10 @@ async def test_timelines_go_on_after_a_move_and_each_deed_is_done_once(
         await move_workspace(placement_address(shards), workspace, to=await another(shards, workspace))
         clock.advance(timedelta(seconds=61))
         assert isinstance(desk, LocalDesk)
-        await desk.tend()
+        await desk.run_maintenance()
         await move_workspace(placement_address(shards), workspace, to=await another(shards, workspace))
         clock.advance(timedelta(hours=2))
-        assert await desk.tend() == 1
+        assert await desk.run_maintenance() == 1
         kinds = [event.kind for event in await desk.history(question.id)]
         assert kinds == [EventKind.ASKED, EventKind.REMINDED, EventKind.EXPIRED]
 
@@ -482,7 +482,7 @@ async def test_a_server_works_on_shards_and_goes_on_while_a_workspace_moves(
         over.set()
         found = await ctx.store.read([Ref(workspace, each) for each in answered])
         assert all(each is not None and each.outcome is not None for each in found)
-        assert len(ctx.outbox.apart) == 3  # type: ignore[attr-defined]  # only shards have it
+        assert len(ctx.outbox.by_shard) == 3  # type: ignore[attr-defined]  # only shards have it
 
 
 @pytest.mark.slow("makes two databases; the gate calls what the command calls")
@@ -492,7 +492,7 @@ def test_the_command_adds_lists_moves_and_tidies(one: str, two: str) -> None:
     for number, address in enumerate((one, two), 1):
         assert f"is shard {number}" in handraise("shards", "add", address, url=url).stdout
     handraise("keys", "create", "bot", "-w", "acme", url=url)
-    home = asyncio.run(home_of(one, "acme"))
+    home = asyncio.run(shard_of(one, "acme"))
     said = handraise("shards", "move", "acme", "--to", str(3 - home), url=url).stdout
     assert f"acme is on shard {3 - home} now" in said
     assert "bot" in handraise("keys", "list", "-w", "acme", url=url).stdout
@@ -590,7 +590,7 @@ async def connected(address: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Re
         await opened.close()
 
 
-async def home_of(shards: str, workspace: str) -> int:
+async def shard_of(shards: str, workspace: str) -> int:
     async with connected(shards) as database:
         found: int = await database.fetchval(
             "select shard from handraise.placements where workspace = $1", workspace
@@ -600,7 +600,7 @@ async def home_of(shards: str, workspace: str) -> int:
 
 async def another(shards: str, workspace: str) -> int:
     """A shard that a workspace does not live on."""
-    home = await home_of(shards, workspace)
+    home = await shard_of(shards, workspace)
     async with connected(shards) as database:
         found: int = await database.fetchval(
             "select number from handraise.shards where number <> $1 order by random() limit 1", home

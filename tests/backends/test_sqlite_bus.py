@@ -36,7 +36,7 @@ async def there(file: Path) -> AsyncIterator[Bus]:
         yield backend.bus
 
 
-class Ear:
+class RecordingListener:
     """Keeps what was heard."""
 
     def __init__(self) -> None:
@@ -55,16 +55,16 @@ class Ear:
 
 
 async def test_whoever_follows_feeds_hears_of_both_kinds(here: Bus, there: Bus) -> None:
-    ear = Ear()
-    async with there.listen(ear, feeds=True):
+    listener = RecordingListener()
+    async with there.listen(listener, feeds=True):
         await here.wake([SETTLED, FEED])
-        await ear.hears(SETTLED)
-        await ear.hears(FEED)
-    assert sorted(filter(None, ear.heard)) == [FEED, SETTLED]
+        await listener.hears(SETTLED)
+        await listener.hears(FEED)
+    assert sorted(filter(None, listener.heard)) == [FEED, SETTLED]
 
 
 async def test_whoever_does_not_follow_feeds_is_left_alone(here: Bus, there: Bus) -> None:
-    waiting, following = Ear(), Ear()
+    waiting, following = RecordingListener(), RecordingListener()
     async with there.listen(waiting), there.listen(following, feeds=True):
         await here.wake([FEED])
         await following.hears(FEED)
@@ -75,7 +75,7 @@ async def test_whoever_does_not_follow_feeds_is_left_alone(here: Bus, there: Bus
 
 
 async def test_an_ear_that_closes_leaves_the_one_opened_beside_it(here: Bus, there: Bus) -> None:
-    old, new = Ear(), Ear()
+    old, new = RecordingListener(), RecordingListener()
     first, second = there.listen(old), there.listen(new, feeds=True)
     await first.__aenter__()
     async with second:
@@ -87,7 +87,7 @@ async def test_an_ear_that_closes_leaves_the_one_opened_beside_it(here: Bus, the
 
 
 async def test_a_process_is_not_told_what_it_said_itself(here: Bus, there: Bus) -> None:
-    own, others = Ear(), Ear()
+    own, others = RecordingListener(), RecordingListener()
     async with here.listen(own, feeds=True), there.listen(others, feeds=True):
         await here.wake([FEED])
         await others.hears(FEED)
@@ -97,23 +97,23 @@ async def test_a_process_is_not_told_what_it_said_itself(here: Bus, there: Bus) 
 
 
 async def test_nobody_is_told_who_listens_no_more(here: Bus, there: Bus) -> None:
-    ear, witness = Ear(), Ear()
+    listener, witness = RecordingListener(), RecordingListener()
     async with there.listen(witness, feeds=True):
-        async with there.listen(ear, feeds=True):
+        async with there.listen(listener, feeds=True):
             pass
         await here.wake([FEED])
         await witness.hears(FEED)
-    assert ear.heard == []
+    assert listener.heard == []
 
 
 async def test_a_hint_takes_no_turn_at_the_lock(here: Bus, there: Bus, file: Path) -> None:
-    ear = Ear()
-    async with there.listen(ear, feeds=True):
+    listener = RecordingListener()
+    async with there.listen(listener, feeds=True):
         gate = os.open(f"{file}-lock", os.O_RDWR)
         fcntl.flock(gate, fcntl.LOCK_EX)
         try:
             async with asyncio.timeout(SOON):
                 await here.wake([SETTLED, FEED])
-            await ear.hears(FEED)
+            await listener.hears(FEED)
         finally:
             os.close(gate)

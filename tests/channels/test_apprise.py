@@ -162,20 +162,23 @@ async def test_whatever_a_service_raises_is_not_told(
     ],
 )
 def test_only_one_address_of_a_service_that_was_named_makes_sense(apprise: Apprise, to: Json) -> None:
-    assert apprise.lane({"url": "json://a.example"}) is not None
-    assert apprise.lane({"url": "JSON://a.example"}) is not None
-    assert apprise.lane(to) is None
+    assert apprise.rate_limit_key({"url": "json://a.example"}) is not None
+    assert apprise.rate_limit_key({"url": "JSON://a.example"}) is not None
+    assert apprise.rate_limit_key(to) is None
 
 
 def test_an_address_of_a_services_own_is_not_one_of_apprise(confined: Apprise) -> None:
-    assert confined.lane({"url": "discord://0000000000/abcdefghijklmnop"}) is not None
-    assert confined.lane({"url": "https://discord.com/api/webhooks/0000000000/abcdefghijklmnop"}) is None
+    assert confined.rate_limit_key({"url": "discord://0000000000/abcdefghijklmnop"}) is not None
+    assert (
+        confined.rate_limit_key({"url": "https://discord.com/api/webhooks/0000000000/abcdefghijklmnop"})
+        is None
+    )
 
 
 def test_a_lane_says_nothing_of_an_address(apprise: Apprise, hook: Hook) -> None:
-    lane = apprise.lane({"url": hook.url})
-    assert lane is not None
-    assert re.fullmatch(r"apprise json [0-9a-f]{2}", lane)
+    key = apprise.rate_limit_key({"url": hook.url})
+    assert key is not None
+    assert re.fullmatch(r"apprise json [0-9a-f]{2}", key)
 
 
 @pytest.mark.parametrize("scheme", ["syslog", "dbus", "windows", "mqtt", "xmpps", "json://", "J", ""])
@@ -266,7 +269,7 @@ async def test_no_secret_is_logged_at_any_level(
         ):
             with pytest.raises(NotSent):
                 await apprise.send(message(url))
-            apprise.lane({"url": url})
+            apprise.rate_limit_key({"url": url})
         logging.getLogger("urllib3.connectionpool").debug("somebody else's")
     assert SECRET not in caplog.text
     assert "somebody else's" in caplog.text

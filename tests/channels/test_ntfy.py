@@ -97,7 +97,7 @@ def message(*questions: Any, to: Json = None, reason: Any = "asked") -> Message:
     ],
 )
 def test_an_address_is_a_topic_and_nothing_else(ntfy: Ntfy, to: Json) -> None:
-    assert ntfy.lane(to) is None
+    assert ntfy.rate_limit_key(to) is None
 
 
 async def test_a_notification_can_be_opened_and_not_answered(ntfy: Ntfy, server: ntfy_peer.Ntfy) -> None:

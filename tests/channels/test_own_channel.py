@@ -19,7 +19,7 @@ import pytest
 
 from handraise import Answered
 from handraise.channels.inbound_replies import Replies
-from handraise.desk.dispatcher import dispatching
+from handraise.desk.dispatcher import run_dispatcher
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus
 from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, NotSent
@@ -157,7 +157,7 @@ async def test_a_dispatcher_takes_it_as_it_takes_ours(homeserver: Homeserver) ->
     async with (
         open_server(ServerSettings(url="memory:", poll_interval=0.05)) as ctx,
         open_matrix(NOBODY) as channel,
-        dispatching(ctx.engine, ctx.outbox, ctx.directory, [channel], link_to=link_to),
+        run_dispatcher(ctx.engine, ctx.outbox, ctx.directory, [channel], link_to=link_to),
     ):
         await told(ctx, homeserver)
 

@@ -194,7 +194,7 @@ class TestTeamsContract(ChannelContract):
             }[kept]
             for address in ({"conversation": ROOM}, {"user": ANN}):
                 named = {**address, "service_url": url}
-                assert channel.lane(named) is None
+                assert channel.rate_limit_key(named) is None
                 with pytest.raises(NotSent, match="no connector that is known") as failed:
                     await channel.send(self.message(channel, named, a_question()))
                 assert not failed.value.again
@@ -294,5 +294,5 @@ async def test_addresses_that_make_no_sense_have_no_lane(to: Json) -> None:
         tenant=TENANT,
         verify=PLAIN,
     ) as teams:
-        assert teams.lane(to) is None
-        assert teams.lane({"user": ANN}) == "teams smba.trafficmanager.net"
+        assert teams.rate_limit_key(to) is None
+        assert teams.rate_limit_key({"user": ANN}) == "teams smba.trafficmanager.net"

@@ -228,13 +228,11 @@ class TestOut:
             await channel.send(message({"url": receiver.url, "secret": secret()}))
 
     async def test_several_at_one_host_share_a_lane(self, channel: Webhook) -> None:
-        def lane(url: str) -> str | None:
-            return channel.lane({"url": url, "secret": secret()})
+        def key(url: str) -> str | None:
+            return channel.rate_limit_key({"url": url, "secret": secret()})
 
-        assert (
-            lane("https://Example.com/a") == lane("https://example.com:443/b?c") == "webhook example.com:443"
-        )
-        assert len({lane("https://example.com"), lane("https://example.com:8443"), lane("http://x")}) == 3
+        assert key("https://Example.com/a") == key("https://example.com:443/b?c") == "webhook example.com:443"
+        assert len({key("https://example.com"), key("https://example.com:8443"), key("http://x")}) == 3
 
     @pytest.mark.parametrize(
         "change",
@@ -265,7 +263,7 @@ class TestOut:
         self, channel: Webhook, change: dict[str, Any]
     ) -> None:
         to: Json = {"url": "https://example.com/", "secret": secret()} | change
-        assert channel.lane(to) is None
+        assert channel.rate_limit_key(to) is None
         with pytest.raises(NotSent) as failed:
             await channel.send(message(to))
         assert not failed.value.again
@@ -334,7 +332,7 @@ class TestNeverCalled:
         async with open_outward(allowed, resolve=resolve) as outward:
             channel = Webhook(NOBODY, outward, allowed)
             to: Json = {"url": f"{scheme}://public.example:{canary.port}/", "secret": secret()}
-            assert channel.lane(to)
+            assert channel.rate_limit_key(to)
             with pytest.raises(NotSent, match="must not be called") as failed:
                 await channel.send(message(to))
         assert not failed.value.arrived_perhaps

@@ -438,7 +438,7 @@ def test_doctor_says_that_the_folder_of_a_file_is_missing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("address", ["postgres"], indirect=True)
-@pytest.mark.slow("starts a server; tests/backends/test_postgres_walls.py has the refusal")
+@pytest.mark.slow("starts a server; tests/backends/test_postgres_row_security.py has the refusal")
 def test_a_database_without_its_walls_is_refused_by_doctor_and_serve(empty_address: str) -> None:
     assert "is at" in handraise("migrate", url=empty_address).stdout
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from handraise import Approval, Escalation, Timeline
-from handraise.desk.dispatcher import PER_LANE, Dispatcher, dispatching
+from handraise.desk.dispatcher import MAX_PER_KEY, Dispatcher, run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
@@ -41,7 +41,7 @@ class Post:
     failing: list[Exception] = field(default_factory=list)
     hanging: set[str] = field(default_factory=set)
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         return None if to is None else f"{self.name}:{str(to).rpartition('@')[2]}"
 
     async def send(self, message: Message) -> Json:
@@ -222,7 +222,7 @@ async def test_a_hanging_receiver_holds_up_only_itself(
     await address(ports, "ann", to="ann@dead.example")
     await address(ports, "bob", to="bob@live.example")
     mail.hanging = {"ann@dead.example"}
-    for _ in range(3 * PER_LANE):
+    for _ in range(3 * MAX_PER_KEY):
         await desk.post("Go?", recipients=["ann"])
     for _ in range(5):
         await desk.post("Go?", recipients=["bob"])
@@ -230,7 +230,7 @@ async def test_a_hanging_receiver_holds_up_only_itself(
     async with asyncio.timeout(WITHIN):
         while sum(each.recipient == "bob" for each in mail.sent) < 5:
             await asyncio.sleep(0)
-    assert sum(each.recipient == "ann" for each in mail.sent) <= PER_LANE
+    assert sum(each.recipient == "ann" for each in mail.sent) <= MAX_PER_KEY
     await dispatcher.finish()
 
 
@@ -354,7 +354,7 @@ async def test_it_works_by_itself_as_soon_as_something_happens(
     ports: Backend, engine: Engine, desk: LocalDesk, mail: Post
 ) -> None:
     await address(ports, "ann")
-    async with dispatching(engine, ports.outbox, ports.directory, [mail], link_to=link_to):
+    async with run_dispatcher(engine, ports.outbox, ports.directory, [mail], link_to=link_to):
         question = await desk.post("Go?", recipients=["ann"])
         async with asyncio.timeout(WITHIN):
             while not mail.sent:

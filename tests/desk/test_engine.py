@@ -24,7 +24,7 @@ from handraise.backends.memory import MemoryBus, MemoryStore
 from handraise.desk import engine
 from handraise.desk.engine import Engine
 from handraise.desks import desk_from_store
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 from handraise.questions import Ref
 from handraise.testing import ManualClock
 
@@ -116,8 +116,8 @@ class StumblingStore(MemoryStore):
 
 class BrokenBus(MemoryBus):
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
-        del heard, feeds
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+        del on_hint, feeds
         raise KeyError("no such bus")
         yield
 
@@ -157,13 +157,13 @@ async def test_whoever_tends_removes_what_is_not_kept_and_tries_again_where_that
         await desk.answer(question.id, "this", by="ana")
         clock.advance(HOUR / 2)
         for _ in range(5):
-            await desk.tend()
+            await desk.run_maintenance()
             await asyncio.sleep(0)
         assert store.tidied > 1
         assert (await desk.get(question.id)).status == "answered"
         clock.advance(HOUR)
         while store.peek(question.ref):
-            await desk.tend()
+            await desk.run_maintenance()
             await asyncio.sleep(0)
         with pytest.raises(QuestionNotFound):
             await desk.get(question.id)

@@ -12,10 +12,10 @@ import pytest
 
 from handraise import Event
 from handraise.desk import feed_reader
-from handraise.desk.feed_reader import Feeds
+from handraise.desk.feed_reader import FeedReader
 from handraise.model.errors import StoreUnavailable
 from handraise.model.events import EventKind
-from handraise.ports import Heard, Store, feed_of
+from handraise.ports import HintHandler, Store, feed_of
 
 WITHIN = 10.0
 NEVER = 3_600.0
@@ -64,8 +64,8 @@ class Book:
 
 
 @asynccontextmanager
-async def deaf(heard: Heard) -> AsyncIterator[None]:
-    del heard
+async def deaf(on_hint: HintHandler) -> AsyncIterator[None]:
+    del on_hint
     yield
 
 
@@ -75,13 +75,15 @@ def book() -> Book:
 
 
 @pytest.fixture
-async def feeds(book: Book) -> AsyncIterator[Feeds]:
-    feeds = Feeds(cast("Store", book), deaf, poll_interval=NEVER)
+async def feeds(book: Book) -> AsyncIterator[FeedReader]:
+    feeds = FeedReader(cast("Store", book), deaf, poll_interval=NEVER)
     yield feeds
     await feeds.close()
 
 
-async def first(feeds: Feeds, number: int, *, after: str | None = None, workspace: str = "w") -> list[str]:
+async def first(
+    feeds: FeedReader, number: int, *, after: str | None = None, workspace: str = "w"
+) -> list[str]:
     """The cursors of so many events."""
     seen: list[str] = []
     async with asyncio.timeout(WITHIN), aclosing(feeds.follow(workspace, after=after)) as pages:
@@ -93,30 +95,30 @@ async def first(feeds: Feeds, number: int, *, after: str | None = None, workspac
 
 
 async def test_what_an_older_transaction_holds_back_comes_without_being_told_of_again(
-    book: Book, feeds: Feeds
+    book: Book, feeds: FeedReader
 ) -> None:
     follower = asyncio.create_task(first(feeds, 2))
     await asyncio.sleep(0.05)  # it follows, and has looked in vain
     one, other = book.write(2)
     book.events.append(one)
     book.held_back.append(other)
-    feeds.stir(TOPIC)
-    feeds.stir(TOPIC)
+    feeds.mark_dirty(TOPIC)
+    feeds.mark_dirty(TOPIC)
     assert await follower == ["1", "2"]
 
 
-async def test_of_many_who_come_back_to_one_place_one_reads_the_store(book: Book, feeds: Feeds) -> None:
+async def test_of_many_who_come_back_to_one_place_one_reads_the_store(book: Book, feeds: FeedReader) -> None:
     book.events = book.write(10)
     followers = [asyncio.create_task(first(feeds, 10, after="3")) for _ in range(100)]
     await asyncio.sleep(0.05)
     book.events += book.write(3)
-    feeds.stir(TOPIC)
+    feeds.mark_dirty(TOPIC)
     assert await asyncio.gather(*followers) == [[str(n) for n in range(4, 14)]] * 100
     assert book.reads < 20
 
 
 async def test_a_slow_follower_gets_what_the_tail_has_let_go_of(
-    book: Book, feeds: Feeds, monkeypatch: pytest.MonkeyPatch
+    book: Book, feeds: FeedReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_reader, "_KEPT", 4)
     async with asyncio.timeout(WITHIN), aclosing(feeds.follow("w", after=None)) as slow:
@@ -125,7 +127,7 @@ async def test_a_slow_follower_gets_what_the_tail_has_let_go_of(
         await asyncio.sleep(0.05)
         for _ in range(20):
             book.events += book.write(3)
-            feeds.stir(TOPIC)
+            feeds.mark_dirty(TOPIC)
             await asyncio.sleep(0.01)
         wanted = [str(n) for n in range(1, 61)]
         assert await fast == wanted
@@ -137,7 +139,7 @@ async def test_a_slow_follower_gets_what_the_tail_has_let_go_of(
 
 async def test_a_follower_outlives_a_store_that_cannot_be_reached(book: Book) -> None:
     book.failing["w"] = StoreUnavailable("planted")
-    feeds = Feeds(cast("Store", book), deaf, poll_interval=0.01)
+    feeds = FeedReader(cast("Store", book), deaf, poll_interval=0.01)
     follower = asyncio.create_task(first(feeds, 3, after="0"))
     await asyncio.sleep(0.05)
     assert not follower.done()
@@ -147,13 +149,13 @@ async def test_a_follower_outlives_a_store_that_cannot_be_reached(book: Book) ->
     await feeds.close()
 
 
-async def test_a_feed_that_cannot_be_read_does_not_hold_up_the_others(book: Book, feeds: Feeds) -> None:
+async def test_a_feed_that_cannot_be_read_does_not_hold_up_the_others(book: Book, feeds: FeedReader) -> None:
     broken = asyncio.create_task(first(feeds, 1, workspace="broken"))
     whole = asyncio.create_task(first(feeds, 1))
     await asyncio.sleep(0.05)
     book.failing["broken"] = ValueError("planted")
     book.events = book.write(1)
-    feeds.stir([feed_of("broken"), *TOPIC])
+    feeds.mark_dirty([feed_of("broken"), *TOPIC])
     assert await whole == ["1"]
     assert not broken.done()
     broken.cancel()

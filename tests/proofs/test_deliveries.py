@@ -31,7 +31,7 @@ from handraise import AlreadySettled
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.safe_http import open_outward
 from handraise.channels.webhook import Webhook
-from handraise.desk.dispatcher import dispatching
+from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
@@ -280,7 +280,7 @@ async def run(database: str, numbers: Sequence[int], total: int) -> tuple[Arriva
         engine = Engine(ports.store, ports.bus, poll_interval=0.5)
         stack.push_async_callback(engine.close)
         await stack.enter_async_context(
-            dispatching(engine, ports.outbox, ports.directory, [channel], link_to=link_to)
+            run_dispatcher(engine, ports.outbox, ports.directory, [channel], link_to=link_to)
         )
         begin = time.monotonic()
         for place in range(total):

@@ -121,7 +121,7 @@ async def delivered(outbox: Any, question: str) -> str:
     lines = [line for line in await outbox.lines("default", limit=100) if line.question_id == question]
     made = Delivery(
         workspace="default", id="d-1", question_id=question, recipient="ana", channel="email",
-        to={"mail": "ana@example.com"}, reason="asked", lane="normal", created_at=lines[0].at, due_at=lines[0].at,
+        to={"mail": "ana@example.com"}, reason="asked", rate_limit_key="normal", created_at=lines[0].at, due_at=lines[0].at,
     )  # fmt: skip
     await outbox.route("default", [Routed(line=lines[0], deliveries=(made,))])
     return made.id

@@ -225,5 +225,5 @@ async def test_one_person_has_a_bounded_number_of_browsers(
 
 async def test_without_settings_there_is_no_web_push(ctx: ServerContext) -> None:
     async with open_webpush(ctx.outbox, secrets=[b"x"], contact=CONTACT) as push:
-        assert push.lane({"endpoint": "https://push.example/1", "keys": {}}) is None
-        assert push.lane("nonsense") is None
+        assert push.rate_limit_key({"endpoint": "https://push.example/1", "keys": {}}) is None
+        assert push.rate_limit_key("nonsense") is None

@@ -528,7 +528,7 @@ async def test_a_link_in_a_message_outlives_the_secret_that_it_was_made_with(
             channel="mail",
             to=None,
             reason="asked",
-            lane="mail",
+            rate_limit_key="mail",
             created_at=question.asked_at,
             turn=turn,
         )

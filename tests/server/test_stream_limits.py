@@ -152,5 +152,5 @@ async def opened_in_the_end(http: httpx2.AsyncClient, headers: Headers, streams:
 async def begun(ctx: ServerContext) -> None:
     """Return once somebody waits in this server."""
     async with asyncio.timeout(30):
-        while not len(ctx.engine.room):
+        while not len(ctx.engine.waiters):
             await asyncio.sleep(0.01)

@@ -216,7 +216,7 @@ class TestStreaming:
             assert [(await anext(stream))[0] for _ in range(2)] == ["result", "settled"]
             later = await desk.post("Now?", conversation="c", recipients=["bob"], timeline=timeline)
             clock.advance(timedelta(minutes=1))
-            await ctx.desk.tend()
+            await ctx.desk.run_maintenance()
             assert call_of(await anext(stream)) == ("call", f"hitl_{later.id}")
 
     async def test_ends_when_the_wait_is_over(

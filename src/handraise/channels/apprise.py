@@ -77,7 +77,7 @@ class Apprise:
         self._schemes = frozenset(schemes)
         self._allowed = allowed
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The service, and a number by which hosts are told apart most of the time and no secret is known."""
         url = to.get("url") if isinstance(to, dict) and to.keys() == {"url"} else None
         service = self._service(url)

@@ -90,7 +90,7 @@ class Chat:
         """The name of the chat."""
         return self._room.name
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The chat, which is slow or dead as a whole."""
         return None if _conversation_of(to) is None else self.name
 

@@ -74,7 +74,7 @@ class Ntfy:
         self._token = token
         self._now = now
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The server."""
         return None if _topic_of(to) is None else f"ntfy {place_of(self._server)}"
 

@@ -99,7 +99,7 @@ class Webhook:
         self._allowed = allowed
         self._now = now
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The host and port."""
         place = self._place(to)
         return None if place is None else f"webhook {place_of(place.url)}"

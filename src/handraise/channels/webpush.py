@@ -97,7 +97,7 @@ class WebPush:
         point = self._keys[0].public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         return base64.urlsafe_b64encode(point).rstrip(b"=").decode()
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The push service; see the port."""
         url = self._endpoint(to)
         keys = to.get("keys") if isinstance(to, dict) else None
@@ -108,7 +108,7 @@ class WebPush:
 
     def accepts(self, to: Json) -> bool:
         """Whether a browser has made this, so that it can be encrypted for."""
-        return self.lane(to) is not None and _encrypted(to, b"{}") is not None
+        return self.rate_limit_key(to) is not None and _encrypted(to, b"{}") is not None
 
     async def send(self, message: Message) -> Json:
         """Send a notification; see the port. One that is sent again takes the place of the first."""

@@ -11,7 +11,7 @@ from itertools import islice
 from handraise.client.http_transport import HttpTransport
 from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.questions import Ref
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 from handraise.wire.records import EventRecord, OutcomeStates
 
 _log = logging.getLogger(__name__)
@@ -43,10 +43,10 @@ class ServerHints:
         self._first_within = first_within
 
     @asynccontextmanager
-    async def listen(self, heard: Heard) -> AsyncIterator[None]:
+    async def listen(self, on_hint: HintHandler) -> AsyncIterator[None]:
         """Hear hints while inside; see `Bus.listen`."""
         listening = asyncio.Event()
-        task = asyncio.create_task(self._keep_listening(heard, listening), name="handraise hints")
+        task = asyncio.create_task(self._keep_listening(on_hint, listening), name="handraise hints")
         ready = asyncio.create_task(listening.wait())
         try:
             await asyncio.wait((ready, task), timeout=_RETRY, return_when=asyncio.FIRST_COMPLETED)
@@ -56,10 +56,10 @@ class ServerHints:
                 each.cancel()
             await asyncio.gather(ready, task, return_exceptions=True)
 
-    async def _keep_listening(self, heard: Heard, listening: asyncio.Event) -> None:
+    async def _keep_listening(self, on_hint: HintHandler, listening: asyncio.Event) -> None:
         while True:
             try:
-                await self._stream(heard, listening)
+                await self._stream(on_hint, listening)
             except DeskClosed:
                 return
             except HandraiseError as error:
@@ -67,14 +67,14 @@ class ServerHints:
             listening.set()
             try:
                 for _ in range(_POLLS_BEFORE_ANOTHER_TRY):
-                    await self._long_poll(heard)
+                    await self._long_poll(on_hint)
             except DeskClosed:
                 return
             except HandraiseError as error:
                 _log.warning("no long poll either (%s); waits find out by polling", error)
                 await asyncio.sleep(_RETRY)
 
-    async def _stream(self, heard: Heard, listening: asyncio.Event) -> None:
+    async def _stream(self, on_hint: HintHandler, listening: asyncio.Event) -> None:
         token = await self._token()
         messages = self._transport.stream(
             "/v1/events", token=token, after=None, first_within=self._first_within
@@ -83,12 +83,12 @@ class ServerHints:
             async for kind, data in messages:
                 if kind == "ready":
                     listening.set()
-                    heard(None)
+                    on_hint(None)
                 elif kind in SETTLED:
                     event = EventRecord.model_validate_json(data)
-                    heard([Ref(event.workspace, event.question_id)])
+                    on_hint([Ref(event.workspace, event.question_id)])
 
-    async def _long_poll(self, heard: Heard) -> None:
+    async def _long_poll(self, on_hint: HintHandler) -> None:
         refs = list(islice(self._waited_for(), MOST_IDS))
         if not refs:
             await asyncio.sleep(_RETRY)
@@ -101,4 +101,4 @@ class ServerHints:
             wait=_LONG_POLL,
         )
         states = OutcomeStates.model_validate_json(said or b"{}")
-        heard([Ref(refs[0].workspace, each) for each in (*(s.id for s in states.settled), *states.unknown)])
+        on_hint([Ref(refs[0].workspace, each) for each in (*(s.id for s in states.settled), *states.unknown)])

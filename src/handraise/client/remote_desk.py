@@ -188,12 +188,12 @@ class RemoteSession:
         self.credentials = credentials
         self._bus = bus
         self._poll_interval = poll_interval
-        self._rooms: dict[tuple[str, str], Waiters] = {}
+        self._waiters: dict[tuple[str, str], Waiters] = {}
 
-    def room(self, workspace: str, asker: str) -> Waiters:
+    def waiters_for(self, workspace: str, asker: str) -> Waiters:
         """The waits of one asker."""
         place = (workspace, asker)
-        if place not in self._rooms:
+        if place not in self._waiters:
 
             async def token() -> str:
                 return await self.credentials.agent(workspace, asker)
@@ -201,14 +201,14 @@ class RemoteSession:
             async def read(refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
                 return await _outcomes(self.transport, await token(), refs)
 
-            hints = self._bus or ServerHints(self.transport, token, lambda: self._rooms[place].waited_for)
-            self._rooms[place] = Waiters(read, hints.listen, poll_interval=self._poll_interval)
-        return self._rooms[place]
+            hints = self._bus or ServerHints(self.transport, token, lambda: self._waiters[place].waited_for)
+            self._waiters[place] = Waiters(read, hints.listen, poll_interval=self._poll_interval)
+        return self._waiters[place]
 
     async def close(self) -> None:
         """Send every wait away."""
-        for room in self._rooms.values():
-            await room.close()
+        for waiters in self._waiters.values():
+            await waiters.close()
 
 
 class RemoteDesk(Desk):
@@ -264,13 +264,13 @@ class RemoteDesk(Desk):
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
         _path(ref.id, self._workspace)
-        return self._session.room(self._workspace, self._asker).outcome_of(ref, timeout=timeout)
+        return self._session.waiters_for(self._workspace, self._asker).outcome_of(ref, timeout=timeout)
 
     async def _first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[str, Outcome]:
         for ref in refs:
             _path(ref.id, self._workspace)
-        room = self._session.room(self._workspace, self._asker)
-        ref, outcome = await room.first_of(refs, timeout=timeout)
+        waiters = self._session.waiters_for(self._workspace, self._asker)
+        ref, outcome = await waiters.first_of(refs, timeout=timeout)
         return ref.id, outcome
 
     async def answer(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from handraise.model.questions import Ref
-from handraise.ports import Bus, Heard
+from handraise.ports import Bus, HintHandler
 
 
 class BusListener:
@@ -15,37 +15,37 @@ class BusListener:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._hearers: list[tuple[Heard, bool]] = []
+        self._listeners: list[tuple[HintHandler, bool]] = []
         self._listening = AsyncExitStack()
         self._feeds: bool | None = None
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear hints while inside; see `Bus.listen`."""
-        hearer = (heard, feeds)
-        self._hearers.append(hearer)
+        listener = (on_hint, feeds)
+        self._listeners.append(listener)
         try:
             await self._adjust()
             yield
         finally:
-            self._hearers.remove(hearer)
+            self._listeners.remove(listener)
             await self._adjust()
 
     async def _adjust(self) -> None:
-        """Listen as those who are here now need it; the new ear opens before the old one closes."""
+        """Listen as those who are here now need it; a new listener starts before the old one stops."""
         async with self._lock:
-            needed = any(feeds for _, feeds in self._hearers) if self._hearers else None
+            needed = any(feeds for _, feeds in self._listeners) if self._listeners else None
             if needed == self._feeds:
                 return
             before, self._listening, self._feeds = self._listening, AsyncExitStack(), None
             try:
                 if needed is not None:
-                    await self._listening.enter_async_context(self._bus.listen(self._tell, feeds=needed))
+                    await self._listening.enter_async_context(self._bus.listen(self._on_hint, feeds=needed))
                     self._feeds = needed
             finally:
                 await before.aclose()
 
-    def _tell(self, topics: Collection[Ref] | None) -> None:
-        for heard, _ in list(self._hearers):
-            heard(topics)
+    def _on_hint(self, topics: Collection[Ref] | None) -> None:
+        for on_hint, _ in list(self._listeners):
+            on_hint(topics)

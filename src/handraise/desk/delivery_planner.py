@@ -13,7 +13,7 @@ from handraise.model.deliveries import Address, Reason
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import EventKind
 from handraise.model.questions import Question, Ref
-from handraise.model.routing import Policy, Recent, Telling, names_for, plan
+from handraise.model.routing import Notification, Policy, Recent, names_for, plan
 from handraise.ports import Directory
 from handraise.ports.outbox import Outbox, OutboxEntry, Routed
 
@@ -30,20 +30,20 @@ _REASONS: Mapping[EventKind, Reason] = {
 }
 
 
-class Router:
-    """Routes what happened in every workspace; any number of them may do so at once."""
+class DeliveryPlanner:
+    """ShardRouter what happened in every workspace; any number of them may do so at once."""
 
     def __init__(
         self,
         engine: Engine,
         outbox: Outbox,
         directory: Directory,
-        lane_of: Callable[[Address], str | None],
+        rate_limit_key_of: Callable[[Address], str | None],
     ) -> None:
         self._engine = engine
         self._outbox = outbox
         self._directory = directory
-        self._lane_of = lane_of
+        self._rate_limit_key_of = rate_limit_key_of
 
     async def route_some(self) -> int:
         """Route the oldest lines of every workspace, and give back how many; where some are left, it is many."""
@@ -67,31 +67,33 @@ class Router:
         ids = dict.fromkeys(line.question_id for line in lines)
         found = await self._engine.store.read([Ref(workspace, each) for each in ids])
         questions = dict(zip(ids, found, strict=True))
-        tellings = {line.number: _telling(line, questions[line.question_id]) for line in lines}
+        notifications = {line.number: _notification_for(line, questions[line.question_id]) for line in lines}
         names = {
-            number: names_for(telling, policy, members) for number, telling in tellings.items() if telling
+            number: names_for(notification, policy, members)
+            for number, notification in notifications.items()
+            if notification
         }
         wanted: Collection[str] = {name for each in names.values() for name in each}
         addresses = await self._outbox.addresses(workspace, wanted)
         routed = []
         for line in lines:
-            telling = tellings[line.number]
-            if telling is None:
+            notification = notifications[line.number]
+            if notification is None:
                 routed.append(Routed(line=line, settled=line.kind not in _REASONS))
                 continue
             planned = plan(
-                telling,
+                notification,
                 policy,
                 names=names[line.number],
                 addresses=[each for each in addresses if each.recipient in names[line.number]],
-                lane_of=self._lane_of,
+                rate_limit_key_of=self._rate_limit_key_of,
                 recent=recent,
                 now=line.now,
             )
             nobody = not planned.deliveries and not planned.left_out
             routed.append(Routed(line=line, deliveries=planned.deliveries, nobody=nobody))
         number = await self._outbox.route(workspace, routed)
-        self._engine.stir_feed(workspace)
+        self._engine.notify_feed(workspace)
         return number
 
     async def _policy(self, workspace: str) -> Policy:
@@ -104,7 +106,7 @@ class Router:
             return Policy()
 
 
-def _telling(line: OutboxEntry, question: Question | None) -> Telling | None:
+def _notification_for(line: OutboxEntry, question: Question | None) -> Notification | None:
     """What a line means for people, or None where there is nothing to tell them any more."""
     reason = _REASONS.get(line.kind)
     if reason is None or question is None or question.outcome is not None:
@@ -113,4 +115,4 @@ def _telling(line: OutboxEntry, question: Question | None) -> Telling | None:
     if reason == "escalated" and isinstance(line.data, dict):
         to = tuple(line.data.get("to", ())) or to
     turn = 0 if reason == "asked" else question.steps_taken
-    return Telling(question, reason, line.number, turn, to)
+    return Notification(question, reason, line.number, turn, to)

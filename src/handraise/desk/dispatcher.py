@@ -1,6 +1,6 @@
 """Telling people: takes due deliveries, hands them to channels, and keeps what came of it.
 
-At least once, always with the same id. One slow or dead receiver holds up only its own lane.
+At least once, always with the same id. One slow or dead receiver holds up only its own key.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
-from handraise.desk.batcher import Batched
-from handraise.desk.delivery_planner import Router
+from handraise.desk.batcher import Batcher
+from handraise.desk.delivery_planner import DeliveryPlanner
 from handraise.desk.engine import Engine
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.errors import DeskClosed, StoreUnavailable
@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 LinkTo = Callable[[Delivery], Awaitable[str]]
 """Gives the page where a delivery's recipient can answer; the same one every time."""
 
-PER_LANE = 8
-"""How many messages are under way in one lane at most; one at a time where the last try came to nothing."""
+MAX_PER_KEY = 8
+"""How many messages are under way in one key at most; one at a time where the last try came to nothing."""
 _ARRIVED = (DeliveryStatus.SENT, DeliveryStatus.UPDATED, DeliveryStatus.UNKNOWN)
 _IN_FLIGHT = 256
 _OF_ONE_WORKSPACE = 64
@@ -47,7 +47,7 @@ _LONGEST_PAUSE = 3_600.0
 
 
 @asynccontextmanager
-async def dispatching(
+async def run_dispatcher(
     engine: Engine,
     outbox: Outbox,
     directory: Directory,
@@ -72,7 +72,7 @@ async def dispatching(
 
 
 class Dispatcher:
-    """Routes and tries, whenever something happens and at every poll."""
+    """ShardRouter and tries, whenever something happens and at every poll."""
 
     def __init__(
         self,
@@ -89,22 +89,22 @@ class Dispatcher:
         self._outbox = outbox
         self._directory = directory
         self._channels = {channel.name: channel for channel in channels}
-        self._router = Router(engine, outbox, directory, self._lane_of)
+        self._planner = DeliveryPlanner(engine, outbox, directory, self._rate_limit_key_of)
         self._link_to = link_to
         self._within = within
         self._tried = tried
-        self._stirred = asyncio.Event()
-        self._lanes: Counter[str] = Counter()
-        self._ailing: set[str] = set()
-        self._record: Batched[Try, None] = Batched(self._record_all, _RECORDED_AT_ONCE)
+        self._wakeup = asyncio.Event()
+        self._in_flight: Counter[str] = Counter()
+        self._failing_keys: set[str] = set()
+        self._record: Batcher[Try, None] = Batcher(self._record_all, _RECORDED_AT_ONCE)
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Work until cancelled. What is under way then is seen through by `finish`."""
-        async with self._engine.watch(self._stir):
+        async with self._engine.watch(self._on_hint):
             while True:
                 began = time.monotonic()
-                self._stirred.clear()
+                self._wakeup.clear()
                 try:
                     await self.work()
                 except DeskClosed:
@@ -118,67 +118,67 @@ class Dispatcher:
                 left = self._engine.poll_interval - (time.monotonic() - began)
                 try:
                     async with asyncio.timeout(max(left, 0)):
-                        await self._stirred.wait()
+                        await self._wakeup.wait()
                 except TimeoutError:
                     pass
 
     async def work(self) -> None:
-        """Route what there is, and begin to try what is due and has room in its lane."""
-        if await self._router.route_some():
-            self._stirred.set()  # there may be more
+        """Route what there is, and begin to try what is due and has free in its key."""
+        if await self._planner.route_some():
+            self._wakeup.set()  # there may be more
         workspaces = list(await self._outbox.workspaces_with_due(limit=_WORKSPACES))
-        # In another order each time, and some of each: none has all the room to itself.
+        # In another order each time, and some of each: none has all the free to itself.
         random.shuffle(workspaces)
         for workspace in workspaces:
-            room = _IN_FLIGHT - len(self._under_way)
-            if room <= 0:
+            free = _IN_FLIGHT - len(self._under_way)
+            if free <= 0:
                 return
             taken = await self._outbox.take(
                 workspace,
                 channels=list(self._channels),
-                rooms={lane: self._room(lane) for lane in (*self._lanes, *self._ailing)},
-                per_lane=PER_LANE,
-                limit=min(room, _OF_ONE_WORKSPACE),
+                free_slots={key: self._free_slots(key) for key in (*self._in_flight, *self._failing_keys)},
+                per_key=MAX_PER_KEY,
+                limit=min(free, _OF_ONE_WORKSPACE),
                 lease=max(_LEASE, timedelta(seconds=3 * self._within)),
             )
             for message in _messages(taken):
                 self._begin(message)
             if taken:
-                self._stirred.set()
+                self._wakeup.set()
 
     async def finish(self) -> None:
         """Wait for what is under way."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
-    def _room(self, lane: str) -> int:
-        """How many more may be under way in a lane."""
-        return max(0, (1 if lane in self._ailing else PER_LANE) - self._lanes[lane])
+    def _free_slots(self, key: str) -> int:
+        """How many more may be under way in a key."""
+        return max(0, (1 if key in self._failing_keys else MAX_PER_KEY) - self._in_flight[key])
 
-    def _stir(self, topics: Collection[Ref] | None) -> None:
+    def _on_hint(self, topics: Collection[Ref] | None) -> None:
         del topics
-        self._stirred.set()
+        self._wakeup.set()
 
-    def _lane_of(self, address: Address) -> str | None:
+    def _rate_limit_key_of(self, address: Address) -> str | None:
         channel = self._channels.get(address.channel)
         # Another process may have it; what nobody has for a day has failed.
-        return address.channel if channel is None else channel.lane(address.to)
+        return address.channel if channel is None else channel.rate_limit_key(address.to)
 
     def _begin(self, deliveries: Sequence[Delivery]) -> None:
-        lane = deliveries[0].lane
-        self._lanes[lane] += 1
+        key = deliveries[0].rate_limit_key
+        self._in_flight[key] += 1
         task = asyncio.create_task(self._try(deliveries), name="handraise delivery")
         self._under_way.add(task)
 
         def done(task: asyncio.Task[None]) -> None:
             self._under_way.discard(task)
-            self._lanes[lane] -= 1
-            if not self._lanes[lane]:
-                del self._lanes[lane]
+            self._in_flight[key] -= 1
+            if not self._in_flight[key]:
+                del self._in_flight[key]
             if not task.cancelled() and (error := task.exception()):
                 _log.warning("a delivery is tried again after its lease: %s", error)
-            # Others may have waited for this room.
-            self._stirred.set()
+            # Others may have waited for this free.
+            self._wakeup.set()
 
         task.add_done_callback(done)
 
@@ -200,7 +200,9 @@ class Dispatcher:
         tries += [await self._without_sending(*pair) for pair in entitled if pair not in live]
         if live:
             tries += await self._send(live)
-        (self._ailing.add if any(each.again_after for each in tries) else self._ailing.discard)(first.lane)
+        (self._failing_keys.add if any(each.again_after for each in tries) else self._failing_keys.discard)(
+            first.rate_limit_key
+        )
         await self._record_tries(tries)
 
     async def _record_tries(self, tries: Sequence[Try]) -> None:
@@ -208,7 +210,7 @@ class Dispatcher:
         for each in tries:
             self._tried(each)
         if any(each.status in (DeliveryStatus.FAILED, DeliveryStatus.UNKNOWN) for each in tries):
-            self._engine.stir_feed(tries[0].delivery.workspace)
+            self._engine.notify_feed(tries[0].delivery.workspace)
 
     async def _address_now(self, delivery: Delivery) -> Address | None:
         """The address as it is now: it may have been taken away since, or have got another secret."""
@@ -224,7 +226,7 @@ class Dispatcher:
     async def _entitled(
         self, recipient: str, pairs: Sequence[tuple[Delivery, Question]]
     ) -> Sequence[tuple[Delivery, Question]]:
-        """What this recipient may know of still. A room is whoever is in it, and a system is nobody."""
+        """What this recipient may know of still. A free is whoever is in it, and a system is nobody."""
         if recipient.startswith((GROUP, ANYONE)):
             return pairs
         person = await self._directory.find_person(pairs[0][0].workspace, recipient)

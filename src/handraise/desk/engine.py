@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
-from handraise.desk.batcher import Gathered, Lanes
+from handraise.desk.batcher import BackgroundBatcher, KeyedBatcher
 from handraise.desk.bus_listener import BusListener
-from handraise.desk.feed_reader import Feeds
+from handraise.desk.feed_reader import FeedReader
 from handraise.desk.recipient_check import Recipients
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import DeskClosed, HandraiseError
 from handraise.model.lifecycle import Move
 from handraise.model.questions import Draft, Question, Ref
-from handraise.ports import Bus, Directory, Heard, Inserted, Store, feed_of
+from handraise.ports import Bus, Directory, HintHandler, Inserted, Store, feed_of
 from handraise.ports.desk import OpenedIn
 from handraise.waiters import Waiters
 
@@ -69,21 +69,28 @@ class Engine:
         self._tidy_at = 0.0
         self._closed = False
         self.bus = bus
-        # Over several shards, each has a lane: `lane_of` says which is a workspace's.
-        lane_of: Callable[[str], Hashable] = getattr(store, "lane_of", lambda _: None)
-        self.insert: Lanes[Draft, Inserted] = Lanes(
-            partial(store.insert, quota=quota), BATCH, lambda draft: lane_of(draft.workspace), when_slow=LARGE
+        # On several shards, calls to one shard share a batch; `batch_key` gives the key of a workspace's shard.
+        batch_key: Callable[[str], Hashable] = getattr(store, "batch_key", lambda _: None)
+        self.insert: KeyedBatcher[Draft, Inserted] = KeyedBatcher(
+            partial(store.insert, quota=quota),
+            BATCH,
+            lambda draft: batch_key(draft.workspace),
+            when_slow=LARGE,
         )
-        self.settle: Lanes[Move, Question | None] = Lanes(
-            store.settle, BATCH, lambda move: lane_of(move.question.workspace), when_slow=LARGE
+        self.settle: KeyedBatcher[Move, Question | None] = KeyedBatcher(
+            store.settle, BATCH, lambda move: batch_key(move.question.workspace), when_slow=LARGE
         )
-        self.read: Lanes[Ref, Question | None] = Lanes(store.read, BATCH, lambda ref: lane_of(ref.workspace))
-        self.hints: Gathered[Ref] = Gathered(bus.wake, lambda ref: lane_of(ref.workspace))
-        self._hearing, self.poll_interval = BusListener(bus), seconds_of(poll_interval)
+        self.read: KeyedBatcher[Ref, Question | None] = KeyedBatcher(
+            store.read, BATCH, lambda ref: batch_key(ref.workspace)
+        )
+        self.hints: BackgroundBatcher[Ref] = BackgroundBatcher(bus.wake, lambda ref: batch_key(ref.workspace))
+        self._listener, self.poll_interval = BusListener(bus), seconds_of(poll_interval)
         interval = self.poll_interval
-        self.room = Waiters(store.outcomes, self._hearing.listen, poll_interval=interval, tend=self.tend)
-        self.feeds = Feeds(store, partial(self._hearing.listen, feeds=True), poll_interval=interval)
-        self._watchers: list[Heard] = []
+        self.waiters = Waiters(
+            store.outcomes, self._listener.listen, poll_interval=interval, on_poll=self.run_maintenance
+        )
+        self.feeds = FeedReader(store, partial(self._listener.listen, feeds=True), poll_interval=interval)
+        self._watchers: list[HintHandler] = []
         self._remembered: dict[Ref, Question] = {}
 
     @property
@@ -125,13 +132,13 @@ class Engine:
         if self._tidying is not None:
             self._tidying.cancel()
             await asyncio.gather(self._tidying, return_exceptions=True)
-        await self.room.close()
+        await self.waiters.close()
         await self.feeds.close()
         for calls in (self.recipients, self.insert, self.settle, self.read, self.hints):
             if calls is not None:
                 await calls.close()
 
-    async def tend(self) -> int:
+    async def run_maintenance(self) -> int:
         """Sweep everywhere, and now and then begin to tidy, beside everything else; see `sweep`."""
         settled = await self.run_due()
         if time.monotonic() >= self._tidy_at and (self._tidying is None or self._tidying.done()):
@@ -160,33 +167,33 @@ class Engine:
         Safe in any number of processes at once.
         """
         settled = await self.store.run_due(limit=_SWEPT_AT_ONCE, workspace=workspace)
-        await self.tell_settled(settled)
+        await self.notify_settled(settled)
         return len(settled)
 
-    async def tell_settled(self, refs: Collection[Ref]) -> None:
+    async def notify_settled(self, refs: Collection[Ref]) -> None:
         """Tell whoever waits, here and elsewhere, that the clock settled these."""
         if refs:
-            self.room.mark_dirty(refs)
-            self._stir(refs)
+            self.waiters.mark_dirty(refs)
+            self._notify_local(refs)
             await self.bus.wake([*refs, *{feed_of(ref.workspace) for ref in refs}])
 
-    def stir_feed(self, workspace: str) -> None:
+    def notify_feed(self, workspace: str) -> None:
         """Tell whoever follows a workspace, here and elsewhere, that something happened in it."""
         topic = feed_of(workspace)
-        self._stir((topic,))
+        self._notify_local((topic,))
         self.hints.add(topic)
 
     @asynccontextmanager
-    async def watch(self, heard: Heard) -> AsyncIterator[None]:
+    async def watch(self, on_hint: HintHandler) -> AsyncIterator[None]:
         """Hear of everything that happens, here and elsewhere, while inside."""
-        self._watchers.append(heard)
+        self._watchers.append(on_hint)
         try:
-            async with self._hearing.listen(heard, feeds=True):
+            async with self._listener.listen(on_hint, feeds=True):
                 yield
         finally:
-            self._watchers.remove(heard)
+            self._watchers.remove(on_hint)
 
-    def _stir(self, topics: Collection[Ref]) -> None:
-        self.feeds.stir(topics)
-        for heard in self._watchers:
-            heard(topics)
+    def _notify_local(self, topics: Collection[Ref]) -> None:
+        self.feeds.mark_dirty(topics)
+        for on_hint in self._watchers:
+            on_hint(topics)

@@ -18,7 +18,7 @@ from itertools import islice
 from handraise.model.errors import DeskClosed, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.questions import Ref
-from handraise.ports import Heard, Store, feed_of
+from handraise.ports import HintHandler, Store, feed_of
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +27,13 @@ _KEPT = 2_500
 _SOON = 0.005
 
 
-class Feeds:
+class FeedReader:
     """The tails of every followed workspace, and the one task that reads for all of them."""
 
     def __init__(
         self,
         store: Store,
-        listen: Callable[[Heard], AbstractAsyncContextManager[None]],
+        listen: Callable[[HintHandler], AbstractAsyncContextManager[None]],
         *,
         poll_interval: float,
     ) -> None:
@@ -41,7 +41,7 @@ class Feeds:
         self._listen = listen
         self._poll_interval = poll_interval
         self._tails: dict[str, _Tail] = {}
-        self._stirred = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -83,7 +83,7 @@ class Feeds:
         """What is behind a place now, up to a page of it; the very same page for all who are there."""
         return await self._behind(self._tails.get(workspace) or _Tail(workspace), place)
 
-    def stir(self, topics: Collection[Ref] | None) -> None:
+    def mark_dirty(self, topics: Collection[Ref] | None) -> None:
         """Read these workspaces' feeds again soon, where anybody follows them; None is all of them."""
         if topics is None:
             topics = [feed_of(workspace) for workspace in self._tails]
@@ -91,7 +91,7 @@ class Feeds:
             if tail := self._tails.get(ref.workspace):
                 tail.awaited += not ref.id
                 tail.look_at, tail.pause = 0.0, _SOON
-                self._stirred.set()
+                self._wakeup.set()
 
     async def close(self) -> None:
         """Send every follower away."""
@@ -107,21 +107,21 @@ class Feeds:
         async with tail.beginning:
             if tail.end is None:
                 tail.begin(await self._store.feed_end(tail.workspace))
-                self._stirred.set()
+                self._wakeup.set()
             return tail.end or ""
 
     async def _read_for_all(self) -> None:
         async with AsyncExitStack() as listening:
             try:
-                await listening.enter_async_context(self._listen(self.stir))
+                await listening.enter_async_context(self._listen(self.mark_dirty))
             except DeskClosed:
                 return
-            except Exception as error:  # noqa: BLE001 -- hearing is only for speed, whatever a bus does
+            except Exception as error:  # noqa: BLE001 -- a bus only makes waits faster; its errors change nothing else
                 _log.warning("nothing can be heard; followers find out by polling", exc_info=error)
-            self.stir(None)
+            self.mark_dirty(None)
             next_poll = time.monotonic() + self._poll_interval
             while True:
-                await self._something_stirs(next_poll)
+                await self._wait_for_wakeup(next_poll)
                 if time.monotonic() >= next_poll:
                     for tail in self._tails.values():
                         tail.look_at, tail.awaited = 0.0, 0
@@ -137,15 +137,15 @@ class Feeds:
                     _log.error("reading for all followers failed; trying again", exc_info=error)
                     await asyncio.sleep(self._poll_interval)
 
-    async def _something_stirs(self, next_poll: float) -> None:
+    async def _wait_for_wakeup(self, next_poll: float) -> None:
         """Until something does, or it is time to look again."""
         until = min(
             (tail.look_at for tail in self._tails.values() if tail.end is not None), default=next_poll
         )
         with suppress(TimeoutError):
             async with asyncio.timeout(max(min(until, next_poll) - time.monotonic(), 0)):
-                await self._stirred.wait()
-        self._stirred.clear()
+                await self._wakeup.wait()
+        self._wakeup.clear()
 
     async def _look(self) -> None:
         """Read what is new in every feed that it is time to look at."""

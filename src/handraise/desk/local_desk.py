@@ -126,9 +126,9 @@ class LocalDesk(Desk):
         draft = self._draft(prompt, options)
         if options.get("check_recipients", True):
             await self._check_recipients(draft)
-        result = await self._engine.insert.soon(draft)
+        result = await self._engine.insert.submit(draft)
         if isinstance(result, QuotaExceeded) and await self.run_due():  # some of them were past their expiry
-            result = await self._engine.insert.soon(draft)
+            result = await self._engine.insert.submit(draft)
         if isinstance(result, KeyConflict) and options.get("if_exists") == "keep":
             result = result.existing or result
         if not isinstance(result, Question):
@@ -136,8 +136,8 @@ class LocalDesk(Desk):
         if result.overdue:
             return await self.get(result.id)
         self._engine.remember(result)
-        self._engine.stir_feed(self._workspace)
-        return self._linked(result)
+        self._engine.notify_feed(self._workspace)
+        return self._with_url(result)
 
     async def _check_recipients(self, draft: Draft) -> None:
         """Raise `InvalidQuestion` if it is for somebody whom the directory does not know, unless it was asked already."""
@@ -151,10 +151,10 @@ class LocalDesk(Desk):
             raise InvalidQuestion(problems)
 
     def _outcome_of(self, ref: Ref, *, timeout: float | None) -> Awaitable[Outcome]:
-        return self._engine.room.outcome_of(ref, timeout=timeout)
+        return self._engine.waiters.outcome_of(ref, timeout=timeout)
 
     async def _first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[str, Outcome]:
-        ref, outcome = await self._engine.room.first_of(refs, timeout=timeout)
+        ref, outcome = await self._engine.waiters.first_of(refs, timeout=timeout)
         return ref.id, outcome
 
     async def answer(
@@ -187,7 +187,7 @@ class LocalDesk(Desk):
         if move.granting is None or move.granting.until is None:
             return await self._move(move)
         # The store alone knows what time it is, so it alone can say that an end is past.
-        if moved := self._told(await self._engine.settle.soon(move)):
+        if moved := self._notify_moved(await self._engine.settle.submit(move)):
             return moved
         question, responder = await self._answerable(question_id, by, provenance.evidence)
         past = [Problem("until", "is in the past: say an instant to come, or leave it out")]
@@ -230,10 +230,10 @@ class LocalDesk(Desk):
     ) -> Question:
         """See `Desk.withdraw`."""
         if by is not None:
-            question = await self._pending(question_id)
+            question = await self._pending_question(question_id)
             check_texts(self._limits, reason=reason)
             return await self._move(withdrawing_for(question, responder_of(by), reason=reason))
-        question = await self._own(question_id, "only whoever asked can withdraw")
+        question = await self._own_question(question_id, "only whoever asked can withdraw")
         if question.outcome is not None:
             raise AlreadySettled(question_id, question.outcome)
         check_texts(self._limits, reason=reason)
@@ -247,13 +247,13 @@ class LocalDesk(Desk):
             page = await self.list_pending(asker=asker, after=after, limit=_WITHDRAWN_AT_ONCE)
             moves = [withdrawing_for(question, responder, reason=reason) for question in page]
             moved = await asyncio.gather(*map(self._engine.settle, moves))
-            withdrawn += sum(self._told(each) is not None for each in moved)
+            withdrawn += sum(self._notify_moved(each) is not None for each in moved)
             if (after := page.next) is None:
                 return withdrawn
 
     async def apply_grant(self, question_id: str) -> Question | None:
         """See `Desk.apply_grant`."""
-        question = await self._own(question_id, "only whoever asked can use a grant")
+        question = await self._own_question(question_id, "only whoever asked can use a grant")
         if question.outcome is not None:
             return question
         if not isinstance(question.form, Approval):
@@ -261,7 +261,7 @@ class LocalDesk(Desk):
         grant = await self._engine.store.find_grant(question)
         if grant is None:
             return None
-        moved = self._told(await self._engine.settle(using(question, grant)))
+        moved = self._notify_moved(await self._engine.settle(using(question, grant)))
         if moved is None:  # somebody was first, or the grant holds no more
             question = await self.get(question_id)
             return question if question.outcome is not None else None
@@ -270,7 +270,7 @@ class LocalDesk(Desk):
     async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume_approval`."""
         check_texts(self._limits, request=request)
-        question = await self._own(question_id, "only whoever asked can execute the action")
+        question = await self._own_question(question_id, "only whoever asked can execute the action")
         decision = question.decision
         if decision is None or not isinstance(question.outcome, Answered):
             how = str(question.outcome or "nobody has decided yet")
@@ -285,21 +285,21 @@ class LocalDesk(Desk):
         if not await self._engine.store.consume(question.ref, digest=digest, by=self._asker, request=request):
             # Where it is kept no more, nobody has consumed it.
             raise _why_not_used(await self.get(question_id), await self.history(question_id), digest)
-        self._engine.stir_feed(self._workspace)
+        self._engine.notify_feed(self._workspace)
         return decision.action
 
     async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """See `Desk.claim_sending`."""
         length = check_lease(lease)
-        question = await self._own(question_id, "only whoever asked can send it")
+        question = await self._own_question(question_id, "only whoever asked can send it")
         return await self._engine.store.claim_sending(question.ref, by=self._asker, lease=length)
 
     async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
         """See `Desk.mark_sent`."""
         check_texts(self._limits, channel=channel)
-        question = await self._own(question_id, "only whoever asked can mark it as sent")
+        question = await self._own_question(question_id, "only whoever asked can mark it as sent")
         if await self._engine.store.mark_sent(question.ref, by=self._asker, channel=channel):
-            self._engine.stir_feed(self._workspace)
+            self._engine.notify_feed(self._workspace)
         return await self.get(question_id)
 
     async def take_back(
@@ -312,7 +312,7 @@ class LocalDesk(Desk):
         taken = await self._engine.store.take_back(ref, by=responder.id, reason=reason)
         question = await self.get(question_id)
         if taken:
-            self._engine.stir_feed(self._workspace)
+            self._engine.notify_feed(self._workspace)
         if question.taken_back_at is not None:
             return question
         if not question.decision:
@@ -337,34 +337,34 @@ class LocalDesk(Desk):
             found = await self._engine.store.revoke(self._workspace, grant_id, by=responder.id)
         if found is None:
             raise GrantNotFound(grant_id, self._workspace)
-        self._engine.stir_feed(self._workspace)
+        self._engine.notify_feed(self._workspace)
         return found
 
     async def get(self, question_id: str) -> Question:
         """See `Desk.get`."""
         ref = self._ref(question_id)
-        found = await self._swept(lambda: self._engine.read(ref), lambda found: [found])
+        found = await self._after_due_steps(lambda: self._engine.read(ref), lambda found: [found])
         if found is None:
             raise QuestionNotFound(question_id, self._workspace)
         self._engine.remember(found)
-        return self._linked(found)
+        return self._with_url(found)
 
     async def find_by_key(self, key: str) -> Question | None:
         """See `Desk.find_by_key`."""
         if text_problem(key):
             return None
-        found = await self._swept(lambda: self._by_key(key), lambda found: [found])
-        return None if found is None else self._linked(found)
+        found = await self._after_due_steps(lambda: self._by_key(key), lambda found: [found])
+        return None if found is None else self._with_url(found)
 
     async def join(self, question_id: str, *, key: str) -> Question:
         """See `Desk.join`."""
         check_key(key, self._limits)
-        question = await self._own(question_id, "only whoever asked can join it")
+        question = await self._own_question(question_id, "only whoever asked can join it")
         if await self._engine.store.join(question.ref, by=self._asker, key=key):
-            self._engine.stir_feed(self._workspace)
+            self._engine.notify_feed(self._workspace)
         if found := await self.find_by_key(key):
             return found
-        return await self._pending(question_id)
+        return await self._pending_question(question_id)
 
     async def _by_key(self, key: str) -> Question | None:
         store = self._engine.store
@@ -395,14 +395,14 @@ class LocalDesk(Desk):
         where = await self._filter(conversation, recipient, asker)
         if recipient is not None and after is None:
             await self.run_due()  # an escalation that is due counts, whether somebody has noticed or not
-        questions = await self._swept(
+        questions = await self._after_due_steps(
             lambda: self._engine.store.pending(where, after=after, limit=limit + 1),
             lambda page: page,
         )
         page = questions[:limit]
         self._engine.remember_page(page)
         return Page(
-            [self._linked(each) for each in page], page[-1].id if page and len(questions) > limit else None
+            [self._with_url(each) for each in page], page[-1].id if page and len(questions) > limit else None
         )
 
     async def by_urgency(
@@ -425,7 +425,7 @@ class LocalDesk(Desk):
     async def still_pending(self, question_ids: Sequence[str]) -> Sequence[Question]:
         """Those of these questions that are pending, in the same order."""
         refs = [self._ref(each) for each in question_ids]
-        found = await self._swept(
+        found = await self._after_due_steps(
             lambda: asyncio.gather(*map(self._engine.read, refs)),
             lambda found: found,
         )
@@ -450,7 +450,7 @@ class LocalDesk(Desk):
         if after is None:
             await self.run_due()  # what the clock has ended is settled, whether somebody has noticed or not
         page = await self._engine.store.settled(where, after=after, limit=limit)
-        return Page([self._linked(each) for each in page.questions], page.after)
+        return Page([self._with_url(each) for each in page.questions], page.after)
 
     async def history(self, question_id: str) -> Sequence[Event]:
         """See `Desk.history`."""
@@ -480,9 +480,9 @@ class LocalDesk(Desk):
         """See `Desk.run_due`."""
         return await self._engine.run_due(self._workspace)
 
-    async def tend(self) -> int:
+    async def run_maintenance(self) -> int:
         """Do what the timelines of every workspace say is due; give back how many questions that settled."""
-        return await self._engine.tend()
+        return await self._engine.run_maintenance()
 
     async def _recover(self, max_age: timedelta) -> Recovered:
         check_max_age(max_age)
@@ -491,7 +491,7 @@ class LocalDesk(Desk):
         await self.run_due()
         while refs := await store.expire_older(self._workspace, self._asker, max_age, limit=_RECOVER):
             expired += len(refs)
-            await self._engine.tell_settled(refs)
+            await self._engine.notify_settled(refs)
         return Recovered(expired=expired, live=await store.count_pending(self._workspace, self._asker))
 
     async def durability(self) -> Durability:
@@ -516,7 +516,7 @@ class LocalDesk(Desk):
         person = await directory.find_person(self._workspace, responder.id)
         return responder if person is None else person.responder
 
-    async def _own(self, question_id: str, reason: str) -> Question:
+    async def _own_question(self, question_id: str, reason: str) -> Question:
         """This asker's question. Another's is as good as not there, on every desk, unless askers share it."""
         question = await self.get(question_id)
         if question.asker == self._asker:
@@ -525,7 +525,7 @@ class LocalDesk(Desk):
             raise PermissionDenied(self._asker, reason)
         raise QuestionNotFound(question_id, self._workspace, self._asker)
 
-    async def _pending(self, question_id: str) -> Question:
+    async def _pending_question(self, question_id: str) -> Question:
         question = await self.get(question_id)
         if question.outcome is not None:
             raise AlreadySettled(question_id, question.outcome)
@@ -547,35 +547,35 @@ class LocalDesk(Desk):
 
     async def _move(self, move: Move) -> Question:
         """Let the store decide; then tell whoever waits, or find out why it was refused."""
-        moved = self._told(await self._engine.settle.soon(move))
+        moved = self._notify_moved(await self._engine.settle.submit(move))
         if moved is None:
-            question = await self._pending(move.question.id)
+            question = await self._pending_question(move.question.id)
             if move.kind not in ("withdraw", "withdraw_for"):
                 check_may_respond(question, move.responder)
             # Deeds that were due are done now, and may have put off its end.
-            moved = self._told(await self._engine.settle.soon(replace(move, question=question)))
+            moved = self._notify_moved(await self._engine.settle.submit(replace(move, question=question)))
         if moved is None:
             raise PermissionDenied(move.by, "the question changed meanwhile; look at it again")
         return moved
 
-    def _told(self, moved: Question | None) -> Question | None:
+    def _notify_moved(self, moved: Question | None) -> Question | None:
         """The same question, after telling whoever waits for it that it is settled."""
         if moved is None:
             return None
         self._engine.remember(moved)
-        self._engine.stir_feed(self._workspace)
+        self._engine.notify_feed(self._workspace)
         if moved.outcome is not None:
             ref = moved.ref
-            self._engine.room.tell(ref, moved.outcome)
+            self._engine.waiters.resolve(ref, moved.outcome)
             self._engine.hints.add(ref)
-        return self._linked(moved)
+        return self._with_url(moved)
 
-    def _linked(self, question: Question) -> Question:
+    def _with_url(self, question: Question) -> Question:
         """The same question with its page, where the address of a server is known."""
         base = self._shared.public_url
         return question if base is None else changed(question, url=f"{base}/questions/{quote(question.id)}")
 
-    async def _swept(
+    async def _after_due_steps(
         self, load: Callable[[], Awaitable[T]], questions: Callable[[T], Iterable[Question | None]]
     ) -> T:
         """What `load` gives, after doing first what the timelines of its questions say is due.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
-from handraise.desk.batcher import Lanes
+from handraise.desk.batcher import KeyedBatcher
 from handraise.model.errors import Problem
 from handraise.model.people import GROUP
 from handraise.model.questions import Draft
@@ -56,7 +56,7 @@ class Recipients:
         self._known: dict[tuple[str, str], float] = {}
         self._names: dict[str, _Names] = {}
         self._said: dict[tuple[str, str], None] = {}
-        self._looks: Lanes[_Wanted, Collection[str] | None] = Lanes(
+        self._looks: KeyedBatcher[_Wanted, Collection[str] | None] = KeyedBatcher(
             self._look, _TOGETHER, lambda wanted: wanted.workspace
         )
 

@@ -60,7 +60,7 @@ class Delivery:
     channel: str
     to: Json = field(repr=False)
     reason: Reason
-    lane: str
+    rate_limit_key: str
     created_at: datetime
     due_at: datetime | None = None
     """When it is next tried, or None where nothing is left to do."""

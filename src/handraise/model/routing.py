@@ -146,7 +146,7 @@ class Plan(NamedTuple):
     left_out: bool
 
 
-class Telling(NamedTuple):
+class Notification(NamedTuple):
     """That something is to be told: which event of a question it was, and who is meant."""
 
     question: Question
@@ -158,10 +158,12 @@ class Telling(NamedTuple):
     to: tuple[str, ...]
 
 
-def names_for(telling: Telling, policy: Policy, members: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def names_for(
+    notification: Notification, policy: Policy, members: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
     """Everybody whose addresses count, and for the sake of which recipient."""
     found: dict[str, str] = {}
-    for name in telling.to or (ANYONE,):
+    for name in notification.to or (ANYONE,):
         found.setdefault(name, name)
         group = name.removeprefix(GROUP) if name.startswith(GROUP) else None
         if group is None:
@@ -169,29 +171,31 @@ def names_for(telling: Telling, policy: Policy, members: Mapping[str, Sequence[s
         order = policy.on_call.get(group, ())
         people: Iterable[str] = members.get(group, ())
         if order:
-            people = (order[telling.turn % len(order)],)
+            people = (order[notification.turn % len(order)],)
         for person in people:
             found.setdefault(person, name)
     return found
 
 
 def plan(
-    telling: Telling,
+    notification: Notification,
     policy: Policy,
     *,
     names: Mapping[str, str],
     addresses: Sequence[Address],
-    lane_of: Callable[[Address], str | None],
+    rate_limit_key_of: Callable[[Address], str | None],
     recent: Recent,
     now: datetime,
 ) -> Plan:
-    """The deliveries that tell of it, each counted in `recent`. An address without a lane cannot be used."""
-    question = telling.question
+    """The deliveries that tell of it, each counted in `recent`. An address without a rate limit key cannot be used."""
+    question = notification.question
     # Whoever asks cannot answer, and so is not told either.
     usable = [
         each
         for each in addresses
-        if each.recipient in names and each.recipient != question.asker and lane_of(each) is not None
+        if each.recipient in names
+        and each.recipient != question.asker
+        and rate_limit_key_of(each) is not None
     ]
     rules = [
         next((rule for rule in policy.rules if rule.fits(question, each.recipient)), Rule())
@@ -202,29 +206,29 @@ def plan(
         for each, rule in zip(usable, rules, strict=True)
         if rule.channels is None or each.channel in rule.channels
     ]
-    rooms = {(each.recipient, each.channel) for each, _ in allowed if each.recipient.startswith(GROUP)}
+    shared = {(each.recipient, each.channel) for each, _ in allowed if each.recipient.startswith(GROUP)}
     told: set[tuple[str, str]] = set()
     planned: list[Delivery] = []
     for address, rule in allowed:
         sake, place = names[address.recipient], (address.channel, canonical_json(address.to))
         # A group that has a room of its own there need not be told one by one.
-        if place in told or (address.recipient != sake and (sake, address.channel) in rooms):
+        if place in told or (address.recipient != sake and (sake, address.channel) in shared):
             continue
         told.add(place)
         # What is of high risk, and when it escalates, an agent says itself: with that it gets no more than its number.
-        claimed = telling.reason == "escalated" or question.risk == _HIGH
+        claimed = notification.reason == "escalated" or question.risk == _HIGH
         urgent = rule.urgent or (claimed and not _has_had_enough(question.asker, policy, recent))
         due_at, bundle = (now, None) if urgent else _turn(address, question, policy, recent, now)
         planned.append(
             Delivery(
                 workspace=question.workspace,
-                id=delivery_id(telling, address),
+                id=delivery_id(notification, address),
                 question_id=question.id,
                 recipient=address.recipient,
                 channel=address.channel,
                 to=address.to,
-                reason=telling.reason,
-                lane=lane_of(address) or address.channel,
+                reason=notification.reason,
+                rate_limit_key=rate_limit_key_of(address) or address.channel,
                 created_at=now,
                 due_at=due_at,
                 bundle=bundle,
@@ -236,9 +240,14 @@ def plan(
     return Plan(tuple(planned), left_out=len(allowed) < len(usable))
 
 
-def delivery_id(telling: Telling, address: Address) -> str:
+def delivery_id(notification: Notification, address: Address) -> str:
     """The id of a delivery: whoever plans the same one gets the same id."""
-    what: list[Json] = [telling.question.workspace, telling.question.id, telling.reason, telling.number]
+    what: list[Json] = [
+        notification.question.workspace,
+        notification.question.id,
+        notification.reason,
+        notification.number,
+    ]
     where: list[Json] = [address.recipient, address.channel, address.to]
     return hashlib.sha256(canonical_json(what + where).encode()).hexdigest()[:32]
 

@@ -5,7 +5,7 @@
 
 from typing import NamedTuple
 
-from handraise.ports.bus import Bus, Heard, feed_of
+from handraise.ports.bus import Bus, HintHandler, feed_of
 from handraise.ports.clock import Clock, IdFactory
 from handraise.ports.directory import Claim, Directory
 from handraise.ports.ledger import Head, Ledger, SignedHeads
@@ -35,7 +35,7 @@ __all__ = [
     "Durability",
     "Filter",
     "Head",
-    "Heard",
+    "HintHandler",
     "IdFactory",
     "Inserted",
     "Ledger",

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from handraise.model.questions import Ref
 
-Heard = Callable[[Collection[Ref] | None], None]
+HintHandler = Callable[[Collection[Ref] | None], None]
 """Called on the event loop with what a hint is about; None says that anything may have changed."""
 
 
@@ -22,10 +22,10 @@ class Bus(Protocol):
         """Tell other processes about these topics. Never raises because nobody hears it."""
         ...
 
-    def listen(self, heard: Heard, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
-        """Hear hints of other processes while inside. On entering, hints already reach `heard`.
+    def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
+        """Hear hints of other processes while inside. On entering, hints already reach `on_hint`.
 
-        Calls `heard(None)` after any gap in which hints may have been lost. Whoever does not follow `feeds`
+        Calls `on_hint(None)` after any gap in which hints may have been lost. Whoever does not follow `feeds`
         need not be told of them.
         """
         ...

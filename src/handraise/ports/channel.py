@@ -90,7 +90,7 @@ class Channel(Protocol):
         """For how long a message is tried again."""
         ...
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """Whatever is slow or dead together: a host, a team, one relay. None where the address makes no sense."""
         ...
 

@@ -127,15 +127,15 @@ class Outbox(Protocol):
         workspace: str,
         *,
         channels: Collection[str],
-        rooms: Mapping[str, int],
-        per_lane: int,
+        free_slots: Mapping[str, int],
+        per_key: int,
         limit: int,
         lease: timedelta,
     ) -> Sequence[Delivery]:
         """Take due deliveries to try them, each with its try counted, due again after the lease.
 
-        Only through these channels, or of any that nobody has; at most so many of one lane, which is what `rooms`
-        says or `per_lane`. Those of a bundle that are to be sent come together, up to `PER_MESSAGE`, and count once.
+        Only through these channels, or of any that nobody has. At most `free_slots` of a rate limit key are taken, or
+        `per_key` of a key that is not there. Those of a bundle that are to be sent come together, up to `PER_MESSAGE`, and count once.
         What another process is taking is passed over.
         """
         ...

@@ -13,7 +13,7 @@ from typing import Any
 
 from handraise.channels import Replies
 from handraise.channels.custom_channels import Opener
-from handraise.desk.dispatcher import dispatching
+from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk.ids import uuid7_ids
 from handraise.desk.local_desk import LocalDesk
@@ -93,7 +93,7 @@ async def open_server(
                 _run_periodically(settings.seal_interval, _seal_task(ctx)), name="handraise seals"
             ),
             asyncio.create_task(
-                _run_periodically(settings.poll_interval, ctx.desk.tend), name="handraise sweeps"
+                _run_periodically(settings.poll_interval, ctx.desk.run_maintenance), name="handraise sweeps"
             ),
             asyncio.create_task(
                 _run_periodically(_DELETE_INTERVAL, lambda: _delete_expired(ctx)), name="handraise forgets"
@@ -119,9 +119,9 @@ async def _run_dispatchers(ctx: ServerContext, channels: Mapping[str, Channel]) 
     ctx.channels = channels
     async with AsyncExitStack() as stack:
         # Each shard has its own dispatcher, so that one that is down does not hold up the others.
-        for outbox in getattr(ctx.outbox, "apart", [ctx.outbox]):
+        for outbox in getattr(ctx.outbox, "by_shard", [ctx.outbox]):
             await stack.enter_async_context(
-                dispatching(
+                run_dispatcher(
                     ctx.engine,
                     outbox,
                     ctx.directory,
@@ -168,7 +168,7 @@ async def open_context(
             quota=settings.pending_quota or None,
             recipients=_recipients(settings, directory),
         )
-        metrics.count_waits(lambda: len(engine.room))
+        metrics.count_waits(lambda: len(engine.waiters))
         try:
             yield ServerContext(
                 settings=settings,

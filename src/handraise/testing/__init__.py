@@ -3,9 +3,9 @@
 `handraise.testing.contract` needs `pip install "handraise[testing]"`.
 """
 
-from handraise.testing.buses import HandBus, SilentBus
+from handraise.testing.buses import ManualBus, SilentBus
 from handraise.testing.clock import ManualClock
 from handraise.testing.promises import PROMISES, promise
 from handraise.testing.scripted_person import StandIn
 
-__all__ = ["PROMISES", "HandBus", "ManualClock", "SilentBus", "StandIn", "promise"]
+__all__ = ["PROMISES", "ManualBus", "ManualClock", "SilentBus", "StandIn", "promise"]

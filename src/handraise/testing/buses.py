@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 from handraise.questions import Ref
 
 
@@ -16,34 +16,34 @@ class SilentBus:
         """Send nothing."""
 
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear nothing."""
-        del heard, feeds
+        del on_hint, feeds
         yield
 
 
-class HandBus:
-    """Delivers hints only when told to: `ring` them early, twice, or about nothing."""
+class ManualBus:
+    """Delivers hints only when a test says so: with `deliver`, early, twice or about nothing."""
 
     def __init__(self) -> None:
         self.sent: list[Ref] = []
-        self._listening: list[Heard] = []
+        self._listening: list[HintHandler] = []
 
     async def wake(self, topics: Collection[Ref]) -> None:
         """Note the hints."""
         self.sent.extend(topics)
 
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Hear what is rung."""
-        del feeds  # whoever rings decides what is heard
-        self._listening.append(heard)
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+        """Receive what `deliver` is given."""
+        del feeds  # the caller of `deliver` decides
+        self._listening.append(on_hint)
         try:
             yield
         finally:
-            self._listening.remove(heard)
+            self._listening.remove(on_hint)
 
-    def ring(self, topics: Collection[Ref] | None) -> None:
+    def deliver(self, topics: Collection[Ref] | None) -> None:
         """Deliver a hint to everybody who listens."""
-        for heard in list(self._listening):
-            heard(topics)
+        for on_hint in list(self._listening):
+            on_hint(topics)

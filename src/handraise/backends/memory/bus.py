@@ -6,26 +6,26 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from handraise.model.questions import Ref
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 
 
 class MemoryBus:
     """Tells everybody of everything. See `handraise.ports.Bus` for what each method promises."""
 
     def __init__(self) -> None:
-        self._listening: list[Heard] = []
+        self._listening: list[HintHandler] = []
 
     async def wake(self, topics: Collection[Ref]) -> None:
         """Send hints; see the port."""
-        for heard in list(self._listening):
-            heard(topics)
+        for on_hint in list(self._listening):
+            on_hint(topics)
 
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear hints; see the port."""
         del feeds  # telling everybody costs less than asking who wants to know
-        self._listening.append(heard)
+        self._listening.append(on_hint)
         try:
             yield
         finally:
-            self._listening.remove(heard)
+            self._listening.remove(on_hint)

@@ -117,8 +117,8 @@ class MemoryOutbox:
         workspace: str,
         *,
         channels: Collection[str],
-        rooms: Mapping[str, int],
-        per_lane: int,
+        free_slots: Mapping[str, int],
+        per_key: int,
         limit: int,
         lease: timedelta,
     ) -> Sequence[Delivery]:
@@ -134,13 +134,13 @@ class MemoryOutbox:
             key=lambda each: (each.due_at, each.id),
         )
         messages: dict[str, str] = {}
-        lanes: Counter[str] = Counter()
+        used: Counter[str] = Counter()
         for each in due:
             message = _message_of(each)
-            room = rooms.get(each.lane, per_lane)
-            if message not in messages and lanes[each.lane] < room and len(messages) < limit:
-                messages[message] = each.lane
-                lanes[each.lane] += 1
+            free = free_slots.get(each.rate_limit_key, per_key)
+            if message not in messages and used[each.rate_limit_key] < free and len(messages) < limit:
+                messages[message] = each.rate_limit_key
+                used[each.rate_limit_key] += 1
         together: Counter[str] = Counter()
         taken = []
         for each in sorted(due, key=lambda each: each.id):

@@ -1,6 +1,6 @@
 """Wake-ups over NATS: one connection for a process, a subject for what is settled and one for feeds.
 
-Whoever is on that NATS may publish there, so what is heard is believed in nothing: it says what to read again, and what
+Whoever is on that NATS may publish there, so what is on_hint is believed in nothing: it says what to read again, and what
 cannot be read is passed over. While NATS is away, waits find out by polling.
 """
 
@@ -22,7 +22,7 @@ from nats.errors import Error, SlowConsumerError
 from handraise.backends.hint_codec import decoded, encoded
 from handraise.model.errors import UnknownAddress
 from handraise.model.questions import Ref
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 
 _log = logging.getLogger(__name__)
 
@@ -44,14 +44,14 @@ _GAP = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NatsAddress:
     """Which servers to try, in turn, and below which subject hints are sent."""
 
     servers: Sequence[str]
     subject: str
 
     @classmethod
-    def at(cls, address: str) -> Place:
+    def parse(cls, address: str) -> NatsAddress:
         """The place that an address names: `nats://user:password@host:4222,other:4222/subject`."""
         found = _ADDRESS.fullmatch(address)
         if found is None:
@@ -64,7 +64,7 @@ class Place:
 @asynccontextmanager
 async def open_nats(address: str) -> AsyncIterator[NatsBus]:
     """A bus on the NATS at an address, connected for as long as this lasts, as far as NATS is there."""
-    bus = NatsBus(Place.at(address))
+    bus = NatsBus(NatsAddress.parse(address))
     connecting = asyncio.create_task(bus.keep_connected(), name="handraise nats")
     try:
         await bus.tried()
@@ -78,10 +78,10 @@ async def open_nats(address: str) -> AsyncIterator[NatsBus]:
 class NatsBus:
     """Hints over NATS. See `handraise.ports.Bus` for what each method promises."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, address: NatsAddress) -> None:
+        self._address = address
         self._client: Client | None = None
-        self._ears: list[_Ear] = []
+        self._listeners: list[_Listener] = []
         self._unsent: dict[Ref, None] = {}
         self._tried = asyncio.Event()
         self._missed: asyncio.TimerHandle | None = None
@@ -94,20 +94,22 @@ class NatsBus:
             self._unsent.update(dict.fromkeys(itertools.islice(topics, _UNSENT - len(self._unsent))))
 
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear hints; see the port."""
-        below = self._place.subject
-        ear = _Ear(heard, [f"{below}.settled", f"{below}.feed"] if feeds else [f"{below}.settled"])
-        self._ears.append(ear)
+        below = self._address.subject
+        listener = _Listener(
+            on_hint, [f"{below}.settled", f"{below}.feed"] if feeds else [f"{below}.settled"]
+        )
+        self._listeners.append(listener)
         try:
             await self.tried()
             if self._client is not None:
                 with suppress(*_NATS_ERRORS):  # the client is lost, and the next one hears
-                    await ear.hear_at(self._client)
+                    await listener.subscribe(self._client)
             yield
         finally:
-            self._ears.remove(ear)
-            await ear.close()
+            self._listeners.remove(listener)
+            await listener.close()
 
     async def tried(self) -> None:
         """Wait until there is a connection, or until the first try has failed."""
@@ -118,7 +120,7 @@ class NatsBus:
     async def keep_connected(self) -> None:
         """Be connected for ever, anew whenever a connection is lost."""
         pause = _RETRY
-        for server in itertools.cycle(self._place.servers):
+        for server in itertools.cycle(self._address.servers):
             try:
                 async with self._connected(server) as lost:
                     pause = _RETRY
@@ -133,7 +135,7 @@ class NatsBus:
 
     @asynccontextmanager
     async def _connected(self, server: str) -> AsyncIterator[asyncio.Event]:
-        """One connection that all ears hear at; the event is set when it is lost."""
+        """Open one connection for all listeners; the event is set when it is lost."""
         lost = asyncio.Event()
 
         async def closed() -> None:
@@ -156,8 +158,8 @@ class NatsBus:
                 closed_cb=closed,
             )
             self._client = client
-            for ear in list(self._ears):
-                await ear.hear_at(client)
+            for listener in list(self._listeners):
+                await listener.subscribe(client)
             unsent, self._unsent = self._unsent, {}
             if unsent:
                 await self.wake(unsent)
@@ -169,7 +171,7 @@ class NatsBus:
                     await client.close()
 
     async def _sent(self, client: Client, topics: Collection[Ref]) -> bool:
-        below = self._place.subject
+        below = self._address.subject
         hints = [(f"{below}.settled", text) for text in encoded(topic for topic in topics if topic.id)]
         hints += [(f"{below}.feed", text) for text in encoded(topic for topic in topics if not topic.id)]
         try:
@@ -182,29 +184,29 @@ class NatsBus:
         return True
 
     async def _failed(self, error: Exception) -> None:
-        """Note why there is no connection, or that hints were lost because they came faster than they were heard."""
+        """Note why there is no connection, or that hints were lost because they came faster than they were on_hint."""
         self._why = error
         if isinstance(error, SlowConsumerError) and self._missed is None:
             # Not at once: more hints are coming, and somebody may send them only to have everything read again.
-            self._missed = asyncio.get_running_loop().call_later(_GAP, self._tell_missed)
+            self._missed = asyncio.get_running_loop().call_later(_GAP, self._report_missed_hints)
 
-    def _tell_missed(self) -> None:
+    def _report_missed_hints(self) -> None:
         self._missed = None
-        for ear in list(self._ears):
-            ear.heard(None)
+        for listener in list(self._listeners):
+            listener.on_hint(None)
 
 
-class _Ear:
+class _Listener:
     """One listener, heard at one connection after another."""
 
-    def __init__(self, heard: Heard, subjects: Sequence[str]) -> None:
-        self.heard = heard
+    def __init__(self, on_hint: HintHandler, subjects: Sequence[str]) -> None:
+        self.on_hint = on_hint
         self._subjects = subjects
         self._client: Client | None = None
         self._subscriptions: list[Subscription] = []
         self._work = 0
 
-    async def hear_at(self, client: Client) -> None:
+    async def subscribe(self, client: Client) -> None:
         """Listen at a connection: when this returns, hints already come."""
         if self._client is client:
             return
@@ -212,13 +214,16 @@ class _Ear:
         for subject in self._subjects:
             self._subscriptions.append(
                 await client.subscribe(
-                    subject, cb=self._hear, pending_msgs_limit=_QUEUED, pending_bytes_limit=_QUEUED_BYTES
+                    subject,
+                    cb=self._on_message,
+                    pending_msgs_limit=_QUEUED,
+                    pending_bytes_limit=_QUEUED_BYTES,
                 )
             )
         # Twice: the driver's ping may overtake what was written before it, but not what another one has waited for.
         await client.flush(_PATIENCE)
         await client.flush(_PATIENCE)
-        self.heard(None)
+        self.on_hint(None)
 
     async def close(self) -> None:
         """Listen no more."""
@@ -226,11 +231,11 @@ class _Ear:
             with suppress(*_NATS_ERRORS):  # with its connection, it is gone anyway
                 await subscription.unsubscribe()
 
-    async def _hear(self, message: Msg) -> None:
+    async def _on_message(self, message: Msg) -> None:
         """Pass a hint on; what is none is passed over, for our own are never like that."""
         topics = None if len(message.data) > _LONGEST else decoded(message.data.decode(errors="replace"))
         if topics:
-            self.heard(topics)
+            self.on_hint(topics)
         self._work += _EACH + len(message.data)
         if self._work > _AT_ONCE:  # some milliseconds; the driver gives one after another without a pause
             self._work = 0

@@ -81,8 +81,8 @@ async def open_database(
     opening = open_pool if listen is None else open_pool_behind_pooler
     pool = opening(address, connections - 1)
     try:
-        walls = await (checked_row_security(pool) if confined else row_security_of(pool))
-        database = Database(pool, clock=clock, walls=walls)
+        row_security = await (checked_row_security(pool) if confined else row_security_of(pool))
+        database = Database(pool, clock=clock, row_security=row_security)
         await PostgresStore(database).durability()
         yield database
     finally:

@@ -19,7 +19,7 @@ from handraise.backends.postgres.database import Database
 from handraise.backends.sql_files import load_statements
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 
 CHANNEL = "handraise"
 STATEMENTS = load_statements("handraise.backends.postgres")
@@ -37,7 +37,7 @@ class PostgresBus:
     def __init__(self, database: Database, address: str) -> None:
         self._database = database
         self._address = address
-        self._ears: set[str] = set()
+        self._listener_ids: set[str] = set()
         self._unfollowed_until = 0.0
 
     async def wake(self, topics: Collection[Ref]) -> None:
@@ -49,7 +49,7 @@ class PostgresBus:
             return
         payloads = {"payloads": list(encoded(settled)), "feeds": list(encoded(feeds))}
         try:
-            sent = await self._database.fetch(STATEMENTS["notify"], ears=list(self._ears), **payloads)
+            sent = await self._database.fetch(STATEMENTS["notify"], ears=list(self._listener_ids), **payloads)
         except StoreUnavailable:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
         else:
@@ -57,13 +57,13 @@ class PostgresBus:
                 self._unfollowed_until = time.monotonic() + _UNFOLLOWED
 
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear hints; see the port."""
-        ear = _Ear(self._address, heard, feeds=feeds)
+        listener = _Listener(self._address, on_hint, feeds=feeds)
         listening = asyncio.Event()
-        task = asyncio.create_task(ear.keep_listening(listening), name="handraise listener")
+        task = asyncio.create_task(listener.keep_listening(listening), name="handraise listener")
         ready = asyncio.create_task(listening.wait())
-        self._ears.add(ear.name)
+        self._listener_ids.add(listener.name)
         try:
             await asyncio.wait((ready, task), timeout=_RETRY_AT_MOST, return_when=asyncio.FIRST_COMPLETED)
             yield
@@ -71,16 +71,16 @@ class PostgresBus:
             for each in (ready, task):
                 each.cancel()
             await asyncio.gather(ready, task, return_exceptions=True)
-            self._ears.discard(ear.name)
+            self._listener_ids.discard(listener.name)
 
 
-class _Ear:
+class _Listener:
     """One listener, by a name that writers find it under."""
 
-    def __init__(self, address: str, heard: Heard, *, feeds: bool) -> None:
+    def __init__(self, address: str, on_hint: HintHandler, *, feeds: bool) -> None:
         self.name = uuid.uuid4().hex
         self._address = address
-        self._heard = heard
+        self._on_hint = on_hint
         self._feeds = feeds
 
     async def keep_listening(self, listening: asyncio.Event) -> None:
@@ -90,8 +90,8 @@ class _Ear:
         while True:
             why = "it was closed"
             try:
-                async with self._listener() as lost:
-                    self._heard(None)
+                async with self._connection() as lost:
+                    self._on_hint(None)
                     listening.set()
                     if is_lost:
                         _log.warning("the listener has a connection again")
@@ -106,13 +106,13 @@ class _Ear:
             pause = min(pause * 2, _RETRY_AT_MOST)
 
     @asynccontextmanager
-    async def _listener(self) -> AsyncIterator[asyncio.Event]:
+    async def _connection(self) -> AsyncIterator[asyncio.Event]:
         """One listening connection, announced so that writers notify; the event is set when it is lost."""
         lost = asyncio.Event()
         async with alone(self._address, "listener") as acquired:
             acquired.add_termination_listener(lambda *_: lost.set())
-            await acquired.add_listener(CHANNEL, lambda *args: self._heard(decoded(str(args[-1]))))
-            await self._say(acquired, "hear")
+            await acquired.add_listener(CHANNEL, lambda *args: self._on_hint(decoded(str(args[-1]))))
+            await self._run(acquired, "hear")
             beating = asyncio.create_task(self._keep_announcing(acquired, lost))
             try:
                 yield lost
@@ -123,17 +123,17 @@ class _Ear:
                     acquired.terminate()  # it may never say anything again
                 else:
                     with suppress(*DRIVER_ERRORS):
-                        await self._say(acquired, "unhear")
+                        await self._run(acquired, "unhear")
 
     async def _keep_announcing(self, acquired: Connection, lost: asyncio.Event) -> None:
         """Say at intervals that this process listens, which also finds a connection that died in silence."""
         try:
             while True:
                 await asyncio.sleep(_HEARTBEAT)
-                await self._say(acquired, "hear")
+                await self._run(acquired, "hear")
         except DRIVER_ERRORS:
             lost.set()
 
-    async def _say(self, acquired: Connection, what: str) -> None:
+    async def _run(self, acquired: Connection, what: str) -> None:
         statement = STATEMENTS[what]
         await acquired.execute(statement.numbered, *statement.arguments(ear=self.name, feeds=self._feeds))

@@ -64,17 +64,19 @@ class RowSecurity:
 
 
 class Database:
-    """A pool, a clock, and walls between workspaces where there are any."""
+    """A pool, a clock, and row_security between workspaces where there are any."""
 
-    def __init__(self, pool: Pool, *, clock: Clock | None = None, walls: RowSecurity | None = None) -> None:
+    def __init__(
+        self, pool: Pool, *, clock: Clock | None = None, row_security: RowSecurity | None = None
+    ) -> None:
         self._pool = pool
         self._clock = clock
-        self._walls = walls
+        self._row_security = row_security
 
     @property
     def has_row_security(self) -> bool:
         """Whether each workspace has its own transactions."""
-        return self._walls is not None
+        return self._row_security is not None
 
     async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
         """The rows of a statement that is about no workspace."""
@@ -83,11 +85,11 @@ class Database:
     async def fetch_in(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
         """The rows of a statement about a workspace, or of the last where one transaction makes several.
 
-        Without walls it may be about several workspaces, whichever is named.
+        Without row_security it may be about several workspaces, whichever is named.
         """
         begin = "begin" if len(statements) > 1 else None
         return await self._run_all(
-            self._walls.begin_in(workspace) if self._walls else begin, statements, values
+            self._row_security.begin_in(workspace) if self._row_security else begin, statements, values
         )
 
     async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
@@ -99,36 +101,38 @@ class Database:
 
             return await work(run)
 
-        return await self._run(self._walls.begin_in(workspace) if self._walls else "begin", done)
+        return await self._run(
+            self._row_security.begin_in(workspace) if self._row_security else "begin", done
+        )
 
     async def fetch_as_keeper(self, workspace: str, statement: Statement, /, **values: Any) -> list[Any]:
         """The same for a statement that only `KEEPER_ROLE` may make: taken by who would take the application's role."""
         begin = None
-        if self._walls is not None:
-            begin = RowSecurity(KEEPER_ROLE if self._walls.role else None).begin_in(workspace)
+        if self._row_security is not None:
+            begin = RowSecurity(KEEPER_ROLE if self._row_security.role else None).begin_in(workspace)
         return await self._run_all(begin, [statement], values)
 
     async def by_workspace(
         self,
         items: Sequence[Item],
         workspace_of: Callable[[Item], str],
-        many: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+        call_batch: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
     ) -> Sequence[Result]:
-        """Call `many` with the items of each workspace by themselves, or with all where there are no walls.
+        """Call `call_batch` with the items of each workspace by themselves, or with all where there are no row_security.
 
         The results come in the order of the items. Where one workspace's part fails, the others' are seen
         through before its error is raised.
         """
         if not items:
             return []
-        if self._walls is None:
-            return await many(items)
+        if self._row_security is None:
+            return await call_batch(items)
         parts: dict[str, list[int]] = {}
         for place, item in enumerate(items):
             parts.setdefault(workspace_of(item), []).append(place)
         if len(parts) == 1:
-            return await many(items)
-        calls = [many([items[place] for place in places]) for places in parts.values()]
+            return await call_batch(items)
+        calls = [call_batch([items[place] for place in places]) for places in parts.values()]
         results: dict[int, Result] = {}
         for places, done in zip(
             parts.values(), await asyncio.gather(*calls, return_exceptions=True), strict=True

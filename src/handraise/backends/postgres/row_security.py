@@ -17,7 +17,7 @@ STATEMENTS = load_statements("handraise.backends.postgres", "row_security.sql")
 
 
 async def row_security_of(pool: Pool) -> RowSecurity | None:
-    """The walls that stand around this login anyway; None where row-level security does not bind it."""
+    """The row_security that stand around this login anyway; None where row-level security does not bind it."""
     async with connection(pool) as acquired:
         (login,) = await acquired.fetch(STATEMENTS["role"].numbered)
     return None if login["bypasses"] else RowSecurity(role=None)
@@ -27,10 +27,10 @@ async def checked_row_security(pool: Pool) -> RowSecurity:
     """RowSecurity that hold: `UnsafeStore` says what to do where they would not."""
     async with connection(pool) as acquired:
         (login,) = await acquired.fetch(STATEMENTS["role"].numbered)
-        walls = RowSecurity(role=None if login["loophole"] is None else APP_ROLE)
+        row_security = RowSecurity(role=None if login["loophole"] is None else APP_ROLE)
         try:
             # A policy that holds makes every table look empty, which a scan would find out only at its end.
-            async with transaction(acquired, f"{walls.begin}; set local enable_seqscan = off"):
+            async with transaction(acquired, f"{row_security.begin}; set local enable_seqscan = off"):
                 await _check(acquired)
         except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
             raise UnsafeStore(
@@ -38,11 +38,11 @@ async def checked_row_security(pool: Pool) -> RowSecurity:
                 f"owner or an administrator, run: create role {APP_ROLE} nologin (unless it is there); "
                 f"grant {APP_ROLE} to {login['name']}; select handraise.allow_app();"
             ) from error
-    return walls
+    return row_security
 
 
 async def _check(acquired: Connection) -> None:
-    """Look at the walls from inside a transaction that has no workspace."""
+    """Look at the row_security from inside a transaction that has no workspace."""
     (role,) = await acquired.fetch(STATEMENTS["role"].numbered)
     if role["loophole"] is not None:
         raise UnsafeStore(

@@ -10,7 +10,7 @@ from handraise.backends.shards.bus import ShardedBus
 from handraise.backends.shards.directory import ShardedDirectory
 from handraise.backends.shards.ledger import ShardedLedger
 from handraise.backends.shards.outbox import ShardedOutbox
-from handraise.backends.shards.placement import Routes
+from handraise.backends.shards.placement import ShardRouter
 from handraise.backends.shards.shard import Shard
 from handraise.backends.shards.store import ShardedStore
 from handraise.ports import Backend, Clock
@@ -35,18 +35,18 @@ async def open_shards(
     async with open_database(
         placement_address(address), clock=clock, connections=2, confined=confined
     ) as placements:
-        routes = Routes(placements, make)
+        router = ShardRouter(placements, make)
         try:
-            await routes.load()
+            await router.load()
             yield Backend(
-                ShardedStore(routes),
-                ShardedBus(routes),
-                ShardedDirectory(routes),
-                ShardedOutbox(routes),
-                ShardedLedger(routes),
+                ShardedStore(router),
+                ShardedBus(router),
+                ShardedDirectory(router),
+                ShardedOutbox(router),
+                ShardedLedger(router),
             )
         finally:
-            await routes.close()
+            await router.close()
 
 
 def placement_address(address: str) -> str:

@@ -7,11 +7,11 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from handraise.backends.shards.placement import Routes
+from handraise.backends.shards.placement import ShardRouter
 from handraise.backends.shards.shard import Shard
 from handraise.model.errors import DeskClosed, HandraiseError, StoreUnavailable
 from handraise.model.questions import Ref
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 
 _log = logging.getLogger(__name__)
 
@@ -22,36 +22,36 @@ _RETRY = 1.0
 class ShardedBus:
     """Hints on several shards. See `handraise.ports.Bus` for what each method promises."""
 
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
+    def __init__(self, router: ShardRouter) -> None:
+        self._router = router
 
     async def wake(self, topics: Collection[Ref]) -> None:
         """Send hints, each on the shard where its workspace is thought to be; see the port."""
         parts: dict[Shard, list[Ref]] = {}
         for topic in topics:
             try:
-                home = await self._routes.home_of(topic.workspace, place=False)
+                home = await self._router.shard_of(topic.workspace, place=False)
             except StoreUnavailable:
                 continue
             parts.setdefault(home, []).append(topic)
         await asyncio.gather(*(self._wake_on(*part) for part in parts.items()))
 
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
         """Hear hints of every shard; see the port. One that does not answer is listened to once it does."""
         tasks: list[asyncio.Task[None]] = []
         ready: list[asyncio.Task[bool]] = []
 
         def begin(shard: Shard) -> None:
             listening = asyncio.Event()
-            tasks.append(asyncio.create_task(_keep_listening(shard, heard, feeds, listening)))
+            tasks.append(asyncio.create_task(_keep_listening(shard, on_hint, feeds, listening)))
             ready.append(asyncio.create_task(listening.wait()))
 
-        if not self._routes.shards:
-            await self._routes.load()
-        for shard in list(self._routes.shards.values()):
+        if not self._router.shards:
+            await self._router.load()
+        for shard in list(self._router.shards.values()):
             begin(shard)
-        end = self._routes.on_newcomer(begin)
+        end = self._router.on_new_shard(begin)
         try:
             if ready:
                 await asyncio.wait(ready, timeout=_SOON)
@@ -69,7 +69,7 @@ class ShardedBus:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
 
 
-async def _keep_listening(shard: Shard, heard: Heard, feeds: bool, listening: asyncio.Event) -> None:  # noqa: FBT001 -- as it was given
+async def _keep_listening(shard: Shard, on_hint: HintHandler, feeds: bool, listening: asyncio.Event) -> None:  # noqa: FBT001 -- as it was given
     """Listen on one shard for ever, from the moment on when it can be opened."""
     while True:
         try:
@@ -80,6 +80,6 @@ async def _keep_listening(shard: Shard, heard: Heard, feeds: bool, listening: as
             _log.warning("shard %s cannot be listened to (%s); polling until it is back", shard.number, error)
             await asyncio.sleep(_RETRY)
             continue
-        async with opened.ports.bus.listen(heard, feeds=feeds):
+        async with opened.ports.bus.listen(on_hint, feeds=feeds):
             listening.set()
             await asyncio.Event().wait()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 
-from handraise.backends.shards.placement import Routes
+from handraise.backends.shards.placement import ShardRouter
 from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, QuestionLink, Role, Session
 from handraise.ports import Claim
 
@@ -16,17 +16,17 @@ from handraise.ports import Claim
 class ShardedDirectory:
     """Who is who, on several shards. See `handraise.ports.Directory` for what each method promises.
 
-    What is `idle` wrote nothing, or does no more the second time.
+    What is `is_noop` wrote nothing, or does no more the second time.
     """
 
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
+    def __init__(self, router: ShardRouter) -> None:
+        self._router = router
 
     async def add_key(
         self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str
     ) -> AgentKey:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.add_key(
                 workspace, key_id, digest=digest, agent=agent, created_by=created_by
@@ -35,24 +35,26 @@ class ShardedDirectory:
 
     async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
         """See the port."""
-        return await self._routes.read(workspace, lambda ports: ports.directory.find_key(workspace, digest))
+        return await self._router.read(workspace, lambda ports: ports.directory.find_key(workspace, digest))
 
     async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.directory.keys(workspace, after=after, limit=limit)
         )
 
     async def note_use(self, workspace: str, key_id: str) -> None:
         """See the port."""
-        await self._routes.write(
-            workspace, lambda ports: ports.directory.note_use(workspace, key_id), idle=lambda _: True
+        await self._router.write(
+            workspace, lambda ports: ports.directory.note_use(workspace, key_id), is_noop=lambda _: True
         )
 
     async def revoke_key(self, workspace: str, key_id: str, *, by: str) -> AgentKey | None:
         """See the port."""
-        return await self._routes.write(
-            workspace, lambda ports: ports.directory.revoke_key(workspace, key_id, by=by), idle=lambda _: True
+        return await self._router.write(
+            workspace,
+            lambda ports: ports.directory.revoke_key(workspace, key_id, by=by),
+            is_noop=lambda _: True,
         )
 
     async def put_person(
@@ -66,57 +68,57 @@ class ShardedDirectory:
         by: str | None = None,
     ) -> Person | None:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.put_person(
                 workspace, person_id, name=name, email=email, role=role, by=by
             ),
-            idle=lambda found: found is None,
+            is_noop=lambda found: found is None,
         )
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.directory.find_person(workspace, person_id)
         )
 
     async def find_person_by_email(self, workspace: str, email: str) -> Person | None:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.directory.find_person_by_email(workspace, email)
         )
 
     async def bind_identity(self, workspace: str, person_id: str, identity: str) -> bool:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.bind_identity(workspace, person_id, identity),
-            idle=lambda _: True,
+            is_noop=lambda _: True,
         )
 
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.directory.people(workspace, after=after, limit=limit)
         )
 
     async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.directory.known_recipients(workspace, names)
         )
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.remove_person(workspace, person_id, by=by),
-            idle=lambda done: not done,
+            is_noop=lambda done: not done,
         )
 
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
         """See the port."""
-        return await self._routes.read(workspace, lambda ports: ports.directory.groups(workspace))
+        return await self._router.read(workspace, lambda ports: ports.directory.groups(workspace))
 
     async def put_group(
         self,
@@ -128,10 +130,10 @@ class ShardedDirectory:
         check: Callable[[Sequence[str]], None] | None = None,
     ) -> Sequence[str]:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.put_group(workspace, group, people, by=by, check=check),
-            idle=lambda _: True,
+            is_noop=lambda _: True,
         )
 
     async def open_session(
@@ -146,7 +148,7 @@ class ShardedDirectory:
         vouched_by: str | None = None,
     ) -> Session | None:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.open_session(
                 workspace,
@@ -157,27 +159,27 @@ class ShardedDirectory:
                 lasts=lasts,
                 vouched_by=vouched_by,
             ),
-            idle=lambda found: found is None,
+            is_noop=lambda found: found is None,
         )
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.directory.find_session(workspace, digest)
         )
 
     async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.directory.sessions(workspace, person, limit=limit)
         )
 
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.end_session(workspace, session_id, by=by),
-            idle=lambda done: not done,
+            is_noop=lambda done: not done,
         )
 
     async def add_link(
@@ -193,7 +195,7 @@ class ShardedDirectory:
         by: str | None = None,
     ) -> Link | None:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.add_link(
                 workspace,
@@ -205,19 +207,19 @@ class ShardedDirectory:
                 vouched_by=vouched_by,
                 by=by,
             ),
-            idle=lambda found: found is None,
+            is_noop=lambda found: found is None,
         )
 
     async def find_link(self, workspace: str, digest: str) -> Link | None:
         """See the port."""
-        return await self._routes.read(workspace, lambda ports: ports.directory.find_link(workspace, digest))
+        return await self._router.read(workspace, lambda ports: ports.directory.find_link(workspace, digest))
 
     async def use_link(self, workspace: str, digest: str) -> Link | None:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.use_link(workspace, digest),
-            idle=lambda found: found is None,
+            is_noop=lambda found: found is None,
         )
 
     async def add_question_link(
@@ -233,7 +235,7 @@ class ShardedDirectory:
         lasts: timedelta,
     ) -> QuestionLink | None:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.add_question_link(
                 workspace,
@@ -245,57 +247,57 @@ class ShardedDirectory:
                 created_by=created_by,
                 lasts=lasts,
             ),
-            idle=lambda found: found is None,
+            is_noop=lambda found: found is None,
         )
 
     async def find_question_link(self, workspace: str, digest: str) -> tuple[QuestionLink, Person] | None:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.directory.find_question_link(workspace, digest)
         )
 
     async def end_question_links(self, workspace: str, question_id: str, *, person: str | None) -> int:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.end_question_links(workspace, question_id, person=person),
-            idle=lambda done: not done,
+            is_noop=lambda done: not done,
         )
 
     async def claim(
         self, workspace: str, actor: str, key: str, *, fingerprint: str, made: str, patience: timedelta
     ) -> Claim:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.directory.claim(
                 workspace, actor, key, fingerprint=fingerprint, made=made, patience=patience
             ),
-            idle=lambda claim: claim.state not in ("new", "again"),
+            is_noop=lambda claim: claim.state not in ("new", "again"),
         )
 
     async def finish(
         self, workspace: str, actor: str, key: str, *, turn: int, status: int, body: str
     ) -> None:
         """See the port."""
-        await self._routes.write(
+        await self._router.write(
             workspace,
             lambda ports: ports.directory.finish(workspace, actor, key, turn=turn, status=status, body=body),
-            idle=lambda _: True,
+            is_noop=lambda _: True,
         )
 
     async def release(self, workspace: str, actor: str, key: str, *, turn: int) -> None:
         """See the port."""
-        await self._routes.write(
+        await self._router.write(
             workspace,
             lambda ports: ports.directory.release(workspace, actor, key, turn=turn),
-            idle=lambda _: True,
+            is_noop=lambda _: True,
         )
 
     async def forget(self, *, older_than: timedelta, limit: int) -> int:
         """Forget what is over, on every shard that answers; see the port."""
         return max(
-            await self._routes.each(
+            await self._router.call_each(
                 "forget", lambda ports: ports.directory.forget(older_than=older_than, limit=limit)
             )
         )

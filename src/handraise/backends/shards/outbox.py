@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from handraise.backends.shards.placement import Routes
+from handraise.backends.shards.placement import ShardRouter
 from handraise.model.deliveries import Address, Delivery, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
@@ -16,46 +16,46 @@ from handraise.ports.outbox import OutboxEntry, Routed
 class ShardedOutbox:
     """What must be told, on several shards. See `handraise.ports.Outbox` for what each method promises.
 
-    With `only`, the work that is looked for is that of one shard. What is `idle` wrote nothing, or does no more the
+    With `only`, the work that is looked for is that of one shard. What is `is_noop` wrote nothing, or does no more the
     second time.
     """
 
-    def __init__(self, routes: Routes, *, only: int | None = None) -> None:
-        self._routes = routes
+    def __init__(self, router: ShardRouter, *, only: int | None = None) -> None:
+        self._router = router
         self._only = only
 
     @property
-    def apart(self) -> Sequence[ShardedOutbox]:
+    def by_shard(self) -> Sequence[ShardedOutbox]:
         """One for each shard, so that work on one is not held up by another."""
-        return [ShardedOutbox(self._routes, only=number) for number in self._routes.shards]
+        return [ShardedOutbox(self._router, only=number) for number in self._router.shards]
 
     async def put_address(self, address: Address, *, by: str | None = None) -> None:
         """See the port."""
-        await self._routes.write(address.workspace, lambda ports: ports.outbox.put_address(address, by=by))
+        await self._router.write(address.workspace, lambda ports: ports.outbox.put_address(address, by=by))
 
     async def remove_address(
         self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
     ) -> bool:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.outbox.remove_address(workspace, recipient, channel, address_id, by=by),
-            idle=lambda done: not done,
+            is_noop=lambda done: not done,
         )
 
     async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
         """See the port."""
-        return await self._routes.read(workspace, lambda ports: ports.outbox.addresses(workspace, recipients))
+        return await self._router.read(workspace, lambda ports: ports.outbox.addresses(workspace, recipients))
 
     async def recipients_at(self, workspace: str, channel: str, address_id: str) -> Sequence[str]:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.outbox.recipients_at(workspace, channel, address_id)
         )
 
     async def policy(self, workspace: str) -> Json:
         """See the port."""
-        return await self._routes.read(workspace, lambda ports: ports.outbox.policy(workspace))
+        return await self._router.read(workspace, lambda ports: ports.outbox.policy(workspace))
 
     async def put_policy(
         self,
@@ -66,13 +66,13 @@ class ShardedOutbox:
         check: Callable[[Json], None] | None = None,
     ) -> None:
         """See the port."""
-        await self._routes.write(
+        await self._router.write(
             workspace, lambda ports: ports.outbox.put_policy(workspace, policy, by=by, check=check)
         )
 
     async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
         """See the port; of every shard that answers."""
-        found = await self._routes.each(
+        found = await self._router.call_each(
             f"workspaces_with_lines {self._only}",
             lambda ports: ports.outbox.workspaces_with_lines(limit=limit),
             only=self._only,
@@ -81,21 +81,21 @@ class ShardedOutbox:
 
     async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
         """See the port."""
-        return await self._routes.read(workspace, lambda ports: ports.outbox.lines(workspace, limit=limit))
+        return await self._router.read(workspace, lambda ports: ports.outbox.lines(workspace, limit=limit))
 
     async def recent(self, workspace: str, *, since: datetime) -> Recent:
         """See the port."""
-        return await self._routes.read(workspace, lambda ports: ports.outbox.recent(workspace, since=since))
+        return await self._router.read(workspace, lambda ports: ports.outbox.recent(workspace, since=since))
 
     async def route(self, workspace: str, routed: Sequence[Routed]) -> int:
         """See the port."""
-        return await self._routes.write(
-            workspace, lambda ports: ports.outbox.route(workspace, routed), idle=lambda done: not done
+        return await self._router.write(
+            workspace, lambda ports: ports.outbox.route(workspace, routed), is_noop=lambda done: not done
         )
 
     async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
         """See the port; of every shard that answers."""
-        found = await self._routes.each(
+        found = await self._router.call_each(
             f"workspaces_with_due {self._only}",
             lambda ports: ports.outbox.workspaces_with_due(limit=limit),
             only=self._only,
@@ -107,18 +107,18 @@ class ShardedOutbox:
         workspace: str,
         *,
         channels: Collection[str],
-        rooms: Mapping[str, int],
-        per_lane: int,
+        free_slots: Mapping[str, int],
+        per_key: int,
         limit: int,
         lease: timedelta,
     ) -> Sequence[Delivery]:
         """See the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.outbox.take(
-                workspace, channels=channels, rooms=rooms, per_lane=per_lane, limit=limit, lease=lease
+                workspace, channels=channels, free_slots=free_slots, per_key=per_key, limit=limit, lease=lease
             ),
-            idle=lambda done: not done,
+            is_noop=lambda done: not done,
         )
 
     async def record(self, tries: Sequence[Try]) -> None:
@@ -128,14 +128,14 @@ class ShardedOutbox:
             await self._record(workspace, own)
 
     async def _record(self, workspace: str, tries: Sequence[Try]) -> None:
-        await self._routes.write(workspace, lambda ports: ports.outbox.record(tries), idle=lambda _: True)
+        await self._router.write(workspace, lambda ports: ports.outbox.record(tries), is_noop=lambda _: True)
 
     async def mark_unreached(self, ref: Ref) -> bool:
         """See the port."""
-        return await self._routes.write(
-            ref.workspace, lambda ports: ports.outbox.mark_unreached(ref), idle=lambda done: not done
+        return await self._router.write(
+            ref.workspace, lambda ports: ports.outbox.mark_unreached(ref), is_noop=lambda done: not done
         )
 
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
         """See the port."""
-        return await self._routes.read(ref.workspace, lambda ports: ports.outbox.deliveries(ref))
+        return await self._router.read(ref.workspace, lambda ports: ports.outbox.deliveries(ref))

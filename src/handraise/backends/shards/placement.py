@@ -31,7 +31,7 @@ _GRACE = 0.5
 _KEPT = 200_000
 
 
-class Routes:
+class ShardRouter:
     """All shards, and which of them each workspace lives on."""
 
     def __init__(self, placements: Database, make: Callable[[int, str], Shard]) -> None:
@@ -39,7 +39,7 @@ class Routes:
         self._make = make
         self._known: dict[str, int] = {}
         self._late: dict[tuple[str, Shard], asyncio.Task[Any]] = {}
-        self._newcomers: list[Callable[[Shard], None]] = []
+        self._new_shard_callbacks: list[Callable[[Shard], None]] = []
         self.shards: dict[int, Shard] = {}
 
     async def load(self) -> None:
@@ -47,8 +47,8 @@ class Routes:
         for row in await self._placements.fetch(STATEMENTS["shards"]):
             if row["number"] not in self.shards:
                 shard = self.shards[row["number"]] = self._make(row["number"], row["address"])
-                for tell in self._newcomers:
-                    tell(shard)
+                for callback in self._new_shard_callbacks:
+                    callback(shard)
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -57,47 +57,47 @@ class Routes:
         await asyncio.gather(*self._late.values(), return_exceptions=True)
         await asyncio.gather(*(shard.close() for shard in self.shards.values()))
 
-    def lane_of(self, workspace: str) -> int | str:
-        """What is in one lane can go out together: a shard; a workspace of an unknown one goes alone."""
+    def batch_key(self, workspace: str) -> int | str:
+        """Return the key of calls that may share a batch: the shard, or the workspace if its shard is unknown."""
         return self._known.get(workspace, workspace)
 
-    def on_newcomer(self, tell: Callable[[Shard], None]) -> Callable[[], None]:
+    def on_new_shard(self, callback: Callable[[Shard], None]) -> Callable[[], None]:
         """Be told of shards that are found later; gives back how to end that."""
-        self._newcomers.append(tell)
-        return lambda: self._newcomers.remove(tell)
+        self._new_shard_callbacks.append(callback)
+        return lambda: self._new_shard_callbacks.remove(callback)
 
     async def write(
         self,
         workspace: str,
         work: Callable[[Backend], Awaitable[T]],
         *,
-        idle: Callable[[T], bool] = lambda _: False,
+        is_noop: Callable[[T], bool] = lambda _: False,
         place: bool = True,
     ) -> T:
         """What `work` gives where a workspace lives, which gets a home if it has none and may be placed.
 
-        A shard that a workspace has left refuses what would write. What is `idle` wrote nothing, or can be done once
+        A shard that a workspace has left refuses what would write. What is `is_noop` wrote nothing, or can be done once
         more, so it was not refused: then the shard is asked.
         """
 
         async def at(shard: Shard) -> T:
             done = await shard.call(work)
-            if idle(done) and await shard.elsewhere([workspace]):
-                raise _Elsewhere
+            if is_noop(done) and await shard.moved_away([workspace]):
+                raise _WorkspaceMoved
             return done
 
-        return await self._at_home(workspace, at, place=place)
+        return await self._call_on_shard(workspace, at, place=place)
 
     async def read(self, workspace: str, work: Callable[[Backend], Awaitable[T]]) -> T:
         """The same for what changes nothing."""
 
         async def at(shard: Shard) -> T:
             found = await shard.call(work)
-            if await shard.elsewhere([workspace]):
-                raise _Elsewhere
+            if await shard.moved_away([workspace]):
+                raise _WorkspaceMoved
             return found
 
-        return await self._at_home(workspace, at, place=False)
+        return await self._call_on_shard(workspace, at, place=False)
 
     async def write_many(
         self,
@@ -105,7 +105,7 @@ class Routes:
         workspace_of: Callable[[Item], str],
         work: Callable[[Backend, Sequence[Item]], Awaitable[Sequence[Result]]],
         *,
-        idle: Callable[[Item, Result], bool],
+        is_noop: Callable[[Item, Result], bool],
     ) -> Sequence[Result]:
         """What `work` gives for items of several workspaces, in their order.
 
@@ -130,8 +130,8 @@ class Routes:
                 )  # it was one statement, and all of it was undone
                 return
             results.update(zip(places, done, strict=True))
-            if unsure := [place for place in places if idle(items[place], results[place])]:
-                gone = await shard.elsewhere({workspace_of(items[place]) for place in unsure})
+            if unsure := [place for place in places if is_noop(items[place], results[place])]:
+                gone = await shard.moved_away({workspace_of(items[place]) for place in unsure})
                 again = [place for place in unsure if workspace_of(items[place]) in gone]
                 await _all([by_itself(part) for part in _parts(again, items, workspace_of)])
 
@@ -143,11 +143,11 @@ class Routes:
                 own = [items[place] for place in places]
                 done = await shard.call(lambda ports: work(ports, own))
                 results.update(zip(places, done, strict=True))
-                places = [place for place in places if idle(items[place], results[place])]
-                if places and await shard.elsewhere([workspace]):
-                    raise _Elsewhere
+                places = [place for place in places if is_noop(items[place], results[place])]
+                if places and await shard.moved_away([workspace]):
+                    raise _WorkspaceMoved
 
-            await self._at_home(workspace, at, place=True)
+            await self._call_on_shard(workspace, at, place=True)
 
         await _all([together(*each) for each in await self._by_shard(items, workspace_of, place=True)])
         return [results[place] for place in range(len(items))]
@@ -165,7 +165,7 @@ class Routes:
             own = [items[place] for place in places]
             done = await shard.call(lambda ports: work(ports, own))
             results.update(zip(places, done, strict=True))
-            gone = await shard.elsewhere({workspace_of(item) for item in own})
+            gone = await shard.moved_away({workspace_of(item) for item in own})
             again = [place for place in places if workspace_of(items[place]) in gone]
             await _all([by_itself(part) for part in _parts(again, items, workspace_of)])
 
@@ -177,7 +177,7 @@ class Routes:
         await _all([together(*each) for each in await self._by_shard(items, workspace_of, place=False)])
         return [results[place] for place in range(len(items))]
 
-    async def each(
+    async def call_each(
         self,
         name: str,
         work: Callable[[Backend], Awaitable[T]],
@@ -189,11 +189,11 @@ class Routes:
         if not self.shards:
             await self.load()
         asked = [shard for shard in self.shards.values() if only in (None, shard.number)]
-        return await self.soon(
+        return await self.call_shards(
             name, {shard: partial(shard.call_briefly, work) for shard in asked}, grace=grace
         )
 
-    async def all(self, work: Callable[[Backend], Awaitable[T]]) -> list[T]:
+    async def call_all(self, work: Callable[[Backend], Awaitable[T]]) -> list[T]:
         """What `work` gives on every shard, however long it takes; `StoreUnavailable` where none can do it."""
         if not self.shards:
             await self.load()
@@ -206,7 +206,7 @@ class Routes:
             _log.warning("a shard is left out for now: %s", error)
         return [each for each in done if not isinstance(each, BaseException)]
 
-    async def soon(
+    async def call_shards(
         self,
         name: str,
         calls: Mapping[Shard, Callable[[], Coroutine[Any, Any, T]]],
@@ -247,7 +247,7 @@ class Routes:
             _log.warning("a shard is left out for now: %s", error)
         return [task.result() for task in done if task.exception() is None]
 
-    async def home_of(self, workspace: str, *, place: bool) -> Shard:
+    async def shard_of(self, workspace: str, *, place: bool) -> Shard:
         """The shard that a workspace lives on; one without a home is looked for where it would get one."""
         number = self._known.get(workspace)
         if number is None:
@@ -256,14 +256,14 @@ class Routes:
             await self.load()
         return self.shards[number]
 
-    async def _at_home(self, workspace: str, at: Callable[[Shard], Awaitable[T]], *, place: bool) -> T:
+    async def _call_on_shard(self, workspace: str, at: Callable[[Shard], Awaitable[T]], *, place: bool) -> T:
         """Do something at a workspace's home, and again where it has moved or is moving."""
         until, pause = time.monotonic() + _PATIENCE, 0.005
         while True:
-            shard = await self.home_of(workspace, place=place)
+            shard = await self.shard_of(workspace, place=place)
             try:
                 return await at(shard)
-            except _Elsewhere:
+            except _WorkspaceMoved:
                 moved = True
             except StoreUnavailable as error:
                 why = refusal(error)
@@ -326,7 +326,7 @@ class Routes:
         for number, item in enumerate(items):
             workspace = workspace_of(item)
             if workspace not in homes:
-                homes[workspace] = await self.home_of(workspace, place=place)
+                homes[workspace] = await self.shard_of(workspace, place=place)
             parts.setdefault(homes[workspace], []).append(number)
         return list(parts.items())
 
@@ -337,7 +337,7 @@ async def complete(placements: Database, new_home: Database, workspace: str, mov
     await placements.fetch_in(workspace, STATEMENTS["flip"], workspace=workspace, move=move)
 
 
-class _Elsewhere(Exception):
+class _WorkspaceMoved(Exception):
     """What was read is not to be believed."""
 
 

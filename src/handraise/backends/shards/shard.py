@@ -84,7 +84,7 @@ class Shard:
             self._left_alone_until = time.monotonic() + _PATIENCE
             raise StoreUnavailable(f"Shard {self.number} does not answer.") from error
 
-    async def elsewhere(self, workspaces: Collection[str]) -> set[str]:
+    async def moved_away(self, workspaces: Collection[str]) -> set[str]:
         """Which of these cannot be read here. Asked after reading: what was at home then was at home before."""
         database = (await self.opened()).database
         rows = await database.fetch(STATEMENTS["elsewhere"], workspaces=list(workspaces))

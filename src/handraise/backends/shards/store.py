@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from handraise.backends.shards.placement import Routes
+from handraise.backends.shards.placement import ShardRouter
 from handraise.backends.shards.shard import Shard
 from handraise.model.errors import StoreUnavailable
 from handraise.model.events import Event
@@ -24,20 +24,20 @@ from handraise.ports import Durability, Filter, Inserted, QueueStats, SettledPag
 class ShardedStore:
     """Questions on several shards. See `handraise.ports.Store` for what each method promises."""
 
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
+    def __init__(self, router: ShardRouter) -> None:
+        self._router = router
 
-    def lane_of(self, workspace: str) -> int | str:
-        """Calls about workspaces of one lane can be made together; another lane's may have to wait longer."""
-        return self._routes.lane_of(workspace)
+    def batch_key(self, workspace: str) -> int | str:
+        """Return the key of calls that may share a batch; see `ShardRouter.batch_key`."""
+        return self._router.batch_key(workspace)
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts; see the port."""
-        return await self._routes.write_many(
+        return await self._router.write_many(
             drafts,
             lambda draft: draft.workspace,
             lambda ports, own: ports.store.insert(own, quota=quota),
-            idle=lambda draft, posted: not isinstance(posted, Question) or posted.id != draft.id,
+            is_noop=lambda draft, posted: not isinstance(posted, Question) or posted.id != draft.id,
         )
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
@@ -45,11 +45,11 @@ class ShardedStore:
         results: list[Question | None] = [None] * len(moves)
         # One move on each question at a time: each call is one transaction on its shard, which is there or is not.
         for places in _rounds(moves):
-            moved = await self._routes.write_many(
+            moved = await self._router.write_many(
                 [moves[place] for place in places],
                 lambda move: move.question.workspace,
                 lambda ports, own: ports.store.settle(own),
-                idle=lambda _, question: question is None,
+                is_noop=lambda _, question: question is None,
             )
             for place, question in zip(places, moved, strict=True):
                 results[place] = question
@@ -57,7 +57,7 @@ class ShardedStore:
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         """Questions by their places; see the port."""
-        return await self._routes.read_many(
+        return await self._router.read_many(
             refs, lambda ref: ref.workspace, lambda ports, own: ports.store.read(own)
         )
 
@@ -67,7 +67,7 @@ class ShardedStore:
         for ref in refs:
             parts.setdefault(ref.workspace, []).append(ref)
         homes = await asyncio.gather(
-            *(self._routes.home_of(workspace, place=False) for workspace in parts), return_exceptions=True
+            *(self._router.shard_of(workspace, place=False) for workspace in parts), return_exceptions=True
         )
         by_shard: dict[Shard, dict[str, list[Ref]]] = {}
         for workspace, shard in zip(parts, homes, strict=True):
@@ -78,139 +78,139 @@ class ShardedStore:
         found: dict[Ref, Outcome | None] = {}
         calls = {shard: partial(self._outcomes_at, shard, own) for shard, own in by_shard.items()}
         try:
-            for each in await self._routes.soon("waits", calls):
+            for each in await self._router.call_shards("waits", calls):
                 found.update(each)
         except StoreUnavailable:
-            if len(self._routes.shards) == 1:
+            if len(self._router.shards) == 1:
                 raise  # where there are others, those who wait for them come first
         return found
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.store.find_by_key(workspace, owner, key)
         )
 
     async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
-        return await self._routes.read(
+        return await self._router.read(
             where.workspace, lambda ports: ports.store.pending(where, after=after, limit=limit)
         )
 
     async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
-        return await self._routes.read(
+        return await self._router.read(
             where.workspace, lambda ports: ports.store.by_urgency(where, after=after, limit=limit)
         )
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
-        return await self._routes.read(
+        return await self._router.read(
             where.workspace, lambda ports: ports.store.settled(where, after=after, limit=limit)
         )
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
         """How questions ended; see the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.store.endings(workspace, since=since, limit=limit)
         )
 
     async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
         """Do due deeds, on every shard that answers; see the port."""
         if workspace is not None:
-            return await self._routes.write(
+            return await self._router.write(
                 workspace,
                 lambda ports: ports.store.run_due(limit=limit, workspace=workspace),
-                idle=lambda refs: not refs,
+                is_noop=lambda refs: not refs,
                 place=False,
             )
-        swept = await self._routes.each("sweep", lambda ports: ports.store.run_due(limit=limit))
+        swept = await self._router.call_each("sweep", lambda ports: ports.store.run_due(limit=limit))
         return [ref for refs in swept for ref in refs]
 
     async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
         """Make room, on every shard that can; see the port."""
-        done = await self._routes.all(lambda ports: ports.store.tidy(rest=rest, keep=keep, limit=limit))
+        done = await self._router.call_all(lambda ports: ports.store.tidy(rest=rest, keep=keep, limit=limit))
         return max(done, default=0)
 
     async def expire_older(
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int
     ) -> Sequence[Ref]:
         """Expire what is too old; see the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.store.expire_older(workspace, asker, max_age, limit=limit),
-            idle=lambda refs: not refs,
+            is_noop=lambda refs: not refs,
         )
 
     async def count_pending(self, workspace: str, asker: str) -> int:
         """How many are pending; see the port."""
-        return await self._routes.read(workspace, lambda ports: ports.store.count_pending(workspace, asker))
+        return await self._router.read(workspace, lambda ports: ports.store.count_pending(workspace, asker))
 
     async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
         """Use up an approval; see the port."""
-        return await self._routes.write(
+        return await self._router.write(
             ref.workspace,
             lambda ports: ports.store.consume(ref, digest=digest, by=by, request=request),
-            idle=lambda consumed: not consumed,
+            is_noop=lambda consumed: not consumed,
         )
 
     async def join(self, ref: Ref, *, by: str, key: str) -> bool:
         """Have another key stand for a question; see the port."""
-        return await self._routes.write(
+        return await self._router.write(
             ref.workspace,
             lambda ports: ports.store.join(ref, by=by, key=key),
-            idle=lambda joined: not joined,
+            is_noop=lambda joined: not joined,
         )
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
         """Take on to show a question; see the port."""
-        return await self._routes.write(
+        return await self._router.write(
             ref.workspace,
             lambda ports: ports.store.claim_sending(ref, by=by, lease=lease),
-            idle=lambda _: True,  # a lease on the shard that a workspace has left counts for nothing
+            is_noop=lambda _: True,  # a lease on the shard that a workspace has left counts for nothing
         )
 
     async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
         """Record that a question was shown; see the port."""
-        return await self._routes.write(
+        return await self._router.write(
             ref.workspace,
             lambda ports: ports.store.mark_sent(ref, by=by, channel=channel),
-            idle=lambda marked: not marked,
+            is_noop=lambda marked: not marked,
         )
 
     async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
         """Take back an approval; see the port."""
-        return await self._routes.write(
+        return await self._router.write(
             ref.workspace,
             lambda ports: ports.store.take_back(ref, by=by, reason=reason),
-            idle=lambda taken: not taken,
+            is_noop=lambda taken: not taken,
         )
 
     async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
-        return await self._routes.read(question.workspace, lambda ports: ports.store.find_grant(question))
+        return await self._router.read(question.workspace, lambda ports: ports.store.find_grant(question))
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
         """All grants; see the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.store.grants(workspace, after=after, limit=limit)
         )
 
     async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
         """End a grant; see the port."""
-        return await self._routes.write(
+        return await self._router.write(
             workspace,
             lambda ports: ports.store.revoke(workspace, grant_id, by=by),
-            idle=lambda _: True,  # a second time changes nothing
+            is_noop=lambda _: True,  # a second time changes nothing
         )
 
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
-        return await self._routes.read(ref.workspace, lambda ports: ports.store.history(ref))
+        return await self._router.read(ref.workspace, lambda ports: ports.store.history(ref))
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.store.feed(workspace, after=after, limit=limit)
         )
 
@@ -218,7 +218,7 @@ class ShardedStore:
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[Event | WorkspaceEvent]:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.store.trail(workspace, after=after, limit=limit)
         )
 
@@ -226,28 +226,28 @@ class ShardedStore:
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[WorkspaceEvent]:
         """See the port."""
-        return await self._routes.read(
+        return await self._router.read(
             workspace, lambda ports: ports.store.workspace_events(workspace, after=after, limit=limit)
         )
 
     async def feed_end(self, workspace: str) -> str:
         """Where the events end now; see the port."""
-        return await self._routes.read(workspace, lambda ports: ports.store.feed_end(workspace))
+        return await self._router.read(workspace, lambda ports: ports.store.feed_end(workspace))
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
         """How much waits, on every shard that answers; see the port."""
         if workspace is not None:
-            return await self._routes.read(workspace, lambda ports: ports.store.queue_stats(workspace))
+            return await self._router.read(workspace, lambda ports: ports.store.queue_stats(workspace))
         pending: Counter[float] = Counter()
         deliveries: Counter[str] = Counter()
-        for each in await self._routes.each("queue_stats", lambda ports: ports.store.queue_stats()):
+        for each in await self._router.call_each("queue_stats", lambda ports: ports.store.queue_stats()):
             pending.update(each.pending)
             deliveries.update(each.deliveries)
         return QueueStats(pending=dict(pending), deliveries=dict(deliveries))
 
     async def durability(self) -> Durability:
         """What an acknowledged write survives, on every shard that answers; see the port."""
-        known = await self._routes.each("durability", lambda ports: ports.store.durability(), grace=None)
+        known = await self._router.call_each("durability", lambda ports: ports.store.durability(), grace=None)
         settings = {
             name: ", ".join(dict.fromkeys(each.settings[name] for each in known if name in each.settings))
             for name in known[0].settings
@@ -260,12 +260,12 @@ class ShardedStore:
         """The outcomes of what is settled of these workspaces, on this shard or wherever they have gone."""
         refs = [ref for each in parts.values() for ref in each]
         found = await shard.call_briefly(lambda ports: ports.store.outcomes(refs))
-        for workspace in await shard.elsewhere(parts):
+        for workspace in await shard.moved_away(parts):
             own = parts[workspace]
             for ref in own:
                 found.pop(ref, None)
             found.update(
-                await self._routes.read(workspace, lambda ports, own=own: ports.store.outcomes(own))  # type: ignore[misc]  # a lambda's default has no type
+                await self._router.read(workspace, lambda ports, own=own: ports.store.outcomes(own))  # type: ignore[misc]  # a lambda's default has no type
             )
         return found
 

@@ -1,4 +1,4 @@
-"""A doorbell between the processes of one host: datagrams on the loopback, listeners found in the file."""
+"""Hints between the processes of one host: datagrams on the loopback interface, listeners registered in the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.statements import run
 from handraise.model.errors import StoreUnavailable
 from handraise.model.questions import Ref
-from handraise.ports import Heard
+from handraise.ports import HintHandler
 
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
@@ -30,12 +30,12 @@ class SqliteBus:
 
     def __init__(self, connections: SqliteConnections) -> None:
         self._connections = connections
-        self._ears: set[str] = set()
+        self._listener_ids: set[str] = set()
         self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
 
     async def wake(self, topics: Collection[Ref]) -> None:
-        """Ring at every other process that wants to know; see the port."""
+        """Send hints to every other process that listens; see the port."""
         try:
             listeners = await self._connections.read(
                 lambda connection: run(connection, "listening", since=_micros(-_FRESH))
@@ -43,36 +43,36 @@ class SqliteBus:
         except StoreUnavailable:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
             return
-        others = [listener for listener in listeners if listener["ear"] not in self._ears]
+        others = [listener for listener in listeners if listener["ear"] not in self._listener_ids]
         followers = [listener for listener in others if listener["feeds"]]
-        self._ring(others, [topic for topic in topics if topic.id])
-        self._ring(followers, [topic for topic in topics if not topic.id])
+        self._send(others, [topic for topic in topics if topic.id])
+        self._send(followers, [topic for topic in topics if not topic.id])
 
     @asynccontextmanager
-    async def listen(self, heard: Heard, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Hear the bell; see the port."""
-        # Not one name for the process: a new ear may open before the old one closes.
-        ear = uuid.uuid4().hex
+    async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
+        """Receive hints; see the port."""
+        # One id for each listener, not for the process: a new listener may start before the old one stops.
+        listener_id = uuid.uuid4().hex
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: _Bell(ear, heard), local_addr=(_HOST, 0)
+            lambda: _HintProtocol(listener_id, on_hint), local_addr=(_HOST, 0)
         )
-        self._ears.add(ear)
+        self._listener_ids.add(listener_id)
         try:
-            listener = {"ear": ear, "port": transport.get_extra_info("sockname")[1], "feeds": feeds}
+            listener = {"ear": listener_id, "port": transport.get_extra_info("sockname")[1], "feeds": feeds}
             await self._announce(listener)
             async with _task(self._keep_announcing(listener)):
                 yield
         finally:
             transport.close()
-            self._ears.remove(ear)
+            self._listener_ids.remove(listener_id)
             with suppress(StoreUnavailable):
-                await self._write("unhear", ear=ear, before=_micros(-3600))
+                await self._write("unhear", ear=listener_id, before=_micros(-3600))
 
     def close(self) -> None:
         """Give the sending socket back."""
         self._sender.close()
 
-    def _ring(self, listeners: Collection[sqlite3.Row], topics: Collection[Ref]) -> None:
+    def _send(self, listeners: Collection[sqlite3.Row], topics: Collection[Ref]) -> None:
         for text in encoded(topics) if listeners else ():
             for listener in listeners:
                 with suppress(OSError):
@@ -93,8 +93,8 @@ class SqliteBus:
 
 @asynccontextmanager
 async def _task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Something done beside, for as long as this lasts."""
-    task = asyncio.create_task(work, name="handraise doorbell")
+    """Run a task for as long as this context lasts."""
+    task = asyncio.create_task(work, name="handraise hints")
     try:
         yield
     finally:
@@ -102,18 +102,18 @@ async def _task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-class _Bell(asyncio.DatagramProtocol):
-    """Hears only what carries its own name: other programs may send datagrams too."""
+class _HintProtocol(asyncio.DatagramProtocol):
+    """Accepts only datagrams that begin with its listener id: other programs may send some too."""
 
-    def __init__(self, ear: str, heard: Heard) -> None:
-        self._ear = ear.encode()
-        self._heard = heard
+    def __init__(self, listener_id: str, on_hint: HintHandler) -> None:
+        self._prefix = listener_id.encode()
+        self._on_hint = on_hint
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
         """Pass a hint on."""
         del addr
-        if data.startswith(self._ear):
-            self._heard(decoded(data.removeprefix(self._ear).decode(errors="replace")))
+        if data.startswith(self._prefix):
+            self._on_hint(decoded(data.removeprefix(self._prefix).decode(errors="replace")))
 
 
 def _micros(offset: float) -> int:

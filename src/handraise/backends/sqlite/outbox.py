@@ -131,8 +131,8 @@ class SqliteOutbox:
         workspace: str,
         *,
         channels: Collection[str],
-        rooms: Mapping[str, int],
-        per_lane: int,
+        free_slots: Mapping[str, int],
+        per_key: int,
         limit: int,
         lease: timedelta,
     ) -> Sequence[Delivery]:
@@ -141,10 +141,10 @@ class SqliteOutbox:
             "take",
             workspace=workspace,
             channels=json.dumps(list(channels)),
-            rooms=json.dumps(dict(rooms)),
+            rooms=json.dumps(dict(free_slots)),
             unclaimed=length(UNCLAIMED),
             per_message=PER_MESSAGE,
-            per_lane=per_lane,
+            per_lane=per_key,
             limit=limit,
             lease=length(lease),
         )

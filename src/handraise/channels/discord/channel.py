@@ -71,7 +71,7 @@ class Discord:
         self._beside = BackgroundTasks(CHANNEL, expected=(Garbled,))
         self._incoming = Incoming(api, replies, self._beside)
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The one bot that the token is for; None unless `to` is a user or a room."""
         match to:
             case {"user": who, **rest} | {"channel": who, **rest} if not rest and is_id(who):

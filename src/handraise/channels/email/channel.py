@@ -82,7 +82,7 @@ async def open_email(
     channel = Email(
         replies,
         SmtpRelay(smtp, verify=verify),
-        lane=f"email {smtp.host.lower()}:{smtp.port}",
+        rate_limit_key=f"email {smtp.host.lower()}:{smtp.port}",
         sender=sender,
         host=host if _HOST.fullmatch(host) else "localhost",
         addresses=ReplyAddresses(reply_to, *keys) if reply_to is not None and keys else None,
@@ -107,7 +107,7 @@ class Email:
         replies: Replies,
         relay: SmtpRelay,
         *,
-        lane: str,
+        rate_limit_key: str,
         sender: Address,
         host: str,
         addresses: ReplyAddresses | None = None,
@@ -117,7 +117,7 @@ class Email:
     ) -> None:
         self._replies = replies
         self._relay = relay
-        self._lane = lane
+        self._rate_limit_key = rate_limit_key
         self._sender = sender
         self._host = host
         self._addresses = addresses
@@ -127,9 +127,9 @@ class Email:
         self._told: OrderedDict[str, None] = OrderedDict()
         self._tellings: OrderedDict[tuple[str, str, str], tuple[int, float]] = OrderedDict()
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The mail server, which is the same for everybody."""
-        return None if address_in(to) is None else self._lane
+        return None if address_in(to) is None else self._rate_limit_key
 
     async def send(self, message: Message) -> Json:
         """Send a question, or several that waited."""

@@ -94,7 +94,7 @@ class Slack:
         self._beside = BackgroundTasks(CHANNEL)
         self._incoming = Incoming(api, replies, self._beside)
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The one team that the token is for; None unless `to` is a user or a room of it."""
         match to:
             case {"user": str(user), **rest} if not rest and _PEOPLE.fullmatch(user):

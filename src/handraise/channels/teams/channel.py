@@ -101,7 +101,7 @@ class Teams:
         self._tenant = tenant
         self._beside = BackgroundTasks(CHANNEL)
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """The connector; None unless `to` is a conversation or a person behind one that we know."""
         place = read_address(to, self._services, self._tenant)
         return None if place is None else f"{CHANNEL} {urlsplit(place.service).netloc}"

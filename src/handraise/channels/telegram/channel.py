@@ -81,7 +81,7 @@ class Telegram:
         self._secret = None if webhook_secret is None else webhook_secret.encode()
         self._incoming = Incoming(api, replies, places, base_url)
 
-    def lane(self, to: Json) -> str | None:
+    def rate_limit_key(self, to: Json) -> str | None:
         """All of Telegram; None unless `to` is a chat."""
         return None if _chat(to) is None else CHANNEL
 

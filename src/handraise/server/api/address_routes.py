@@ -69,7 +69,7 @@ async def put_address(
     known = ctx.channels.get(channel)
     if not problems and known is None:
         problems = [Problem("path.channel", f"this server has: {', '.join(sorted(ctx.channels)) or 'none'}")]
-    if not problems and known is not None and known.lane(body.to) is None:
+    if not problems and known is not None and known.rate_limit_key(body.to) is None:
         problems = [
             Problem("body.to", "is not an address of this channel; see its page in the documentation")
         ]

@@ -15,7 +15,7 @@ from fastapi import Depends
 from fastapi.security import HTTPBearer
 from starlette.requests import HTTPConnection
 
-from handraise.desk.batcher import Lanes
+from handraise.desk.batcher import KeyedBatcher
 from handraise.model.errors import PermissionDenied, Unauthenticated
 from handraise.model.identities import READER, Person, Role, Session
 from handraise.model.people import may_see
@@ -147,7 +147,7 @@ class Authenticator:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._batches: Lanes[Token, CallerOrReader | None] = Lanes(
+        self._batches: KeyedBatcher[Token, CallerOrReader | None] = KeyedBatcher(
             self._find_batch, _BATCH, lambda token: token
         )
 

@@ -20,7 +20,7 @@ from handraise.model.errors import StoreUnavailable
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft, Question, Ref
-from handraise.ports import Bus, Directory, Heard, Inserted, Store
+from handraise.ports import Bus, Directory, HintHandler, Inserted, Store
 from handraise.server.observability.metrics import Metrics
 from handraise.server.observability.request_log import note_question
 
@@ -83,7 +83,7 @@ class InstrumentedEngine(Engine):
             self._metrics.observe_remote_wake_up(time.perf_counter() - since)
 
     def _note(self, instants: dict[Ref, float], ref: Ref) -> None:
-        if ref in self.room.waited_for:
+        if ref in self.waiters.waited_for:
             instants.setdefault(ref, time.perf_counter())
             if len(instants) > _KEPT:
                 del instants[next(iter(instants))]
@@ -192,12 +192,12 @@ class _InstrumentedBus:
         """See the port."""
         await self._bus.wake(topics)
 
-    def listen(self, heard: Heard, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
+    def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
         """See the port."""
 
         def noted(topics: Collection[Ref] | None) -> None:
             for ref in topics or ():
                 self._engine.note_heard(ref)
-            heard(topics)
+            on_hint(topics)
 
         return self._bus.listen(noted, feeds=feeds)

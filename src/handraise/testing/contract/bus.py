@@ -23,7 +23,7 @@ class Buses(NamedTuple):
     elsewhere: Bus
 
 
-class Ear:
+class RecordingListener:
     """Keeps what was heard."""
 
     def __init__(self) -> None:
@@ -61,19 +61,19 @@ class BusContract:
 
     async def test_a_hint_reaches_another_process_at_once_after_listening_began(self, buses: Buses) -> None:
         for n in range(20):
-            ear = Ear()
-            async with buses.elsewhere.listen(ear):
+            listener = RecordingListener()
+            async with buses.elsewhere.listen(listener):
                 await buses.here.wake([Ref("w", f"q-{n}")])
-                await ear.hears(Ref("w", f"q-{n}"))
+                await listener.hears(Ref("w", f"q-{n}"))
 
     async def test_whoever_follows_feeds_hears_of_both_kinds(self, buses: Buses) -> None:
-        ear = Ear()
-        async with buses.elsewhere.listen(ear, feeds=True):
+        listener = RecordingListener()
+        async with buses.elsewhere.listen(listener, feeds=True):
             await buses.here.wake([FEED, SETTLED])
-            await ear.hears(FEED, SETTLED)
+            await listener.hears(FEED, SETTLED)
 
     async def test_both_ways_at_once(self, buses: Buses) -> None:
-        one, other = Ear(), Ear()
+        one, other = RecordingListener(), RecordingListener()
         async with buses.here.listen(one), buses.elsewhere.listen(other):
             await asyncio.gather(
                 *(bus.wake([Ref(f"from {n}", f"q-{i}")]) for i in range(20) for n, bus in enumerate(buses))
@@ -83,32 +83,32 @@ class BusContract:
 
     async def test_thousands_of_topics_of_many_workspaces_all_arrive(self, buses: Buses) -> None:
         topics = [Ref(f"workspace {n % 7}", f"{n:036}") for n in range(3_000)]
-        ear = Ear()
-        async with buses.elsewhere.listen(ear):
+        listener = RecordingListener()
+        async with buses.elsewhere.listen(listener):
             for start in range(0, len(topics), 1_000):
                 await buses.here.wake(topics[start : start + 1_000])
-                await ear.hears(*topics[start : start + 1_000])
+                await listener.hears(*topics[start : start + 1_000])
 
     @pytest.mark.parametrize(
         "text", ["ä \u2603 \U0001f64b", "\"'\\", "a\r\nPUB x 1\r\n", "*.>", "'; select 1 --"]
     )
     async def test_any_text_may_be_a_workspace_or_an_id(self, buses: Buses, text: str) -> None:
-        ear = Ear()
-        async with buses.elsewhere.listen(ear, feeds=True):
+        listener = RecordingListener()
+        async with buses.elsewhere.listen(listener, feeds=True):
             await buses.here.wake([Ref(text, text), feed_of(text)])
-            await ear.hears(Ref(text, text), feed_of(text))
+            await listener.hears(Ref(text, text), feed_of(text))
 
     async def test_a_hint_that_nobody_hears_and_one_about_nothing_do_no_harm(self, buses: Buses) -> None:
         await buses.here.wake([SETTLED, FEED])
         await buses.here.wake([])
-        ear = Ear()
-        async with buses.elsewhere.listen(ear):
+        listener = RecordingListener()
+        async with buses.elsewhere.listen(listener):
             await buses.here.wake([])
             await buses.here.wake([SETTLED])
-            await ear.hears(SETTLED)
+            await listener.hears(SETTLED)
 
     async def test_whoever_listens_no_more_hears_no_more_and_the_others_do(self, buses: Buses) -> None:
-        gone, stays = Ear(), Ear()
+        gone, stays = RecordingListener(), RecordingListener()
         async with AsyncExitStack() as listening, buses.elsewhere.listen(stays, feeds=True):
             await listening.enter_async_context(buses.elsewhere.listen(gone))
             await buses.here.wake([SETTLED])
@@ -119,8 +119,8 @@ class BusContract:
         assert gone.topics == {SETTLED}
 
     async def test_a_wake_up_that_is_cancelled_leaves_the_bus_in_order(self, buses: Buses) -> None:
-        ear = Ear()
-        async with buses.elsewhere.listen(ear):
+        listener = RecordingListener()
+        async with buses.elsewhere.listen(listener):
             for n in range(10):
                 waking = asyncio.create_task(buses.here.wake([Ref("w", f"cancelled {n}")]))
                 for _ in range(n):
@@ -128,4 +128,4 @@ class BusContract:
                 waking.cancel()
                 await asyncio.gather(waking, return_exceptions=True)
             await buses.here.wake([SETTLED])
-            await ear.hears(SETTLED)
+            await listener.hears(SETTLED)

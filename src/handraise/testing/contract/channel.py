@@ -172,9 +172,9 @@ class ChannelContract:
     def test_an_address_that_makes_sense_has_a_lane_and_nonsense_has_none(
         self, channel: Channel, to: Json, dead: Json
     ) -> None:
-        assert channel.lane(to)
-        assert channel.lane(dead)
-        assert [each for each in NONSENSE if channel.lane(each) is not None] == []
+        assert channel.rate_limit_key(to)
+        assert channel.rate_limit_key(dead)
+        assert [each for each in NONSENSE if channel.rate_limit_key(each) is not None] == []
 
     def test_it_says_what_it_is(self, channel: Channel) -> None:
         assert channel.name.isascii()

@@ -26,8 +26,8 @@ from handraise.testing.promises import promise
 _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 _ALL: dict[str, Any] = {
     "channels": ["mail", "chat"],
-    "rooms": {},
-    "per_lane": 100,
+    "free_slots": {},
+    "per_key": 100,
     "limit": 100,
     "lease": _MINUTE,
 }
@@ -179,11 +179,11 @@ class OutboxContract(ContractFixtures):
     async def test_a_full_lane_holds_up_nobody_else(
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
-        await _queued(ports, clock, workspace, *(f"slow-{n}" for n in range(5)), lane="slow")
-        await _queued(ports, clock, workspace, "d-1", question="q-2", lane="quick")
-        some = await ports.outbox.take(workspace, **_ALL | {"per_lane": 2})
-        assert sorted(each.lane for each in some) == ["quick", "slow", "slow"]
-        assert await ports.outbox.take(workspace, **_ALL | {"rooms": {"slow": 0}}) == []
+        await _queued(ports, clock, workspace, *(f"slow-{n}" for n in range(5)), rate_limit_key="slow")
+        await _queued(ports, clock, workspace, "d-1", question="q-2", rate_limit_key="quick")
+        some = await ports.outbox.take(workspace, **_ALL | {"per_key": 2})
+        assert sorted(each.rate_limit_key for each in some) == ["quick", "slow", "slow"]
+        assert await ports.outbox.take(workspace, **_ALL | {"free_slots": {"slow": 0}}) == []
         assert await ports.outbox.take(workspace, **_ALL | {"channels": ["chat"]}) == []
         assert len(await ports.outbox.take(workspace, **_ALL | {"limit": 2})) == 2
 
@@ -191,7 +191,7 @@ class OutboxContract(ContractFixtures):
         self, ports: Backend, clock: ManualClock, workspace: str
     ) -> None:
         await _queued(ports, clock, workspace, "d-1", "d-2", "d-3", bundle="mail ana 9")
-        taken = await ports.outbox.take(workspace, **_ALL | {"per_lane": 1, "limit": 1})
+        taken = await ports.outbox.take(workspace, **_ALL | {"per_key": 1, "limit": 1})
         assert sorted(each.id for each in taken) == ["d-1", "d-2", "d-3"]
 
     async def test_what_is_not_due_yet_waits(
@@ -292,7 +292,7 @@ class OutboxContract(ContractFixtures):
     ) -> None:
         ids = [f"d-{number:03}" for number in range(PER_MESSAGE + 5)]
         question = await _queued(ports, clock, workspace, *ids, bundle="mail ana 9")
-        one_message = _ALL | {"per_lane": 1, "limit": 1}
+        one_message = _ALL | {"per_key": 1, "limit": 1}
         first = await ports.outbox.take(workspace, **one_message)
         second = await ports.outbox.take(workspace, **one_message)
         assert (len(first), len(second)) == (PER_MESSAGE, 5)
@@ -407,7 +407,7 @@ def _address(workspace: str, **changes: Any) -> Address:
 
 
 def _delivery(question: Question, clock: ManualClock, delivery_id: str = "d-1", **changes: Any) -> Delivery:
-    given: dict[str, Any] = {"lane": "mail", "due_at": clock.now()} | changes
+    given: dict[str, Any] = {"rate_limit_key": "mail", "due_at": clock.now()} | changes
     return Delivery(
         workspace=question.workspace,
         id=delivery_id,

@@ -10,7 +10,7 @@ import pytest
 from handraise import Answered, Desk, QuestionNotFound, StillPending
 from handraise.errors import DeskClosed, WrongLoop
 from handraise.questions import Ref
-from handraise.testing.buses import HandBus, SilentBus
+from handraise.testing.buses import ManualBus, SilentBus
 from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, in_a_forked_child
 from handraise.testing.promises import promise
 
@@ -67,7 +67,7 @@ class WaitingContract(ContractFixtures):
     async def test_polling_goes_on_while_hints_about_others_keep_coming(
         self, backend: Backend, workspace: str
     ) -> None:
-        bus = HandBus()
+        bus = ManualBus()
         async with (
             backend.open(workspace=workspace, poll_interval=0.1, bus=bus) as asker,
             backend.open(workspace=workspace, bus=SilentBus()) as person,
@@ -78,7 +78,7 @@ class WaitingContract(ContractFixtures):
             await person.answer(question.id, "a", by="ana")
             async with asyncio.timeout(SOON):
                 while not waits[0].done():
-                    bus.ring([busy.ref])
+                    bus.deliver([busy.ref])
                     await asyncio.sleep(0.01)
             assert isinstance(await waits[0], Answered)
             await person.answer(busy.id, "a", by="ana")
@@ -86,7 +86,7 @@ class WaitingContract(ContractFixtures):
 
     @promise("P5")
     async def test_an_early_or_doubled_hint_delivers_nothing(self, backend: Backend, workspace: str) -> None:
-        bus = HandBus()
+        bus = ManualBus()
         async with (
             backend.open(workspace=workspace, poll_interval=10 * SOON, bus=bus) as asker,
             backend.open(workspace=workspace, bus=bus) as person,
@@ -96,10 +96,10 @@ class WaitingContract(ContractFixtures):
             for hint in ([question.ref], [question.ref], None, [Ref("elsewhere", "x")]):
                 with pytest.raises(StillPending):
                     await asker.wait(question.id, timeout=0.02)
-                bus.ring(hint)
+                bus.deliver(hint)
             answered = await person.answer(question.id, "a", by="ana")
             assert not waiting.done()
-            bus.ring([question.ref])
+            bus.deliver([question.ref])
             assert await waiting == answered.outcome
 
     @promise("P5")
