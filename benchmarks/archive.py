@@ -19,7 +19,7 @@ from datetime import timedelta
 from benchmarks import bare
 from benchmarks.database import filling, vacuum
 from benchmarks.growth import Calls, measure_growth, name_of
-from benchmarks.running import Run, main
+from benchmarks.harness import Run, main
 from chaos.database import own_database
 from handraise import Desk, Question, open_desk
 from handraise.desk_factory import open_backend

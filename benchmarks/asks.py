@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks import bare
-from benchmarks.running import Run, main, quantile, rate, timed
+from benchmarks.harness import Run, main, quantile, rate, timed
 from chaos.database import own_database
 from handraise import open_desk
 from handraise.desks import uuid7_ids

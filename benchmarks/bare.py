@@ -23,7 +23,7 @@ from unittest import mock
 
 import asyncpg
 
-from benchmarks.running import Run, rate
+from benchmarks.harness import Run, rate
 from handraise import Desk, Responder, open_desk
 from handraise.backends.postgres.connections import SETTINGS as SETTINGS  # noqa: PLC0414 -- all connect the same way
 from handraise.desks import uuid7_ids

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from starlette.responses import JSONResponse, StreamingResponse
 
 from benchmarks import bare
-from benchmarks.running import loop_factory
+from benchmarks.harness import loop_factory
 from handraise.desks import uuid7_ids
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from importlib.util import find_spec
 
 from benchmarks import bare
-from benchmarks.running import Run, loop_factory, main, rate
+from benchmarks.harness import Run, loop_factory, main, rate
 from chaos.database import own_database
 from chaos.servers import own_servers
 from handraise import open_desk

@@ -16,8 +16,8 @@ from typing import Protocol, TypeAlias
 
 from benchmarks import bare
 from benchmarks.database import fill, multiply, vacuum
+from benchmarks.harness import Run, main, quantile, timed
 from benchmarks.inbox import ANA, page
-from benchmarks.running import Run, main, quantile, timed
 from chaos.database import own_database
 from handraise import Desk, open_desk
 

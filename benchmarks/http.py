@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.bare import CHOICES
-from benchmarks.running import Run, Work, latencies, main, rate
+from benchmarks.harness import Run, Work, latencies, main, rate
 from chaos.database import own_database
 from handraise.desk_factory import open_backend
 from handraise.model.identities import Role

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks import bare
 from benchmarks.database import fill, vacuum
-from benchmarks.running import Run, latencies, main, timed
+from benchmarks.harness import Run, latencies, main, timed
 from chaos.database import own_database
 from handraise import Desk, Responder, open_desk
 

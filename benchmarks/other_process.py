@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks import bare
-from benchmarks.running import loop_factory
+from benchmarks.harness import loop_factory
 from handraise import open_desk
 
 CHANNEL = "bare"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks import bare
-from benchmarks.running import Run, Work, costed, main, rate
+from benchmarks.harness import Run, Work, costed, main, rate
 from chaos.database import own_database
 from handraise import open_desk
 

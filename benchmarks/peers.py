@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import bare
-from benchmarks.running import Run, Work, main, rate
+from benchmarks.harness import Run, Work, main, rate
 from chaos.database import own_database
 from handraise import open_desk
 

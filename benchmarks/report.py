@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.goals import GOALS, Goal
-from benchmarks.running import RESULTS
+from benchmarks.harness import RESULTS
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PLOT = DOCS / "reference" / "benchmarks.md", DOCS / "images" / "benchmarks.svg"

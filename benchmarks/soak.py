@@ -24,8 +24,8 @@ from typing import Any
 import asyncpg
 
 from benchmarks.bare import CHOICES
+from benchmarks.harness import loop_factory
 from benchmarks.pairs import desk_pairs
-from benchmarks.running import loop_factory
 from chaos.servers import own_servers
 from handraise import Desk
 from handraise.desk_factory import open_backend

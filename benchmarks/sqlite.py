@@ -22,8 +22,8 @@ from typing import Any, TypeAlias
 from unittest import mock
 
 from benchmarks import bare
+from benchmarks.harness import Run, Work, loop_factory, main, quantile
 from benchmarks.pairs import desk_pairs
-from benchmarks.running import Run, Work, loop_factory, main, quantile
 from handraise import open_desk
 from handraise.desks import uuid7_ids
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from benchmarks import bare
 from benchmarks.database import fill, vacuum
-from benchmarks.running import Run, main, quantile, timed
+from benchmarks.harness import Run, main, quantile, timed
 from chaos.database import own_database
 from handraise import open_desk
 

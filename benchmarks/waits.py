@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import bare
 from benchmarks.database import fill
-from benchmarks.running import Run, loop_factory, main
+from benchmarks.harness import Run, loop_factory, main
 from chaos.database import own_database
 from handraise import open_desk
 

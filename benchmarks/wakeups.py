@@ -21,8 +21,8 @@ from typing import Any
 
 from benchmarks import bare
 from benchmarks.database import fill
+from benchmarks.harness import Run, latencies, main
 from benchmarks.other_process import CHANNEL
-from benchmarks.running import Run, latencies, main
 from chaos.database import own_database
 from handraise import open_desk
 

@@ -19,8 +19,8 @@ import pytest
 from benchmarks import bare, database, report
 from benchmarks import sqlite as bare_sqlite
 from benchmarks.goals import GOALS, Goal
+from benchmarks.harness import Run, Spread, quantile
 from benchmarks.pairs import desk_pairs
-from benchmarks.running import Run, Spread, quantile
 from chaos.database import own_database
 from handraise import open_desk
 

@@ -6,7 +6,7 @@ import inspect
 
 from handraise.testing import PROMISES
 from handraise.testing.contract import DeskContract
-from handraise.testing.contract.workspace_event_cases import WorkspaceEventsContract
+from handraise.testing.contract.workspace_event_cases import WorkspaceEventCases
 
 
 def promises_of(test: object) -> set[str]:
@@ -22,7 +22,7 @@ def contract_tests() -> dict[str, set[str]]:
 def test_every_promise_has_a_test_that_runs_on_every_backend() -> None:
     proven = set().union(*contract_tests().values())
     # No desk has administrators: this one is proven on what is below it.
-    of_the_trail = inspect.getmembers(WorkspaceEventsContract, inspect.isfunction)
+    of_the_trail = inspect.getmembers(WorkspaceEventCases, inspect.isfunction)
     proven |= set().union(*(promises_of(test) for _, test in of_the_trail))
     assert proven == set(PROMISES)
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks.running import rate
+from benchmarks.harness import rate
 
 QUESTION: dict[str, Any] = {"prompt": "Which strategy?", "choices": ["Blue-green", "Canary", "Rolling"]}
 ANSWER: dict[str, Any] = {"value": "Canary", "by": "ana"}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from chaos.failpoints.listed import OUTSIDE, POINTS
+from chaos.failpoints.catalog import OUTSIDE, POINTS
 
 _SHOWN = 20
 
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 async def _strike(backends: list[str], *, pairs: bool, only: str) -> bool:
-    from chaos.failpoints.stepping import Struck, step_through  # noqa: PLC0415 -- scenes are imported in every process
+    from chaos.failpoints.runner import Struck, step_through  # noqa: PLC0415 -- scenes are imported in every process
 
     found = Struck()
     try:
@@ -54,7 +54,7 @@ async def _strike(backends: list[str], *, pairs: bool, only: str) -> bool:
 
 
 def _list(backends: list[str]) -> None:
-    from chaos.failpoints.striking import ACTIONS  # noqa: PLC0415 -- as above
+    from chaos.failpoints.injection import ACTIONS  # noqa: PLC0415 -- as above
 
     for backend in backends:
         for verb, steps in POINTS[backend].items():

@@ -22,10 +22,10 @@ from typing import Any
 import uvicorn
 
 from chaos.clients import Client, Ledger, link_to
-from chaos.failpoints.striking import Failpoint, Recorder, installed
+from chaos.failpoints.injection import Failpoint, Recorder, installed
 from chaos.history import EVERY, Pen, read
 from chaos.kills.roles import Tokens
-from chaos.stored import end_leases
+from chaos.stored_state import end_leases
 from handraise import Approval, HandraiseError, Question, Timeline, open_desk
 from handraise.desk.dispatcher import Dispatcher
 from handraise.desk.engine import Engine

@@ -19,8 +19,8 @@ _SHOWN = 20
 
 def main(arguments: list[str]) -> int:
     """Run some faults or all; give back the exit code."""
-    from chaos.faults.listed import FAULTS, run_fault  # noqa: PLC0415 -- workers of the release before import this package
-    from chaos.faults.running import Survived  # noqa: PLC0415 -- the same
+    from chaos.faults.catalog import FAULTS, run_fault  # noqa: PLC0415 -- workers of the release before import this package
+    from chaos.faults.harness import Survived  # noqa: PLC0415 -- the same
 
     parser = argparse.ArgumentParser(
         prog="python -m chaos faults",

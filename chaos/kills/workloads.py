@@ -21,12 +21,12 @@ from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-from chaos.checking import Stored, Verdict, check
 from chaos.history import KILLED, Entry, read, under_way
+from chaos.history_checker import Stored, Verdict, check
 from chaos.kills.roles import PEOPLE, Told
-from chaos.nursery import Death, Life, Nursery, open_nursery
+from chaos.process_pool import Life, ProcessExit, ProcessPool, open_process_pool
 from chaos.servers import free_port
-from chaos.stored import end_leases, left_to_tell, stored_questions
+from chaos.stored_state import end_leases, left_to_tell, stored_questions
 from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
@@ -48,7 +48,7 @@ CAST: Mapping[str, int] = MappingProxyType(
 KILLED_ROLES = ("asker", "answerer", "sweeper", "dispatcher", "server", "remote_asker")
 _WEIGHTS = {"asker": 5, "answerer": 2, "sweeper": 3, "dispatcher": 3, "server": 1, "remote_asker": 2}
 _OPENS_IN = {"server": 2.5, "dispatcher": 0.7}
-_IN_THE_CRADLE = 0.02
+_EARLY_KILL_CHANCE = 0.02
 """How often somebody is killed who has not begun yet: mostly that would kill nothing but connections."""
 _DRAIN = 45.0
 _FUNCTIONS = {"remote_asker": "asker", "remote_answerer": "answerer"}
@@ -76,7 +76,7 @@ class Workload:
         self,
         address: str,
         *,
-        nursery: Nursery,
+        pool: ProcessPool,
         folder: Path,
         seed: int,
         cast: Mapping[str, int] = CAST,
@@ -93,7 +93,7 @@ class Workload:
         self.stored: list[Stored] = []
         self.verdict: Verdict | None = None
         self.drained = False
-        self._nursery = nursery
+        self._pool = pool
         self._chance = random.Random(seed)
         self._slots = [Slot(f"{role}-{n}", role) for role, number in cast.items() for n in range(number)]
         self._tokens: dict[str, str] = {}
@@ -109,7 +109,7 @@ class Workload:
 
     async def begin(self) -> None:
         """Let everybody in, and begin."""
-        await self._furnish()
+        await self._add_people()
         for slot in self._slots:
             if slot.role == "server":
                 slot.port = free_port()
@@ -129,13 +129,13 @@ class Workload:
                 if slot.role in KILLED_ROLES
                 and slot.life is not None
                 and not slot.life.death.done()
-                and (self._is_at_work(slot, now) or self._chance.random() < _IN_THE_CRADLE)
+                and (self._is_at_work(slot, now) or self._chance.random() < _EARLY_KILL_CHANCE)
             ]
             if ripe and self.kills.total() < goal:
                 weights = [_WEIGHTS[slot.role] for slot in ripe]
                 (slot,) = self._chance.choices(ripe, weights)
                 assert slot.life is not None
-                self._nursery.kill(slot.life)
+                self._pool.kill(slot.life)
                 await slot.life.death
 
     def _is_at_work(self, slot: Slot, now: float) -> bool:
@@ -158,7 +158,7 @@ class Workload:
         self._ending = True
         for slot in self._slots:
             if slot.life is not None and not slot.life.death.done():
-                self._nursery.kill(slot.life)
+                self._pool.kill(slot.life)
         await asyncio.gather(*self._tasks)
         self.entries = read(self.folder.glob("*.jsonl"))
         self.stored = await stored_questions(self.address, self.workspace)
@@ -186,18 +186,18 @@ class Workload:
                 port=slot.port,
             )
             role = _FUNCTIONS.get(slot.role, slot.role)
-            slot.life = await self._nursery.begin(name, f"chaos.kills.roles:{role}", asdict(told))
+            slot.life = await self._pool.begin(name, f"chaos.kills.roles:{role}", asdict(told))
             slot.born = time.monotonic()
             death = await slot.life.death
             slot.lives += 1
-            self._bury(slot, journal, death)
+            self._record_exit(slot, journal, death)
             if death.signal == 0 and death.code == 0:
                 return  # an asker that has seen everything through
             if not death.killed:
                 self.failures[slot.role] += 1
                 await asyncio.sleep(0.1)
 
-    def _bury(self, slot: Slot, journal: Path, death: Death) -> None:
+    def _record_exit(self, slot: Slot, journal: Path, death: ProcessExit) -> None:
         """Write down what is unknown now, and remember what is not finished."""
         if death.killed and not self._ending:
             self.kills[slot.role] += 1
@@ -217,7 +217,7 @@ class Workload:
                 elif entry.op == "read" and entry.type != "invoke":
                     slot.unfinished.discard(number)
 
-    async def _furnish(self) -> None:
+    async def _add_people(self) -> None:
         """Who there is, what lets them in, and where they are told."""
         async with open_backend(self.address) as backend:
             for person in (*PEOPLE, "reader"):
@@ -248,8 +248,8 @@ async def workload(
     address: str, *, folder: Path, seed: int, cast: Mapping[str, int] = CAST, workspace: str = "chaos"
 ) -> AsyncIterator[Workload]:
     """A cast at work while inside; at the end it comes to its end, and is checked."""
-    async with open_nursery() as nursery:
-        work = Workload(address, nursery=nursery, folder=folder, seed=seed, cast=cast, workspace=workspace)
+    async with open_process_pool() as pool:
+        work = Workload(address, pool=pool, folder=folder, seed=seed, cast=cast, workspace=workspace)
         await work.begin()
         yield work
         await work.end()

@@ -25,8 +25,8 @@ from unittest.mock import patch
 
 import asyncpg
 
-from chaos.checking import ENDINGS
 from chaos.database import POSTGRES, own_database
+from chaos.history_checker import ENDINGS
 from chaos.pairs.interleaving import Connection, Hand, Run, every_run, interleave
 from chaos.pairs.scenes import NOON, SCENES, Deed, Place, Scene
 from handraise import HandraiseError, Outcome, Question

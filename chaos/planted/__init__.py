@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from chaos.planted.bugs import BUGS, Bug
-from chaos.planted.planting import DoesNotFit, Field, Tier, Verdict, open_field
+from chaos.planted.planter import DoesNotFit, Field, Tier, Verdict, open_field
 
 __all__ = [
     "BUGS",

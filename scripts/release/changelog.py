@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import handraise
-from chaos.faults.upgrading import previous_release
+from chaos.faults.rolling_upgrade import previous_release
 from scripts.release import surface
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from chaos.database import fetch_value
-from chaos.faults.pooling import pooler_to
+from chaos.faults.pooler_crash import pooler_to
 from handraise import (
     Answered,
     Declined,

@@ -10,7 +10,7 @@ import pytest
 from handraise import Open, Question, Responder, StoreUnavailable, open_desk
 from handraise.backends.postgres import open_postgres
 from handraise.desk.ids import uuid7_ids
-from handraise.model.lifecycle import answering
+from handraise.model.lifecycle import answer_move
 from handraise.questions import Draft
 
 HALF_A_PAIR = "\ud800"
@@ -38,7 +38,7 @@ async def test_an_answer_that_postgresql_refuses_does_not_fail_its_neighbours(
     async with open_desk(postgres, workspace=workspace) as desk:
         questions = [await desk.post(f"Which {n}?") for n in range(3)]
         bad = replace(questions[0], id=HALF_A_PAIR)
-        moves = [answering(each, Responder("ana"), "a") for each in (questions[0], bad, *questions[1:])]
+        moves = [answer_move(each, Responder("ana"), "a") for each in (questions[0], bad, *questions[1:])]
         settle = desk._engine.settle  # type: ignore[attr-defined]  # noqa: SLF001 -- no verb would send it
         results = await asyncio.gather(*map(settle, moves), return_exceptions=True)
         assert [getattr(result, "status", type(result)) for result in results] == [
@@ -60,10 +60,10 @@ async def test_what_is_done_in_part_is_not_told_as_refused(postgres: str, worksp
         bad = replace(question, id=HALF_A_PAIR)
         ana, bob = Responder("ana"), Responder("bob")
         with pytest.raises(StoreUnavailable) as whole:
-            await backend.store.settle([answering(question, ana, "a"), answering(bad, ana, "a")])
+            await backend.store.settle([answer_move(question, ana, "a"), answer_move(bad, ana, "a")])
         assert whole.value.refused
         assert len(await backend.store.history(question.ref)) == 1
-        again = [answering(question, ana, "a"), answering(bad, ana, "a"), answering(question, bob, "a")]
+        again = [answer_move(question, ana, "a"), answer_move(bad, ana, "a"), answer_move(question, bob, "a")]
         with pytest.raises(StoreUnavailable) as rounds:
             await backend.store.settle(again)
         assert not rounds.value.refused

@@ -26,7 +26,7 @@ from handraise.errors import SchemaMismatch, UnsafeStore
 from handraise.model.audit_verification import verify
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.identities import Role
-from handraise.model.lifecycle import answering
+from handraise.model.lifecycle import answer_move
 from handraise.model.questions import Draft
 from handraise.model.seals import Rule
 from handraise.ports import AGES, Backend
@@ -303,7 +303,9 @@ async def test_a_batch_is_taken_apart_by_workspace_and_put_together_again(
         assert [each.ref for each in posted if isinstance(each, Question)] == [each.ref for each in drafts]
         refs = [each.ref for each in drafts]
         assert [each and each.ref for each in await store.read(refs)] == refs
-        moves = [answering(each, Responder("ana"), "a") for each in posted[::2] if isinstance(each, Question)]
+        moves = [
+            answer_move(each, Responder("ana"), "a") for each in posted[::2] if isinstance(each, Question)
+        ]
         settled = await store.settle(moves)
         assert [each and each.ref for each in settled] == refs[::2]
         outcomes = await store.outcomes([*refs, Ref(f"{workspace}0", "none")])

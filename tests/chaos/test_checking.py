@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from chaos.checking import Stored, check
 from chaos.history import KILLED, Entry, Pen, read, under_way
+from chaos.history_checker import Stored, check
 from handraise import AlreadySettled, Answered, StoreUnavailable
 from handraise.testing import ManualClock
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.failpoints.listed import POINTS
-from chaos.failpoints.stepping import step_through
-from chaos.failpoints.striking import ACTIONS
+from chaos.failpoints.catalog import POINTS
+from chaos.failpoints.injection import ACTIONS
+from chaos.failpoints.runner import step_through
 from tests.tiers import NIGHTLY, SEED, sized
 
 pytestmark = [

@@ -12,16 +12,16 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from chaos.checking import check
 from chaos.database import own_store
-from chaos.failpoints import striking
-from chaos.failpoints.listed import BESIDE, OUTSIDE, POINTS
+from chaos.failpoints import injection
+from chaos.failpoints.catalog import BESIDE, OUTSIDE, POINTS
+from chaos.failpoints.injection import POSTGRES_FILES, Failpoint, Recorder, installed
+from chaos.failpoints.runner import step_through
 from chaos.failpoints.scenes import SCENES
-from chaos.failpoints.stepping import step_through
-from chaos.failpoints.striking import POSTGRES_FILES, Failpoint, Recorder, installed
 from chaos.history import read
-from chaos.nursery import open_nursery
-from chaos.stored import stored_questions
+from chaos.history_checker import check
+from chaos.process_pool import open_process_pool
+from chaos.stored_state import stored_questions
 from handraise import StoreUnavailable, open_desk
 from handraise.backends.sql_files import load_statements
 from handraise.backends.sqlite.statements import STATEMENTS
@@ -46,7 +46,7 @@ def test_every_statement_of_the_product_has_a_failpoint_or_a_reason(backend: str
     excused = {name for names in OUTSIDE.values() for name in names}
     without = statements_of(backend) - named_in(backend) - excused
     assert without == set(), (
-        "give it a scene in chaos/failpoints/scenes.py, or a reason in chaos/failpoints/listed.py"
+        "give it a scene in chaos/failpoints/scenes.py, or a reason in chaos/failpoints/catalog.py"
     )
 
 
@@ -63,7 +63,7 @@ def test_no_failpoint_and_no_reason_is_for_a_statement_that_is_gone() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_the_steps_that_are_made_are_those_that_have_a_failpoint(backend: str, tmp_path: Path) -> None:
     """A statement that is added to a transaction, or another order, is another step."""
-    async with open_nursery() as nursery, own_store(backend, tmp_path) as address:
+    async with open_process_pool() as pool, own_store(backend, tmp_path) as address:
         for verb in SCENES:
             journal, result = tmp_path / f"{verb}.jsonl", tmp_path / f"{verb}.json"
             told = {
@@ -76,7 +76,7 @@ async def test_the_steps_that_are_made_are_those_that_have_a_failpoint(backend: 
                 "failpoints": [],
                 "result": str(result),
             }
-            death = await nursery.run(verb, "chaos.failpoints.scenes:play", told)
+            death = await pool.run(verb, "chaos.failpoints.scenes:play", told)
             assert (death.signal, death.code) == (0, 0)
             steps = json.loads(result.read_text())["steps"]
             made, listed = {step.partition(".")[2] for step in steps}, set(POINTS[backend][verb])
@@ -118,7 +118,7 @@ def test_the_product_knows_nothing_of_failpoints() -> None:
     assert asyncpg.connect.__module__ == "asyncpg.connection"
     assert sqlite3.connect.__module__ == "_sqlite3"
     with installed(Recorder()):
-        assert asyncpg.connect.__module__ == striking.__name__
+        assert asyncpg.connect.__module__ == injection.__name__
     assert asyncpg.connect.__module__ == "asyncpg.connection"
 
 

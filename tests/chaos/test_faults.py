@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.checking import SHOWS_NOTHING
-from chaos.faults.listed import FAULTS, Size, run_fault
+from chaos.faults.catalog import FAULTS, Size, run_fault
+from chaos.history_checker import SHOWS_NOTHING
 from handraise.testing import promise
 from tests.tiers import NIGHTLY
 

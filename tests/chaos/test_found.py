@@ -13,11 +13,11 @@ import asyncpg
 import pytest
 
 from chaos.database import fetch_value
-from chaos.faults.committing import desks_behind_server, fates
-from chaos.faults.crashing import SAFE, with_standby
-from chaos.faults.cutting import Fate, Proxy, proxy_to
-from chaos.faults.pooling import pooler_to
-from chaos.faults.running import desks_on
+from chaos.faults.cut_commits import desks_behind_server, fates
+from chaos.faults.harness import desks_on
+from chaos.faults.pooler_crash import pooler_to
+from chaos.faults.server_crash import SAFE, with_standby
+from chaos.faults.tcp_proxy import Fate, Proxy, proxy_to
 from chaos.servers import own_servers
 from handraise import Approval, StoreUnavailable, open_desk
 from handraise.backends.postgres import bus, connections, open_postgres

@@ -9,12 +9,12 @@ from typing import cast
 
 import pytest
 
-from chaos.checking import Stored, check
 from chaos.faults import main
+from chaos.faults.harness import WORKSPACE, desks_on, judged, under_load
 from chaos.faults.load import Load
-from chaos.faults.running import WORKSPACE, desks_on, judged, under_load
 from chaos.history import Entry
-from chaos.stored import stored_questions
+from chaos.history_checker import Stored, check
+from chaos.stored_state import stored_questions
 from handraise import Desk, Question, StoreUnavailable, open_desk
 
 EVERYTHING = {"ask", "answer", "decline", "withdraw", "read", "wait"}

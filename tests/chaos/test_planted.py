@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from chaos.planted import BUGS, SAMPLE, Bug, Tier, is_good, open_field, sample, summary
-from chaos.planted.planting import ROOT, DoesNotFit, Field
+from chaos.planted.planter import ROOT, DoesNotFit, Field
 from tests.tiers import NIGHTLY, SEED
 
 FEW = 4

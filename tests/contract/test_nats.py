@@ -9,7 +9,7 @@ import pytest
 
 from handraise import Desk, open_desk
 from handraise.testing.contract import Backend
-from handraise.testing.contract.wait_cases import WaitingContract
+from handraise.testing.contract.wait_cases import WaitCases
 
 
 class NatsBackend:
@@ -23,7 +23,7 @@ class NatsBackend:
         return open_desk(self._address, **{"bus": self._bus, **options})
 
 
-class TestNats(WaitingContract):
+class TestNats(WaitCases):
     @pytest.fixture
     def backend(self, postgres: str, nats: str) -> Backend:
         return NatsBackend(postgres, nats)

@@ -15,7 +15,7 @@ from handraise.ports import Directory, Store
 from handraise.testing import ManualClock
 from handraise.testing.contract import AddressBackend, Backend, DeskContract
 from handraise.testing.contract.directory import DirectoryContract
-from handraise.testing.contract.permission_cases import RightsContract
+from handraise.testing.contract.permission_cases import PermissionCases
 from handraise.testing.contract.store import StoreContract
 from tests.conftest import own_database
 
@@ -57,7 +57,7 @@ class TestPostgresConfinedDirectory(DirectoryContract):
 
 
 @pytest.mark.promises_only("the gate runs all of it on memory")
-class TestPostgresConfinedRights(RightsContract):
+class TestPostgresConfinedRights(PermissionCases):
     @pytest.fixture
     async def parts(self, confined: str, clock: ManualClock) -> AsyncIterator[Parts]:
         async with open_postgres(confined, clock=clock, confined=True) as backend:

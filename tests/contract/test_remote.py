@@ -72,11 +72,11 @@ class TestBlockingRemote(_RemoteContract):
         "tests/test_blocking.py has it: a child has none of the threads that these desks run in"
     )
     async def test_a_forked_child_is_told_at_once_to_open_a_desk_of_its_own(self, desk: Desk) -> None:
-        """See `WaitingContract`."""
+        """See `WaitCases`."""
 
     @pytest.mark.skip("it works in threads, on a loop of its own")
     async def test_another_event_loop_is_told_to_open_a_desk_of_its_own(self, desk: Desk) -> None:
-        """See `WaitingContract`."""
+        """See `WaitCases`."""
 
 
 class RemoteBackend:

@@ -8,10 +8,10 @@ from handraise.backends.postgres import open_postgres
 from handraise.backends.sqlite import open_sqlite
 from handraise.ports import Backend
 from handraise.testing import ManualClock
-from handraise.testing.contract.permission_cases import RightsContract
+from handraise.testing.contract.permission_cases import PermissionCases
 
 
-class TestMemoryRights(RightsContract):
+class TestMemoryRights(PermissionCases):
     @pytest.fixture
     async def parts(self, clock: ManualClock) -> AsyncIterator[Backend]:
         async with open_memory(clock=clock) as backend:
@@ -19,7 +19,7 @@ class TestMemoryRights(RightsContract):
 
 
 @pytest.mark.promises_only("the gate runs all of it on memory")
-class TestSqliteRights(RightsContract):
+class TestSqliteRights(PermissionCases):
     @pytest.fixture
     async def parts(self, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Backend]:
         async with open_sqlite(tmp_path / "questions.db", clock=clock) as backend:
@@ -27,7 +27,7 @@ class TestSqliteRights(RightsContract):
 
 
 @pytest.mark.slow("the statements are those behind row security, which the gate runs")
-class TestPostgresRights(RightsContract):
+class TestPostgresRights(PermissionCases):
     @pytest.fixture
     async def parts(self, postgres: str, clock: ManualClock) -> AsyncIterator[Backend]:
         async with open_postgres(postgres, clock=clock) as backend:

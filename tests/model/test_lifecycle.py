@@ -28,15 +28,15 @@ from handraise.events import EventKind
 from handraise.model.lifecycle import (
     Move,
     MoveKind,
-    answering,
-    attempting,
+    admin_withdraw_move,
+    answer_move,
+    attempt_move,
     ballot_of,
-    declining,
+    decline_move,
     expire,
     next_step,
     transition,
-    withdrawing,
-    withdrawing_for,
+    withdraw_move,
 )
 from handraise.model.outcomes import outcome_of
 from handraise.model.provenance import Provenance
@@ -51,15 +51,15 @@ PAY = Approval.of("pay", {"amount": 10}, editable=["amount"])
 SETTLED = [status for status in Status if status is not Status.PENDING]
 
 MOVES: dict[str, Callable[[Question, Responder], Move]] = {
-    "answer": lambda question, by: answering(
+    "answer": lambda question, by: answer_move(
         question, by, "a", provenance=Provenance(channel="web", evidence="session")
     ),
-    "decline": lambda question, by: declining(
+    "decline": lambda question, by: decline_move(
         question, by, reason="not mine", provenance=Provenance(channel="web")
     ),
-    "withdraw": lambda question, by: withdrawing(question, by.id, reason="no longer"),
-    "withdraw_for": lambda question, by: withdrawing_for(question, by, reason="run away"),
-    "attempt": lambda question, by: attempting(
+    "withdraw": lambda question, by: withdraw_move(question, by.id, reason="no longer"),
+    "withdraw_for": lambda question, by: admin_withdraw_move(question, by, reason="run away"),
+    "attempt": lambda question, by: attempt_move(
         question, by, "x", [Problem("", "no")], provenance=Provenance(channel="web")
     ),
 }
@@ -156,7 +156,7 @@ def test_neither_the_asker_nor_a_stranger_moves_a_question_as_a_person(kind: str
 @pytest.mark.parametrize("by", ["ana", "another agent", ""])
 def test_only_the_asker_withdraws(by: str) -> None:
     before = question()
-    assert transition(before, withdrawing(before, by), NOW) is None
+    assert transition(before, withdraw_move(before, by), NOW) is None
 
 
 @pytest.mark.parametrize(("by", "quorum"), [("ana", 1), ("another agent", 1), ("agent", 2)])
@@ -187,7 +187,7 @@ def test_without_a_limit_attempts_never_exhaust_it() -> None:
 
 
 def test_an_attempt_is_kept_with_its_reasons() -> None:
-    move = attempting(question(), ANA, "x", [Problem("a.b", "is wrong"), Problem("", "too")])
+    move = attempt_move(question(), ANA, "x", [Problem("a.b", "is wrong"), Problem("", "too")])
     assert move.record == {
         "value": "x",
         "by": "ana",
@@ -198,14 +198,14 @@ def test_an_attempt_is_kept_with_its_reasons() -> None:
 def test_a_veto_ends_it_only_where_there_is_one() -> None:
     for veto, status in ((True, Status.ANSWERED), (False, Status.PENDING)):
         before = question(form=PAY, quorum=2, veto=veto)
-        done = transition(before, answering(before, ANA, check_answer(PAY, "deny")), NOW)
+        done = transition(before, answer_move(before, ANA, check_answer(PAY, "deny")), NOW)
         assert done is not None
         assert done[0].status is status
 
 
 def test_an_approval_is_no_veto() -> None:
     before = question(form=PAY, quorum=2, veto=True)
-    done = transition(before, answering(before, ANA, check_answer(PAY, "approve")), NOW)
+    done = transition(before, answer_move(before, ANA, check_answer(PAY, "approve")), NOW)
     assert done is not None
     assert (done[0].status, done[1]) == (Status.PENDING, EventKind.VOTED)
 
@@ -222,7 +222,7 @@ def test_ballots_agree_on_the_decision_and_the_action_whatever_the_reasons() -> 
 
 def test_a_refusal_to_answer_never_agrees_with_an_answer() -> None:
     before = question(form=Open(), quorum=2, votes=(Vote("ana", ballot_of(Open(), "declined")),))
-    done = transition(before, declining(before, BOB), NOW)
+    done = transition(before, decline_move(before, BOB), NOW)
     assert done is not None
     assert done[0].status is Status.PENDING
 
@@ -266,7 +266,7 @@ def live(start: Question, deeds: list[tuple[str, str, str, int]]) -> list[tuple[
         if kind == "tick":
             done = next_step(current, now)
         elif kind == "answer":
-            done = transition(current, answering(current, Responder(by), value), now)
+            done = transition(current, answer_move(current, Responder(by), value), now)
         else:
             done = transition(current, MOVES[kind](current, Responder(by)), now)
         if done is not None:

@@ -25,8 +25,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from chaos.nursery import open_nursery
-from chaos.telling import LIFE
+from chaos.process_pool import open_process_pool
+from chaos.webhook_dispatcher import LIFE
 from handraise import AlreadySettled
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.safe_http import open_outward
@@ -130,7 +130,7 @@ async def test_a_dispatcher_killed_between_sending_and_recording_loses_and_chang
         open_backend(database) as ports,
         desk_on(ports) as desk,
         receiving(killed) as receiver,
-        open_nursery() as nursery,
+        open_process_pool() as pool,
         ending_leases(database),
         answering(desk, killed) as late,
     ):
@@ -142,12 +142,12 @@ async def test_a_dispatcher_killed_between_sending_and_recording_loses_and_chang
                 question = await desk.post("Go?", recipients=[f"p{len(ids) % 5}"])
                 ids.append(question.id)
             killed.kill_at = killed.got + killed.chance.randint(1, AT_ONCE)
-            life = await nursery.begin(f"life-{len(ids)}", LIFE, database)
+            life = await pool.begin(f"life-{len(ids)}", LIFE, database)
             killed.alive = life.pid.result()
             assert (await asyncio.wait_for(life.death, WITHIN)).killed
         killed.alive = 0
         killed.decide()
-        await nursery.begin("last", LIFE, database)
+        await pool.begin("last", LIFE, database)
         deliveries = await settled(ports, desk, ids)
         answers = [await desk.history(each) for each in ids]
     doubled = sum(len(each) > 1 for each in killed.copies.values())

@@ -22,7 +22,7 @@ from handraise.backends.postgres.database import RowSecurity
 from handraise.backends.row_mapping import draft_values, move_values, page_query, settled_query, urgent_query
 from handraise.backends.sql_files import load_statements
 from handraise.model.drafting import Limits, compose
-from handraise.model.lifecycle import answering
+from handraise.model.lifecycle import answer_move
 from handraise.ports import MAX_EVENTS_SCANNED, Filter
 from handraise.questions import Draft, Ref
 from tests.conftest import own_database
@@ -190,7 +190,7 @@ def hot_statements() -> dict[str, tuple[str, dict[str, Any], int]]:
         )
         for n in range(20)
     ]
-    moves = [answering(question, Responder("ana"), "a") for question in questions]
+    moves = [answer_move(question, Responder("ana"), "a") for question in questions]
     many = [Ref("w1", pending_id(40 * n + 1)) for n in range(1000)]
 
     def page(limit: int = 50, **where: Any) -> tuple[str, dict[str, Any]]:

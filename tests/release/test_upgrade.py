@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from chaos.faults.upgrading import LATER, previous_release
+from chaos.faults.rolling_upgrade import LATER, previous_release
 from handraise import AlreadySettled, Answered, Approval
 from handraise.backends.postgres import schema
 from handraise.backends.sql_files import Migration

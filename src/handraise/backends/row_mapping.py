@@ -20,7 +20,7 @@ from handraise.model.forms import Approval, form_from_json, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Role, Session
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Granting, Move
+from handraise.model.lifecycle import Move, NewGrant
 from handraise.model.outcomes import Outcome, Status, outcome_of
 from handraise.model.questions import Draft, Question, Vote, changed, posted
 from handraise.model.seals import SALT
@@ -79,7 +79,7 @@ def move_values(move: Move) -> dict[str, Any]:
         "ballot": move.ballot,
         "negative": move.negative,
         "channel": move.channel,
-        "granting": to_json(_granting_json(move.granting)),
+        "granting": to_json(_new_grant_json(move.new_grant)),
         "grant_id": move.grant_id,
     }
 
@@ -398,16 +398,16 @@ def from_json(stored: str | None) -> Any:
     return None if stored is None else json.loads(stored)
 
 
-def _granting_json(granting: Granting | None) -> Json:
-    if granting is None:
+def _new_grant_json(new_grant: NewGrant | None) -> Json:
+    if new_grant is None:
         return None
     return {
-        "id": granting.id,
-        "scope": granting.scope,
-        "tool": granting.tool,
-        "digest": granting.digest,
-        "lasts": granting.lasts.total_seconds(),
-        "until": granting.until.isoformat() if granting.until else None,
+        "id": new_grant.id,
+        "scope": new_grant.scope,
+        "tool": new_grant.tool,
+        "digest": new_grant.digest,
+        "lasts": new_grant.lasts.total_seconds(),
+        "until": new_grant.until.isoformat() if new_grant.until else None,
     }
 
 

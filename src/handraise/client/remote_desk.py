@@ -383,7 +383,7 @@ class RemoteDesk(Desk):
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
         """See `Desk.list_grants`."""
         check_limit(limit)
-        said = await self._as_reader("/v1/grants", query=_given(after=after, limit=limit))
+        said = await self._as_reader("/v1/grants", query=_without_none(after=after, limit=limit))
         page = _read(GrantPage, said)
         return Page([record.grant() for record in page.items], page.next)
 
@@ -473,7 +473,7 @@ class RemoteDesk(Desk):
         if after is not None and not _FEED_CURSOR.fullmatch(after):
             raise ValueError("`after` is not a cursor of this feed")
         while True:
-            said = await self._as_reader("/v1/feed", query=_given(after=after, limit=limit))
+            said = await self._as_reader("/v1/feed", query=_without_none(after=after, limit=limit))
             page = _read(EventPage, said)
             if page.items or page.next in (None, after):
                 return Page([record.event() for record in page.items], page.next)
@@ -506,14 +506,14 @@ class RemoteDesk(Desk):
 
     async def _page(self, recipient: str | Responder | None, **query: Any) -> Page[Question]:
         if recipient is None:
-            said = await self._as_reader("/v1/questions", query=_given(**query))
+            said = await self._as_reader("/v1/questions", query=_without_none(**query))
         else:
             responder = responder_of(recipient)
             said = await self._session.transport.call(
                 "GET",
                 "/v1/questions",
                 token=await self._session.credentials.person(self._workspace, responder),
-                query=_given(**query, recipient=responder.id),
+                query=_without_none(**query, recipient=responder.id),
                 actor=responder.id,
             )
         page = _read(QuestionPage, said)
@@ -612,5 +612,5 @@ def _sendable(text: str) -> bool:
     return not text_problem(text)
 
 
-def _given(**query: Any) -> dict[str, Any]:
+def _without_none(**query: Any) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value is not None}

@@ -38,13 +38,13 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json, text_problem
 from handraise.model.lifecycle import (
     Move,
-    answering,
-    attempting,
-    declining,
-    using,
+    admin_withdraw_move,
+    answer_move,
+    attempt_move,
+    decline_move,
+    grant_move,
     wants_grant,
-    withdrawing,
-    withdrawing_for,
+    withdraw_move,
 )
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import (
@@ -174,24 +174,24 @@ class LocalDesk(Desk):
         except InvalidAnswer as misfit:
             kept = keepable(self._limits, value)
             tried = await self._move(
-                attempting(question, responder, kept, misfit.problems, provenance=provenance)
+                attempt_move(question, responder, kept, misfit.problems, provenance=provenance)
             )
             raise InvalidAnswer(misfit.problems, outcome=tried.outcome) from None
-        move = answering(
+        move = answer_move(
             question,
             responder,
             canonical,
             provenance=provenance,
             grant_id=self._new_id() if wants_grant(question.form, canonical) else None,
         )
-        if move.granting is None or move.granting.until is None:
+        if move.new_grant is None or move.new_grant.until is None:
             return await self._move(move)
         # The store alone knows what time it is, so it alone can say that an end is past.
         if moved := self._notify_moved(await self._engine.settle.submit(move)):
             return moved
         question, responder = await self._answerable(question_id, by, provenance.evidence)
         past = [Problem("until", "is in the past: say an instant to come, or leave it out")]
-        tried = await self._move(attempting(question, responder, canonical, past, provenance=provenance))
+        tried = await self._move(attempt_move(question, responder, canonical, past, provenance=provenance))
         raise InvalidAnswer(past, outcome=tried.outcome)
 
     async def reject_answer(
@@ -208,7 +208,7 @@ class LocalDesk(Desk):
         question, responder = await self._answerable(question_id, by)
         check_problems(self._limits, problems, provenance)
         return await self._move(
-            attempting(question, responder, keepable(self._limits, value), problems, provenance=provenance)
+            attempt_move(question, responder, keepable(self._limits, value), problems, provenance=provenance)
         )
 
     async def decline(
@@ -223,7 +223,7 @@ class LocalDesk(Desk):
         provenance = provenance or UNKNOWN
         question, responder = await self._answerable(question_id, by, provenance.evidence)
         check_provenance(self._limits, provenance, reason=reason)
-        return await self._move(declining(question, responder, reason=reason, provenance=provenance))
+        return await self._move(decline_move(question, responder, reason=reason, provenance=provenance))
 
     async def withdraw(
         self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
@@ -232,12 +232,12 @@ class LocalDesk(Desk):
         if by is not None:
             question = await self._pending_question(question_id)
             check_texts(self._limits, reason=reason)
-            return await self._move(withdrawing_for(question, responder_of(by), reason=reason))
+            return await self._move(admin_withdraw_move(question, responder_of(by), reason=reason))
         question = await self._own_question(question_id, "only whoever asked can withdraw")
         if question.outcome is not None:
             raise AlreadySettled(question_id, question.outcome)
         check_texts(self._limits, reason=reason)
-        return await self._move(withdrawing(question, self._asker, reason=reason))
+        return await self._move(withdraw_move(question, self._asker, reason=reason))
 
     async def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
         """See `Desk.withdraw_all`."""
@@ -245,7 +245,7 @@ class LocalDesk(Desk):
         responder, withdrawn, after = responder_of(by), 0, None
         while True:
             page = await self.list_pending(asker=asker, after=after, limit=_WITHDRAWN_AT_ONCE)
-            moves = [withdrawing_for(question, responder, reason=reason) for question in page]
+            moves = [admin_withdraw_move(question, responder, reason=reason) for question in page]
             moved = await asyncio.gather(*map(self._engine.settle, moves))
             withdrawn += sum(self._notify_moved(each) is not None for each in moved)
             if (after := page.next) is None:
@@ -261,7 +261,7 @@ class LocalDesk(Desk):
         grant = await self._engine.store.find_grant(question)
         if grant is None:
             return None
-        moved = self._notify_moved(await self._engine.settle(using(question, grant)))
+        moved = self._notify_moved(await self._engine.settle(grant_move(question, grant)))
         if moved is None:  # somebody was first, or the grant holds no more
             question = await self.get(question_id)
             return question if question.outcome is not None else None

@@ -31,7 +31,7 @@ _DECLINED_BALLOT = "declined"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granting:
+class NewGrant:
     """The grant that an approval with a wider scope leaves, except for what the store adds."""
 
     id: str
@@ -47,7 +47,7 @@ class Move:
     """Something a person or the asker does to a pending question.
 
     `record` is what is kept of it: in the event, and as the outcome where the move settles the question.
-    Votes, where several people must agree, do so where their `ballot` is equal; a `negative` one ends a question that has a veto. `granting` is
+    Votes, where several people must agree, do so where their `ballot` is equal; a `negative` one ends a question that has a veto. `new_grant` is
     what an approval leaves behind to be used again, `grant_id` what such a move uses.
     """
 
@@ -57,7 +57,7 @@ class Move:
     record: dict[str, Json] = field(repr=False)
     ballot: str = field(default="", repr=False)
     negative: bool = False
-    granting: Granting | None = None
+    new_grant: NewGrant | None = None
     grant_id: str | None = None
 
     @property
@@ -71,7 +71,7 @@ class Move:
         return self.record.get("channel")
 
 
-def answering(
+def answer_move(
     question: Question,
     responder: Responder,
     value: Json,
@@ -85,14 +85,14 @@ def answering(
         question=question,
         kind="answer",
         responder=responder,
-        record=_given(record),
+        record=_without_none(record),
         ballot=ballot_of(question.form, value) if question.quorum > 1 else "",
         negative=_is_denial(question.form, value),
-        granting=_granting(question, value, grant_id),
+        new_grant=_new_grant(question, value, grant_id),
     )
 
 
-def using(question: Question, grant: Grant) -> Move:
+def grant_move(question: Question, grant: Grant) -> Move:
     """The move that answers an approval from a grant."""
     value = check_answer(question.form, "approve")
     record = {"value": value, "by": grant.granted_by, "source": "grant", "grant": grant.id}
@@ -105,7 +105,7 @@ def using(question: Question, grant: Grant) -> Move:
     )
 
 
-def declining(
+def decline_move(
     question: Question,
     responder: Responder,
     *,
@@ -118,25 +118,25 @@ def declining(
         question=question,
         kind="decline",
         responder=responder,
-        record=_given(record),
+        record=_without_none(record),
         ballot=_DECLINED_BALLOT,
         negative=True,
     )
 
 
-def withdrawing(question: Question, asker: str, *, reason: str | None = None) -> Move:
+def withdraw_move(question: Question, asker: str, *, reason: str | None = None) -> Move:
     """The move of an asker who takes the question back."""
     record = {"by": asker, "reason": reason}
-    return Move(question=question, kind="withdraw", responder=Responder(asker), record=_given(record))
+    return Move(question=question, kind="withdraw", responder=Responder(asker), record=_without_none(record))
 
 
-def withdrawing_for(question: Question, by: Responder, *, reason: str | None = None) -> Move:
+def admin_withdraw_move(question: Question, by: Responder, *, reason: str | None = None) -> Move:
     """The move of an administrator who takes a question back for its asker."""
     record = {"by": by.id, "reason": reason}
-    return Move(question=question, kind="withdraw_for", responder=by, record=_given(record))
+    return Move(question=question, kind="withdraw_for", responder=by, record=_without_none(record))
 
 
-def attempting(
+def attempt_move(
     question: Question,
     responder: Responder,
     value: Json,
@@ -151,7 +151,7 @@ def attempting(
         **provenance.record(),
         "problems": [{"path": problem.path, "message": problem.message} for problem in problems],
     }
-    return Move(question=question, kind="attempt", responder=responder, record=_given(record))
+    return Move(question=question, kind="attempt", responder=responder, record=_without_none(record))
 
 
 def ballot_of(form: AnyForm, value: Json) -> str:
@@ -190,7 +190,7 @@ def transition(
         return _settled(question, Status.ANSWERED, move, now)
     if not may_respond(question, move.responder):
         return None
-    if move.granting is not None and move.granting.until is not None and move.granting.until <= now:
+    if move.new_grant is not None and move.new_grant.until is not None and move.new_grant.until <= now:
         return None
     if move.kind == "attempt":
         tried = replace(question, attempts=question.attempts + 1)
@@ -249,13 +249,13 @@ def wants_grant(form: AnyForm, value: Json) -> bool:
     return isinstance(form, Approval) and "scope" in value
 
 
-def _granting(question: Question, value: Json, grant_id: str | None) -> Granting | None:
+def _new_grant(question: Question, value: Json, grant_id: str | None) -> NewGrant | None:
     form = question.form
     if grant_id is None or not isinstance(form, Approval) or not wants_grant(form, value):
         return None
     action = decision_of(form, value).action
     until = value.get("until")
-    return Granting(
+    return NewGrant(
         id=grant_id,
         scope=value["scope"],
         tool=action.tool,
@@ -269,5 +269,5 @@ def _is_denial(form: AnyForm, value: Json) -> bool:
     return form.kind == "approval" and value["decision"] == "deny"
 
 
-def _given(record: dict[str, Json]) -> dict[str, Json]:
+def _without_none(record: dict[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in record.items() if value is not None}

@@ -122,7 +122,7 @@ class PostQuestion(Request):
         return cast("QuestionOptions", options)
 
 
-class Responding(Request):
+class ResponseRequest(Request):
     """What comes with an answer. `by` may only be the person who is signed in.
 
     `channel` is where they answered. `evidence` can be said to be less than the server knows, never more. `shown_digest` is the
@@ -136,13 +136,13 @@ class Responding(Request):
     details: Any = None
 
 
-class AnswerQuestion(Responding):
+class AnswerQuestion(ResponseRequest):
     """An answer."""
 
     value: Any
 
 
-class DeclineQuestion(Responding):
+class DeclineQuestion(ResponseRequest):
     """A refusal to answer."""
 
     reason: str | None = None
@@ -162,7 +162,7 @@ class ProblemRecord(Request):
     message: str
 
 
-class RejectAnswer(Responding):
+class RejectAnswer(ResponseRequest):
     """An answer that fits the form but not the asker's need, with the reasons."""
 
     value: Any

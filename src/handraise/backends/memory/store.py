@@ -17,7 +17,7 @@ from handraise.model.events import Event, EventKind
 from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Granting, Move, expire, is_open, next_step, transition
+from handraise.model.lifecycle import Move, NewGrant, expire, is_open, next_step, transition
 from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.people import (
     Responder,
@@ -100,8 +100,8 @@ class MemoryStore:
                 if done[1] is EventKind.VOTED and uncounted:
                     data = {**data, "uncounted": uncounted}
             results.append(self._keep(*done, by=move.by, channel=move.channel, data=data))
-            if move.granting is not None and done[0].status is Status.ANSWERED:
-                self._grant(move, move.granting)
+            if move.new_grant is not None and done[0].status is Status.ANSWERED:
+                self._grant(move, move.new_grant)
         return results
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
@@ -568,22 +568,22 @@ class MemoryStore:
             question, given, backed=backed, known=self.groups_known(question.workspace, given.id)
         )
 
-    def _grant(self, move: Move, granting: Granting) -> None:
+    def _grant(self, move: Move, new_grant: NewGrant) -> None:
         now, question = self._now(), move.question
-        ends = now + granting.lasts
-        self._givers[Ref(question.workspace, granting.id)] = self._right(question, move.responder)
-        self._grants[Ref(question.workspace, granting.id)] = Grant(
-            id=granting.id,
+        ends = now + new_grant.lasts
+        self._givers[Ref(question.workspace, new_grant.id)] = self._right(question, move.responder)
+        self._grants[Ref(question.workspace, new_grant.id)] = Grant(
+            id=new_grant.id,
             workspace=question.workspace,
             asker=question.asker,
-            tool=granting.tool,
-            digest=granting.digest,
-            scope=granting.scope,
+            tool=new_grant.tool,
+            digest=new_grant.digest,
+            scope=new_grant.scope,
             conversation=question.conversation,
             granted_by=move.by,
             question_id=question.id,
             created_at=now,
-            expires_at=min(ends, granting.until) if granting.until else ends,
+            expires_at=min(ends, new_grant.until) if new_grant.until else ends,
         )
 
     def _seen(self, ref: Ref) -> Question | None:

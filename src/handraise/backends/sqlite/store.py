@@ -39,7 +39,7 @@ from handraise.backends.sqlite.timestamps import instant, length, micros, now_by
 from handraise.model.errors import QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
-from handraise.model.lifecycle import Granting, Move
+from handraise.model.lifecycle import Move, NewGrant
 from handraise.model.outcomes import Outcome
 from handraise.model.questions import Draft, Question, Ref, same_question
 from handraise.model.statistics import Ending
@@ -435,7 +435,11 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
 
 
 def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | None:
-    if move.granting is not None and move.granting.until is not None and micros(move.granting.until) <= now:
+    if (
+        move.new_grant is not None
+        and move.new_grant.until is not None
+        and micros(move.new_grant.until) <= now
+    ):
         return None
     rows = run(connection, "settle", now=now, **move_values(move))
     if not rows:
@@ -450,25 +454,25 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     if kind == "voted" and (uncounted := from_json(rows[0]["uncounted"])):
         data = {**data, "uncounted": uncounted}
     _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
-    if status == "answered" and move.granting is not None:
-        _grant(connection, move, move.granting, now)
+    if status == "answered" and move.new_grant is not None:
+        _grant(connection, move, move.new_grant, now)
     return moved_question(move, rows[0], instant)
 
 
-def _grant(connection: sqlite3.Connection, move: Move, granting: Granting, now: int) -> None:
-    ends = now + length(granting.lasts)
-    if granting.until is not None:
-        ends = min(ends, micros(granting.until))
+def _grant(connection: sqlite3.Connection, move: Move, new_grant: NewGrant, now: int) -> None:
+    ends = now + length(new_grant.lasts)
+    if new_grant.until is not None:
+        ends = min(ends, micros(new_grant.until))
     run(
         connection,
         "grant",
         workspace=move.question.workspace,
         id=move.question.id,
-        grant_id=granting.id,
+        grant_id=new_grant.id,
         asker=move.question.asker,
-        tool=granting.tool,
-        digest=granting.digest,
-        scope=granting.scope,
+        tool=new_grant.tool,
+        digest=new_grant.digest,
+        scope=new_grant.scope,
         conversation=move.question.conversation,
         actor=move.by,
         giver_groups=json.dumps(move.responder.principals[1:]),

@@ -73,7 +73,7 @@ from handraise.wire.requests import (
     PostQuestion,
     Recover,
     RejectAnswer,
-    Responding,
+    ResponseRequest,
     TakeBack,
     WithdrawAll,
     WithdrawQuestion,
@@ -469,7 +469,7 @@ def _state(question: Question) -> OutcomeState:
     return OutcomeState(id=question.id, status=question.status, outcome=outcome)
 
 
-def _provenance(caller: PersonCaller, body: Responding) -> Provenance:
+def _provenance(caller: PersonCaller, body: ResponseRequest) -> Provenance:
     """The provenance of an answer. The evidence is that of the session, or less if the client says less."""
     _check_by(caller, body.by)
     evidence = caller.session.evidence

@@ -17,20 +17,20 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("pytest", "testing") from error
 
-from handraise.testing.contract.answer_cases import AnsweringContract
-from handraise.testing.contract.approval_cases import ApprovingContract
-from handraise.testing.contract.ask_cases import AskingContract
+from handraise.testing.contract.answer_cases import AnswerCases
+from handraise.testing.contract.approval_cases import ApprovalCases
+from handraise.testing.contract.ask_cases import AskCases
 from handraise.testing.contract.backend import AddressBackend, Backend, MemoryBackend
 from handraise.testing.contract.bus import BusContract, Buses
-from handraise.testing.contract.chat_claim_cases import SendingContract
+from handraise.testing.contract.chat_claim_cases import ChatClaimCases
 from handraise.testing.contract.directory import DirectoryContract
-from handraise.testing.contract.key_alias_cases import JoiningContract
-from handraise.testing.contract.quorum_cases import AgreeingContract
-from handraise.testing.contract.settled_cases import SettledContract
+from handraise.testing.contract.key_alias_cases import KeyAliasCases
+from handraise.testing.contract.quorum_cases import QuorumCases
+from handraise.testing.contract.settled_cases import SettledCases
 from handraise.testing.contract.store import StoreContract
-from handraise.testing.contract.timeline_cases import TimingContract
-from handraise.testing.contract.view_cases import LookingContract
-from handraise.testing.contract.wait_cases import WaitingContract
+from handraise.testing.contract.timeline_cases import TimelineCases
+from handraise.testing.contract.view_cases import ViewCases
+from handraise.testing.contract.wait_cases import WaitCases
 
 __all__ = [
     "AddressBackend",
@@ -45,15 +45,15 @@ __all__ = [
 
 
 class DeskContract(
-    AskingContract,
-    AnsweringContract,
-    ApprovingContract,
-    SendingContract,
-    JoiningContract,
-    AgreeingContract,
-    WaitingContract,
-    TimingContract,
-    LookingContract,
-    SettledContract,
+    AskCases,
+    AnswerCases,
+    ApprovalCases,
+    ChatClaimCases,
+    KeyAliasCases,
+    QuorumCases,
+    WaitCases,
+    TimelineCases,
+    ViewCases,
+    SettledCases,
 ):
     """Everything that a desk promises, on whatever the `backend` fixture opens."""

@@ -172,7 +172,7 @@ class Even(pydantic.BaseModel):
         return number
 
 
-class AnsweringContract(ContractFixtures):
+class AnswerCases(ContractFixtures):
     """The first valid answer of somebody entitled wins, and nothing else counts."""
 
     @promise("P2", "P13")

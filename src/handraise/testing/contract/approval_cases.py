@@ -36,7 +36,7 @@ def wide(arguments: dict[str, Any] = _ARGUMENTS, **options: Any) -> Approval:
     return Approval.of("pay", arguments, scopes=("once", "session", "always"), **options)
 
 
-class ApprovingContract(ContractFixtures):
+class ApprovalCases(ContractFixtures):
     """An approval is consumed at most once, and a grant is an approval with a scope and an end."""
 
     @promise("P7", "P11")

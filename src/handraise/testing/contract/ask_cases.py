@@ -148,7 +148,7 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
 }
 
 
-class AskingContract(ContractFixtures):
+class AskCases(ContractFixtures):
     """Questions are stored as they were posted, once, or not at all."""
 
     @promise("P1")

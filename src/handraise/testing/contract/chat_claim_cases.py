@@ -15,7 +15,7 @@ from handraise.testing.promises import promise
 _SECOND = timedelta(seconds=1)
 
 
-class SendingContract(ContractFixtures):
+class ChatClaimCases(ContractFixtures):
     """One at a time shows a question; whoever dies at it is followed by another; the record is made once."""
 
     @promise("P7")

@@ -11,7 +11,7 @@ from handraise.testing.contract.backend import REFUSED, ContractFixtures
 from handraise.testing.promises import promise
 
 
-class JoiningContract(ContractFixtures):
+class KeyAliasCases(ContractFixtures):
     """A key that joined gives its question like the key that asked; what has ended cannot be joined."""
 
     @promise("P7", "P9")

@@ -17,21 +17,21 @@ from handraise.model.audit_verification import Verdict, verify
 from handraise.model.deliveries import Address
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.identities import Role
-from handraise.model.lifecycle import answering
+from handraise.model.lifecycle import answer_move
 from handraise.model.people import Responder
 from handraise.model.questions import Question, Ref
 from handraise.model.seals import NOTHING_BEFORE, Hold, Rule, Seal, Signer
 from handraise.ports import Backend
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON, ContractFixtures
-from handraise.testing.contract.workspace_event_cases import WorkspaceEventsContract
+from handraise.testing.contract.workspace_event_cases import WorkspaceEventCases
 from handraise.testing.promises import promise
 
 _DAY = timedelta(days=1)
 _CANARY = "canary-7f3a-ana-content"
 
 
-class LedgerContract(WorkspaceEventsContract, ContractFixtures):
+class LedgerContract(WorkspaceEventCases, ContractFixtures):
     """Everything that a ledger promises; `ports` that go by the `clock` are yours to give."""
 
     @pytest.fixture
@@ -212,7 +212,7 @@ class LedgerContract(WorkspaceEventsContract, ContractFixtures):
         assert await ports.ledger.concerning(workspace, "ana") == ["q-1"]
         assert await ports.ledger.erase(workspace, ["q-1"], by="op") == ["q-1"]
         assert await ports.store.count_pending(workspace, "agent") == 0
-        assert await ports.store.settle([answering(question, Responder("ana"), "a")]) == [None]
+        assert await ports.store.settle([answer_move(question, Responder("ana"), "a")]) == [None]
         assert await ports.store.find_by_key(workspace, "agent", "k") is None
         again = await _post(ports, workspace, "q-2", recipients=["ana"], key="k")
         assert again.id == "q-2"
@@ -225,7 +225,7 @@ class LedgerContract(WorkspaceEventsContract, ContractFixtures):
         await _post(ports, workspace, "q-2", recipients=["ana", "bob"])
         await _post(ports, workspace, "q-3", recipients=["bob"])
         voted = await _post(ports, workspace, "q-4", quorum=2)
-        await ports.store.settle([answering(voted, Responder("ana"), "a")])
+        await ports.store.settle([answer_move(voted, Responder("ana"), "a")])
         assert await ports.ledger.concerning(workspace, "ana") == ["q-1", "q-2", "q-4"]
         assert await ports.ledger.concerning(workspace, "bob") == ["q-2", "q-3"]
         assert await ports.ledger.concerning(f"{workspace}-2", "ana") == []
@@ -374,7 +374,7 @@ async def _answered(
     ports: Backend, workspace: str, question_id: str, **options: Unpack[QuestionOptions]
 ) -> None:
     question = await _post(ports, workspace, question_id, **options)
-    assert await ports.store.settle([answering(question, Responder("ana"), "a")]) != [None]
+    assert await ports.store.settle([answer_move(question, Responder("ana"), "a")]) != [None]
 
 
 async def _final(ports: Backend, workspace: str, events: int) -> None:

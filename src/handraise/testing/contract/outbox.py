@@ -13,7 +13,7 @@ from handraise.model.events import EventKind
 from handraise.model.forms import Confirm
 from handraise.model.identities import Role
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import answering
+from handraise.model.lifecycle import answer_move
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.timelines import Step
@@ -429,7 +429,7 @@ async def _asked(ports: Backend, workspace: str, question_id: str = "q-1", **opt
 
 
 async def _answered(ports: Backend, question: Question) -> None:
-    [moved] = await ports.store.settle([answering(question, Responder("ana"), True)])
+    [moved] = await ports.store.settle([answer_move(question, Responder("ana"), True)])
     assert moved is not None
 
 

@@ -20,7 +20,7 @@ _ALWAYS = {"decision": "approve", "scope": "always"}
 _PAY = Approval.of("pay", {"amount": 10}, scopes=("once", "always"))
 
 
-class RightsContract(ContractFixtures):
+class PermissionCases(ContractFixtures):
     """Voters and givers are looked at again when it counts; a `parts` of one backend is yours to give."""
 
     @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from handraise import Approval, Escalation, Question, Responder, Timeline
 from handraise.errors import QuotaExceeded
 from handraise.model.drafting import compose
-from handraise.model.lifecycle import answering
+from handraise.model.lifecycle import answer_move
 from handraise.ports import Filter, Store
 from handraise.questions import Draft, Limits, QuestionOptions
 from handraise.testing.clock import ManualClock
@@ -18,7 +18,7 @@ from handraise.testing.contract.backend import ContractFixtures
 from handraise.testing.promises import promise
 
 
-class QueueContract(ContractFixtures):
+class QueueCases(ContractFixtures):
     """What a store promises about everything that is pending; `StoreContract` has it all."""
 
     @pytest.fixture
@@ -47,7 +47,7 @@ class QueueContract(ContractFixtures):
         assert isinstance(second, Question)
         (refused,) = await store.insert([_draft(workspace, "q-3")], quota=2)
         assert isinstance(refused, QuotaExceeded)
-        assert await store.settle([answering(first, Responder("ana"), "a")]) != [None]
+        assert await store.settle([answer_move(first, Responder("ana"), "a")]) != [None]
         (posted,) = await store.insert([_draft(workspace, "q-3")], quota=2)
         assert isinstance(posted, Question)
 
@@ -130,7 +130,7 @@ class QueueContract(ContractFixtures):
         first = await store.by_urgency(Filter(workspace=workspace), after=None, limit=2)
         await store.insert([_draft(workspace, "q-9", expires_in=60)])
         assert isinstance(posted[0], Question)
-        await store.settle([answering(posted[0], Responder("ana"), "a")])
+        await store.settle([answer_move(posted[0], Responder("ana"), "a")])
         second = await store.by_urgency(Filter(workspace=workspace), after=first.after, limit=2)
         assert [each.id for each in second.places] == ["q-2", "q-3"]
         for cursor in ("", "q-2", "x.q-2", "1.", "9" * 40 + ".q"):

@@ -14,7 +14,7 @@ from handraise.testing.contract.backend import Backend, ContractFixtures
 from handraise.testing.promises import promise
 
 
-class AgreeingContract(ContractFixtures):
+class QuorumCases(ContractFixtures):
     """`quorum` distinct people must give the same answer."""
 
     @promise("P2", "P7")

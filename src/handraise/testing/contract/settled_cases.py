@@ -15,7 +15,7 @@ _HOUR = timedelta(hours=1)
 _OPS = frozenset({"ops"})
 
 
-class SettledContract(ContractFixtures):
+class SettledCases(ContractFixtures):
     """Whatever has ended can be found again, and only by those who may see it."""
 
     @promise("P2")

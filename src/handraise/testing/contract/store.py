@@ -24,7 +24,7 @@ from handraise import (
 )
 from handraise.desks import desk_from_store
 from handraise.model.drafting import compose
-from handraise.model.lifecycle import answering, attempting, declining, using, withdrawing
+from handraise.model.lifecycle import answer_move, attempt_move, decline_move, grant_move, withdraw_move
 from handraise.model.provenance import Provenance
 from handraise.model.statistics import Ending
 from handraise.model.validation import check_answer
@@ -33,13 +33,13 @@ from handraise.questions import Draft, Limits, QuestionOptions, Ref
 from handraise.testing.buses import SilentBus
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import SOON
-from handraise.testing.contract.queue_cases import QueueContract
+from handraise.testing.contract.queue_cases import QueueCases
 from handraise.testing.promises import promise
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
-class StoreContract(QueueContract):
+class StoreContract(QueueCases):
     """What a store promises by itself; a `store` that goes by the `clock` is yours to give."""
 
     async def test_from_the_end_of_an_empty_feed_everything_is_new(
@@ -64,7 +64,7 @@ class StoreContract(QueueContract):
             with pytest.raises(StillPending):
                 await asker.wait(question.id, timeout=0.02)
             failing.is_down = True
-            await store.settle([answering(question, Responder("ana"), "a")])
+            await store.settle([answer_move(question, Responder("ana"), "a")])
             async with asyncio.timeout(SOON):
                 while failing.failed < 3:  # noqa: ASYNC110 -- the poll decides
                     await asyncio.sleep(0.01)
@@ -77,12 +77,12 @@ class StoreContract(QueueContract):
     @promise("P7")
     async def test_from_the_end_of_a_feed_only_what_is_new_comes(self, store: Store, workspace: str) -> None:
         question = await _post(store, workspace, "q-1")
-        await store.settle([answering(question, Responder("ana"), "a")])
+        await store.settle([answer_move(question, Responder("ana"), "a")])
         await _events(store, workspace, 2)
         end = await store.feed_end(workspace)
         assert await store.feed(workspace, after=end, limit=10) == []
         later = await _post(store, workspace, "q-2")
-        await store.settle([answering(later, Responder("ana"), "a")])
+        await store.settle([answer_move(later, Responder("ana"), "a")])
         new = await _events(store, workspace, 2, after=end)
         assert [(event.question_id, event.kind) for event in new] == [("q-2", "asked"), ("q-2", "answered")]
         assert await store.feed(workspace, after=await store.feed_end(workspace), limit=10) == []
@@ -175,7 +175,7 @@ class StoreContract(QueueContract):
         clock.advance(_HOUR)
         question = await _post(store, workspace, "q-2")
         assert await _grown(store, before.pending) == [1, 1, 1, 3, 3, 3, 3]
-        await store.settle([answering(question, Responder("ana"), "a")])
+        await store.settle([answer_move(question, Responder("ana"), "a")])
         assert await _grown(store, before.pending) == [0, 0, 0, 2, 2, 2, 2]
         clock.advance(8 * _DAY)
         assert await _grown(store, before.pending) == [0, 0, 0, 0, 0, 0, 2]
@@ -193,7 +193,7 @@ class StoreContract(QueueContract):
         await _post(store, elsewhere, "q-1")
         clock.advance(_HOUR)
         settled = await _post(store, workspace, "q-2")
-        await store.settle([answering(settled, Responder("ana"), "a")])
+        await store.settle([answer_move(settled, Responder("ana"), "a")])
         await _post(store, workspace, "q-3")
         queue_stats = await store.queue_stats(workspace)
         assert tuple(queue_stats.pending) == AGES
@@ -208,7 +208,7 @@ class StoreContract(QueueContract):
             await _post(store, workspace, name)
         for question in await store.read([Ref(workspace, "a-1"), Ref(workspace, "a-2")]):
             assert question is not None
-            await store.settle([answering(question, Responder("ana"), "a")])
+            await store.settle([answer_move(question, Responder("ana"), "a")])
         began = clock.now()
         clock.advance(_DAY)
         # With one ending more, the last event to be looked at is the end of a-2, and the next one that of a-1.
@@ -217,10 +217,10 @@ class StoreContract(QueueContract):
             await store.insert(asked[start : start + 500])
         clock.advance(_DAY)
         other = await _post(store, elsewhere, "a-1")
-        await store.settle([answering(other, Responder("ana"), "a")])
+        await store.settle([answer_move(other, Responder("ana"), "a")])
         (newest,) = await store.read([Ref(workspace, "b-0000")])
         assert newest is not None
-        await store.settle([answering(newest, Responder("ana"), "a")])
+        await store.settle([answer_move(newest, Responder("ana"), "a")])
         where = Filter(workspace=workspace)
         first = await store.settled(where, after=None, limit=10)
         assert [question.id for question in first.questions] == ["b-0000", "a-2"]
@@ -260,20 +260,20 @@ class StoreContract(QueueContract):
         clock.advance(_HOUR / 2)
         approve = check_answer(pay, {"decision": "approve", "scope": "always"})
         moves = [
-            answering(opened[0], ana, "a", provenance=Provenance(channel="web", evidence="session")),
-            answering(opened[3], ana, check_answer(risky, "approve")),
-            answering(opened[4], ana, check_answer(risky, "deny"), provenance=Provenance(channel="web")),
-            answering(opened[5], ana, approve, grant_id=f"{workspace}-g"),
-            withdrawing(opened[7], "agent"),
-            attempting(
+            answer_move(opened[0], ana, "a", provenance=Provenance(channel="web", evidence="session")),
+            answer_move(opened[3], ana, check_answer(risky, "approve")),
+            answer_move(opened[4], ana, check_answer(risky, "deny"), provenance=Provenance(channel="web")),
+            answer_move(opened[5], ana, approve, grant_id=f"{workspace}-g"),
+            withdraw_move(opened[7], "agent"),
+            attempt_move(
                 opened[8], ana, "x", [Problem("", "does not fit")], provenance=Provenance(channel="web")
             ),
         ]
         assert None not in await store.settle(moves)
         (grant,) = await store.grants(workspace, after=None, limit=2)
-        assert None not in await store.settle([using(opened[6], grant)])
+        assert None not in await store.settle([grant_move(opened[6], grant)])
         declined = await _post(store, workspace, "r-0", form=pay)
-        await store.settle([declining(declined, ana, provenance=Provenance(channel="mail"))])
+        await store.settle([decline_move(declined, ana, provenance=Provenance(channel="mail"))])
         clock.advance(_HOUR / 2)
         await store.run_due(limit=10, workspace=workspace)
         half = began + _HOUR / 2
@@ -318,8 +318,8 @@ class StoreContract(QueueContract):
         posted = [await _post(store, workspace, f"q-{n}", **each) for n, each in enumerate(given)]  # type: ignore[arg-type]  # each fits
         approve = check_answer(pay, "approve")
         answers = [
-            answering(posted[0], Responder("ana"), "this"),
-            answering(posted[1], Responder("ana"), approve),
+            answer_move(posted[0], Responder("ana"), "this"),
+            answer_move(posted[1], Responder("ana"), approve),
         ]
         assert await store.join(posted[0].ref, by="agent", key="joined")
         settled = await store.settle(answers)
@@ -360,12 +360,12 @@ class StoreContract(QueueContract):
     ) -> None:
         old = await _post(store, workspace, "q-1", key="a")
         assert await store.join(old.ref, by="agent", key="joined")
-        await store.settle([answering(old, Responder("ana"), "this")])
+        await store.settle([answer_move(old, Responder("ana"), "this")])
         waiting = await _post(store, workspace, "q-2", key="b")
         (read,) = (await _events(store, workspace, 4))[-1:]
         clock.advance(40 * _DAY)
         young = await _post(store, workspace, "q-3")
-        await store.settle([withdrawing(young, "agent")])
+        await store.settle([withdraw_move(young, "agent")])
         await store.tidy(rest=_DAY, keep=None, limit=1_000_000)
         assert await _statuses(store, old.ref, waiting.ref, young.ref) == ["answered", "pending", "withdrawn"]
         assert await store.tidy(rest=_DAY, keep=30 * _DAY, limit=1_000_000) >= 1
@@ -388,7 +388,7 @@ class StoreContract(QueueContract):
         fresh = await _post(store, workspace, "q-4", key="a")
         assert fresh.id == "q-4"
         assert (await _post(store, workspace, "q-1")).status == "pending"
-        assert await store.settle([answering(waiting, Responder("ana"), "this")]) != [None]
+        assert await store.settle([answer_move(waiting, Responder("ana"), "this")]) != [None]
 
     async def test_a_question_is_kept_for_as_long_as_its_grant_holds(
         self, store: Store, clock: ManualClock, workspace: str
@@ -396,7 +396,7 @@ class StoreContract(QueueContract):
         form = Approval.of("pay", {"amount": 1}, scopes=("once", "always"))
         question = await _post(store, workspace, "q-1", form=form)
         approved = check_answer(form, {"decision": "approve", "scope": "always"})
-        move = answering(question, Responder("ana"), approved, grant_id="g-1")
+        move = answer_move(question, Responder("ana"), approved, grant_id="g-1")
         assert await store.settle([move]) != [None]
         (grant,) = await store.grants(workspace, after=None, limit=10)
         for _ in range(2):

@@ -28,7 +28,7 @@ from handraise.testing.promises import promise
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
-class TimingContract(ContractFixtures):
+class TimelineCases(ContractFixtures):
     """Timelines are the store's own doing, by one clock."""
 
     @promise("P10")

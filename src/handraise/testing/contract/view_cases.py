@@ -16,7 +16,7 @@ from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, 
 from handraise.testing.promises import promise
 
 
-class LookingContract(ContractFixtures):
+class ViewCases(ContractFixtures):
     """What is pending can be redrawn from the store alone; what happened can be read in order."""
 
     async def test_pending_lists_what_is_open_oldest_first(self, desk: Desk) -> None:

@@ -15,7 +15,7 @@ from handraise.testing.contract.backend import SOON, Backend, ContractFixtures, 
 from handraise.testing.promises import promise
 
 
-class WaitingContract(ContractFixtures):
+class WaitCases(ContractFixtures):
     """Whoever waits gets the recorded outcome, wherever and whenever it was recorded."""
 
     @promise("P4")

@@ -25,7 +25,7 @@ from handraise.testing.promises import promise
 _DAY = timedelta(days=1)
 
 
-class WorkspaceEventsContract:
+class WorkspaceEventCases:
     """What a backend promises of the events of a workspace; `ports` and `workspace` are yours to give."""
 
     @pytest.fixture

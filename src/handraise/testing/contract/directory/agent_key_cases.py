@@ -9,7 +9,7 @@ from handraise.testing.contract.directory.factories import HOUR, DirectoryFixtur
 from handraise.testing.promises import promise
 
 
-class AgentKeysContract(DirectoryFixtures):
+class AgentKeyCases(DirectoryFixtures):
     """What a directory promises of agent keys."""
 
     async def test_a_key_is_found_by_its_digest(

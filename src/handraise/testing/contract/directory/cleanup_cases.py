@@ -20,7 +20,7 @@ from handraise.testing.contract.directory.factories import (
 )
 
 
-class ForgettingContract(DirectoryFixtures):
+class CleanupCases(DirectoryFixtures):
     """What a directory promises of what is over."""
 
     async def test_old_requests_are_forgotten_and_young_ones_kept(

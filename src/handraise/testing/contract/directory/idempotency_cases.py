@@ -18,7 +18,7 @@ from handraise.testing.contract.directory.factories import (
 from handraise.testing.promises import promise
 
 
-class RequestsContract(DirectoryFixtures):
+class IdempotencyCases(DirectoryFixtures):
     """What a directory promises of requests with an idempotency key."""
 
     async def test_a_request_is_new_then_busy_then_done(self, directory: Directory, workspace: str) -> None:

@@ -22,7 +22,7 @@ from handraise.testing.contract.directory.factories import (
 from handraise.testing.promises import promise
 
 
-class PeopleContract(DirectoryFixtures):
+class PeopleCases(DirectoryFixtures):
     """What a directory promises of people and groups."""
 
     async def test_a_person_is_found_by_name_and_by_e_mail(

@@ -21,7 +21,7 @@ from handraise.testing.contract.directory.factories import (
 from handraise.testing.promises import promise
 
 
-class QuestionLinksContract(DirectoryFixtures):
+class QuestionLinkCases(DirectoryFixtures):
     """What a directory promises of links to one question."""
 
     async def test_a_question_link_names_its_question_and_its_person(

@@ -21,7 +21,7 @@ from handraise.testing.contract.directory.factories import (
 from handraise.testing.promises import promise
 
 
-class EnteringContract(DirectoryFixtures):
+class SessionCases(DirectoryFixtures):
     """What a directory promises of sessions and links."""
 
     async def test_a_session_lets_its_person_in(

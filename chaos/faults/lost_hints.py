@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from chaos.faults.cutting import proxy_to
-from chaos.faults.running import Survived, desks_on, judged, under_load
+from chaos.faults.harness import Survived, desks_on, judged, under_load
+from chaos.faults.tcp_proxy import proxy_to
 from handraise import Desk
 
 LISTENERS = "handraise listener"

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from chaos.faults.harness import Survived, desks_on, judged, under_load
 from chaos.faults.load import Load
-from chaos.faults.running import Survived, desks_on, judged, under_load
 from chaos.servers import Server, own_servers
 
 SMALL = {"min_wal_size": "2MB", "max_wal_size": "6MB", "checkpoint_timeout": "30s", "shared_buffers": "16MB"}

@@ -9,10 +9,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from math import inf
 
-from chaos.checking import PATIENCE, check
 from chaos.faults.load import Load
 from chaos.history import Entry
-from chaos.stored import stored_questions
+from chaos.history_checker import PATIENCE, check
+from chaos.stored_state import stored_questions
 from handraise import Desk
 from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store

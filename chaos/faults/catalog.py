@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Literal
 
 from chaos.database import own_database
-from chaos.faults.committing import cut_commits, cut_commits_behind_server, cut_everywhere
-from chaos.faults.crashing import crashes, fail_overs, lagging_fail_overs, led_to_standby
-from chaos.faults.filling import full_disk_below_postgres, full_disk_below_sqlite
-from chaos.faults.hearing import terminations, woken_after_termination, woken_without_hints
-from chaos.faults.parting import network_cut
-from chaos.faults.pausing import pauses
-from chaos.faults.pooling import pooler_killed
-from chaos.faults.running import Survived
-from chaos.faults.skewing import expiries
-from chaos.faults.syncing import failing_below_postgres, failing_below_sqlite
-from chaos.faults.upgrading import side_by_side
-from chaos.faults.writing import many_writers
+from chaos.faults.clock_skew import expiries
+from chaos.faults.cut_commits import cut_commits, cut_commits_behind_server, cut_everywhere
+from chaos.faults.failing_fsync import failing_below_postgres, failing_below_sqlite
+from chaos.faults.full_disk import full_disk_below_postgres, full_disk_below_sqlite
+from chaos.faults.harness import Survived
+from chaos.faults.lost_hints import terminations, woken_after_termination, woken_without_hints
+from chaos.faults.many_writers import many_writers
+from chaos.faults.network_partition import network_cut
+from chaos.faults.paused_dispatcher import pauses
+from chaos.faults.pooler_crash import pooler_killed
+from chaos.faults.rolling_upgrade import side_by_side
+from chaos.faults.server_crash import crashes, fail_overs, lagging_fail_overs, led_to_standby
 
 Size = Literal["gate", "everyday", "full"]
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from chaos.faults.running import Survived, desks_on
+from chaos.faults.harness import Survived, desks_on
 from chaos.faults.worker import Worker, working
 from chaos.history import seen
 

@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-LOADED = ("chaos.kills.roles", "chaos.failpoints.scenes", "chaos.telling")
+LOADED = ("chaos.kills.roles", "chaos.failpoints.scenes", "chaos.webhook_dispatcher")
 _PATIENCE = 60.0
 _ROOT = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class ProcessExit:
     """How a life ended: by a signal, or by itself with an exit code."""
 
     signal: int
@@ -46,10 +46,12 @@ class Life:
 
     name: str
     pid: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    death: asyncio.Future[Death] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    death: asyncio.Future[ProcessExit] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
 
-class Nursery:
+class ProcessPool:
     """Begins and ends lives."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -73,7 +75,7 @@ class Nursery:
         """Kill a life that is not over. Here and not by its number, which somebody else may have by now."""
         self._say(f"kill {life.name}")
 
-    async def run(self, name: str, function: str, told: Any, *, within: float = _PATIENCE) -> Death:
+    async def run(self, name: str, function: str, told: Any, *, within: float = _PATIENCE) -> ProcessExit:
         """A whole life; one that takes too long is killed, and raises."""
         life = await self.begin(name, function, told)
         try:
@@ -94,22 +96,22 @@ class Nursery:
             if what == "born":
                 self._lives[name].pid.set_result(int(numbers[0]))
             else:
-                self._lives.pop(name).death.set_result(Death(int(numbers[0]), int(numbers[1])))
+                self._lives.pop(name).death.set_result(ProcessExit(int(numbers[0]), int(numbers[1])))
 
 
 @asynccontextmanager
-async def open_nursery() -> AsyncIterator[Nursery]:
-    """A nursery; whatever lives in it at the end is killed."""
+async def open_process_pool() -> AsyncIterator[ProcessPool]:
+    """A pool; whatever lives in it at the end is killed."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "chaos.nursery"),
+        *(sys.executable, "-m", "chaos.process_pool"),
         cwd=_ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    nursery = Nursery(process)
-    hearing = asyncio.create_task(nursery._hear())  # noqa: SLF001 -- its own opener
+    pool = ProcessPool(process)
+    hearing = asyncio.create_task(pool._hear())  # noqa: SLF001 -- its own opener
     try:
-        yield nursery
+        yield pool
     finally:
         assert process.stdin is not None
         process.stdin.close()
@@ -118,8 +120,8 @@ async def open_nursery() -> AsyncIterator[Nursery]:
         await asyncio.gather(hearing, return_exceptions=True)
 
 
-class _Cradle:
-    """The process behind a nursery."""
+class _PoolServer:
+    """The process behind a pool."""
 
     def __init__(self) -> None:
         self._lives: dict[int, str] = {}
@@ -180,7 +182,7 @@ class _Cradle:
 
 
 def _live(function: str, told: Any) -> int:
-    """A life; its standard input and output are not those of the nursery."""
+    """A life; its standard input and output are not those of the pool."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -203,4 +205,4 @@ def _print(line: str) -> None:
 if __name__ == "__main__":
     for _module in LOADED:
         importlib.import_module(_module)
-    _Cradle().run()
+    _PoolServer().run()

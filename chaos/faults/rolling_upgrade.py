@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chaos.database import fetch_value
-from chaos.faults.running import Survived, judged
+from chaos.faults.harness import Survived, judged
 from chaos.faults.worker import merged, working
 from handraise import __version__
 from handraise.backends.postgres.schema import MIGRATIONS

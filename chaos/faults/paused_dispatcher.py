@@ -13,9 +13,9 @@ from typing import Any
 
 import asyncpg
 
-from chaos.faults.running import Survived
-from chaos.nursery import open_nursery
-from chaos.telling import LIFE
+from chaos.faults.harness import Survived
+from chaos.process_pool import open_process_pool
+from chaos.webhook_dispatcher import LIFE
 from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.model.deliveries import Address
@@ -54,8 +54,8 @@ async def pauses(address: str, rounds: int) -> Survived:
         )
         database = await asyncpg.connect(address)
         stack.push_async_callback(database.close)
-        nursery = await stack.enter_async_context(open_nursery())
-        holder, other = [(await nursery.begin(name, LIFE, address)).pid.result() for name in ("one", "two")]
+        pool = await stack.enter_async_context(open_process_pool())
+        holder, other = [(await pool.begin(name, LIFE, address)).pid.result() for name in ("one", "two")]
         os.kill(other, signal.SIGSTOP)
         for _ in range(rounds):
             victim.append(holder)

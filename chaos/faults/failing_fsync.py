@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.faults.crashing import SAFE
-from chaos.faults.filling import back
-from chaos.faults.running import Survived, desks_on, judged, under_load
+from chaos.faults.full_disk import back
+from chaos.faults.harness import Survived, desks_on, judged, under_load
+from chaos.faults.server_crash import SAFE
 from chaos.faults.worker import merged, working
 from chaos.servers import own_servers
 

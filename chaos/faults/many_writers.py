@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from chaos.faults.running import Survived, desks_on, judged
+from chaos.faults.harness import Survived, desks_on, judged
 from chaos.faults.worker import loaded
 
 

@@ -1,4 +1,4 @@
-"""A life in the nursery: a dispatcher that tells webhooks, for whoever stops it or kills it."""
+"""A life in the pool: a dispatcher that tells webhooks, for whoever stops it or kills it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.engine import Engine
 from handraise.desk_factory import open_backend
 
-LIFE = "chaos.telling:tell"
+LIFE = "chaos.webhook_dispatcher:tell"
 
 
 async def tell(address: str) -> None:

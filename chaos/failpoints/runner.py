@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.checking import check
 from chaos.database import own_store
-from chaos.failpoints.listed import BESIDE, POINTS
-from chaos.failpoints.striking import ACTIONS, Action
+from chaos.failpoints.catalog import BESIDE, POINTS
+from chaos.failpoints.injection import ACTIONS, Action
 from chaos.history import KILLED, read, under_way
-from chaos.nursery import Nursery, open_nursery
-from chaos.stored import end_leases, stored_in
+from chaos.history_checker import check
+from chaos.process_pool import ProcessPool, open_process_pool
+from chaos.stored_state import end_leases, stored_in
 from handraise.desk_factory import open_backend
 from handraise.ports import Backend
 
@@ -84,7 +84,7 @@ class Stepper:
     backend: str
     address: str
     ports: Backend
-    nursery: Nursery
+    pool: ProcessPool
     folder: Path
     found: Struck
 
@@ -99,7 +99,7 @@ class Stepper:
             what = [] if strike is None else [{"point": strike.point, "action": strike.action}]
             result = self.folder / "result.json"
             result.unlink(missing_ok=True)
-            death = await self.nursery.run(
+            death = await self.pool.run(
                 f"{workspace}#{life}",
                 "chaos.failpoints.scenes:play",
                 {
@@ -174,11 +174,11 @@ async def _step(backend: str, todo: Sequence[Sequence[Strike]], folder: Path, fo
     """One after the other, on one store."""
     folder.mkdir()
     async with (
-        open_nursery() as nursery,
+        open_process_pool() as pool,
         own_store(backend, folder) as address,
         open_backend(address) as ports,
     ):
-        stepper = Stepper(backend, address, ports, nursery, folder, found)
+        stepper = Stepper(backend, address, ports, pool, folder, found)
         for each in todo:
             try:
                 await stepper.run(each)

@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from math import inf
 from pathlib import Path
 
-from chaos.faults.cutting import Fate, Proxy, pass_all, proxy_to
+from chaos.faults.harness import WORKSPACE, Survived, desks_on, judged, under_load
 from chaos.faults.load import Load
-from chaos.faults.running import WORKSPACE, Survived, desks_on, judged, under_load
+from chaos.faults.tcp_proxy import Fate, Proxy, pass_all, proxy_to
 from handraise import Desk, open_desk
 from tests.server_process import free_clock, server_process
 from tests.serving import issuer_at

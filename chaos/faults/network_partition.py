@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from chaos.checking import PATIENCE
-from chaos.faults.crashing import SAFE
-from chaos.faults.running import Survived, judged
+from chaos.faults.harness import Survived, judged
+from chaos.faults.server_crash import SAFE
 from chaos.faults.worker import merged, working
+from chaos.history_checker import PATIENCE
 from chaos.servers import own_servers
 
 

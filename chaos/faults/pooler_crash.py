@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from chaos.database import fetch_value
-from chaos.faults.running import Survived, desks_on, judged, under_load
+from chaos.faults.harness import Survived, desks_on, judged, under_load
 from chaos.servers import Program, free_port
 
 _CONFIGURATION = """

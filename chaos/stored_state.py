@@ -11,8 +11,8 @@ from typing import Any
 
 import asyncpg
 
-from chaos.checking import Stored
 from chaos.history import seen
+from chaos.history_checker import Stored
 from handraise import Question
 from handraise.desk_factory import open_backend
 from handraise.ports import Backend, Filter
