@@ -1,4 +1,4 @@
-"""The waiting waiters by itself: what a wait costs, and how everything is read without anybody being held up."""
+"""`Waiters` by itself: what a wait costs, and how everything is read without anybody being held up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ YES = Answered(value="yes", at=datetime(2026, 1, 1, tzinfo=UTC), by="ana")
 
 
 class Records:
-    """What a waiters reads, and when it may go on reading."""
+    """What `Waiters` reads, and when it may go on reading."""
 
     def __init__(self) -> None:
         self.settled: dict[Ref, Outcome | None] = {}

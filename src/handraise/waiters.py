@@ -1,8 +1,8 @@
-"""All waits of a desk: one listener and one poll, however many there are.
+"""All waits of a desk, with one listener and one poll for all of them.
 
 Subscribe, read, then sleep. A wake-up only says what to read again; the poll reads everything now and then,
-because a wake-up gets lost sooner or later. Where outcomes are read and hints are heard is for the desk to
-say: a store and its bus, or a server.
+because a wake-up gets lost sooner or later. The desk says where to read outcomes and to listen for hints: at a
+store and its bus, or at a server.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from handraise.model.questions import Ref
 from handraise.ports import HintHandler
 
 Read: TypeAlias = Callable[[Collection[Ref]], Awaitable[dict[Ref, Outcome | None]]]
-"""Reads outcomes as `Store.outcomes` does: what is pending is left out, None is not there at all."""
+"""Reads outcomes as `Store.outcomes` does: pending questions are left out, None means that there is no such question."""
 
 Wait: TypeAlias = "asyncio.Future[Outcome | None]"
-"""Gets the outcome; None where its time was over before."""
+"""Gets the outcome, or None if the wait timed out."""
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 1_000
-"""How many waits are read together: a thousand take a few milliseconds, for which nothing else is done here."""
+"""How many waits are read together: a thousand block the event loop for a few milliseconds."""
 _POLLED_AT_ONCE = 500
 _LAST_LOOK = 5.0
 _SPARE = 4  # a poll that takes a second comes again after four
 
 
 class Waiters:
-    """Who waits for which question, and the one task that reads for all of them."""
+    """All waits, and the one task that reads for them."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Waiters:
         poll_interval: float,
         on_poll: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`on_poll` is what else there is to do at each poll."""
+        """`on_poll` is called at each poll."""
         self._read = read
         self._listen = listen
         self._on_poll = on_poll
-        # Nearly always one waits for a question, and a set of one would be a sixth of what a wait costs.
+        # Nearly always there is one wait for a question; a set of one would be a sixth of its cost.
         self._waits: dict[Ref, Wait | set[Wait]] = {}
         self._unread: set[Ref] = set()
         self._poll = _Poll(poll_interval)
@@ -66,15 +66,15 @@ class Waiters:
 
     @property
     def waited_for(self) -> Collection[Ref]:
-        """The questions that anybody waits for."""
+        """The questions that have a wait."""
         return self._waits.keys()
 
     def __len__(self) -> int:
-        """How many waits there are."""
+        """The number of waits."""
         return sum(len(waits) if isinstance(waits, set) else 1 for waits in self._waits.values())
 
     async def outcome_of(self, ref: Ref, *, timeout: float | None) -> Outcome:
-        """The outcome as soon as there is one. A timeout raises `StillPending`."""
+        """Wait for the outcome. A timeout raises `StillPending`."""
         wait = self._enter(ref)
         try:
             if timeout is None:
@@ -90,7 +90,7 @@ class Waiters:
         return (await self._settled_after_all([ref]))[1] if outcome is None else outcome
 
     async def first_of(self, refs: Sequence[Ref], *, timeout: float | None) -> tuple[Ref, Outcome]:
-        """Whichever of these is settled first. A timeout raises `StillPending`."""
+        """Wait until one of these is settled. A timeout raises `StillPending`."""
         waits = {self._enter(ref): ref for ref in refs}
         try:
             done, _ = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -104,7 +104,7 @@ class Waiters:
         return await self._settled_after_all(refs)
 
     def mark_dirty(self, refs: Collection[Ref] | None) -> None:
-        """Read these again soon, where anybody waits for them; None is everything."""
+        """Read those of these that have a wait again soon; None means all."""
         if refs is None:
             self._poll.hurry()
             self._wakeup.set()
@@ -113,13 +113,13 @@ class Waiters:
             self._wakeup.set()
 
     def resolve(self, ref: Ref, outcome: Outcome) -> None:
-        """Give a recorded outcome to whoever waits for it here, without reading it again."""
+        """Give a recorded outcome to the waits in this process, without reading it again."""
         for wait in self._waiting_for(ref):
             if not wait.done():
                 wait.set_result(outcome)
 
     async def close(self) -> None:
-        """Send everybody away; their questions stay pending."""
+        """End all waits with `DeskClosed`; their questions stay pending."""
         self._closed = True
         if self._reader is not None:
             self._reader.cancel()
@@ -128,7 +128,7 @@ class Waiters:
             self._refuse(ref, DeskClosed())
 
     def _enter(self, ref: Ref) -> Wait:
-        """A future that gets the question's outcome, or `QuestionNotFound`; whoever has it must leave with it."""
+        """Return a future that gets the question's outcome or `QuestionNotFound`. The caller must pass it to `_leave`."""
         if self._closed:
             raise DeskClosed
         wait: Wait = asyncio.get_running_loop().create_future()
@@ -150,20 +150,20 @@ class Waiters:
         if waits is wait or not waits:
             del self._waits[ref]
         if not wait.cancel() and not wait.cancelled():
-            wait.exception()  # seen: whoever was cancelled meanwhile has no use for it
+            wait.exception()  # retrieved: a caller that was cancelled meanwhile does not need it
 
     def _waiting_for(self, ref: Ref) -> Collection[Wait]:
         waits = self._waits.get(ref, ())
         return (waits,) if isinstance(waits, asyncio.Future) else waits
 
     async def _settled_after_all(self, refs: Sequence[Ref]) -> tuple[Ref, Outcome]:
-        """The time is over: look once more, for it may have been too short to look at all."""
+        """Read once more after a timeout: it may have been too short for a first read."""
         try:
             async with asyncio.timeout(_LAST_LOOK):
                 found = await self._read(refs)
         except TimeoutError:
             raise StoreUnavailable(
-                f"The time of this wait is over, and the store did not say within {_LAST_LOOK:g} seconds whether there is an "
+                f"The wait timed out, and the store did not say within {_LAST_LOOK:g} seconds whether there is an "
                 "answer. Wait again when it can be reached; nothing is lost."
             ) from None
         for ref, outcome in found.items():
@@ -173,7 +173,7 @@ class Waiters:
         raise StillPending([ref.id for ref in refs])
 
     async def _read_for_all(self) -> None:
-        """Listen, read what stirred, and poll everything at intervals, until the desk closes."""
+        """Listen, read what is marked dirty, and poll everything at intervals, until the desk closes."""
         with suppress(DeskClosed):  # the store is closed, so there is nothing left to read
             await self._listen_and_read()
 
@@ -184,7 +184,7 @@ class Waiters:
             except DeskClosed:
                 raise
             except Exception as error:  # noqa: BLE001 -- a bus only makes waits faster; its errors change nothing else
-                _log.warning("nothing can be heard; waits find out by polling", exc_info=error)
+                _log.warning("no hints can be received; waits find out by polling", exc_info=error)
             while True:
                 try:
                     await self._wait_for_wakeup()
@@ -207,7 +207,7 @@ class Waiters:
         self._poll.begin_anew()
 
     async def _wait_for_wakeup(self) -> None:
-        """Until something does or it is time to poll; while nobody waits, there is no time to keep."""
+        """Sleep until a wake-up or the next poll. Without waits there is no poll."""
         self._wakeup.clear()
         if self._unread or self._poll.under_way:
             return
@@ -216,7 +216,7 @@ class Waiters:
                 await self._wakeup.wait()
 
     async def _read_some(self) -> None:
-        """Read some of what stirred and, behind it, the next part of a poll: nobody waits for the end of one."""
+        """Read some of what is marked dirty and the next part of a poll, so that hints need not wait for the end of a poll."""
         refs = set(islice(self._unread, _AT_ONCE))
         if len(refs) == len(self._unread):
             self._unread = set()  # a set that is emptied keeps the memory of all that was ever in it
@@ -238,7 +238,7 @@ class Waiters:
 
 
 class _Poll:
-    """When everything is read, in parts; one that takes long comes the less often."""
+    """When to read everything, in parts. The longer a poll takes, the less often it comes."""
 
     def __init__(self, interval: float) -> None:
         self.interval = interval
@@ -250,41 +250,41 @@ class _Poll:
 
     @property
     def under_way(self) -> bool:
-        """Whether something is left of one."""
+        """Whether a poll is in progress."""
         return bool(self._left)
 
     @property
     def due(self) -> bool:
-        """Whether it is time for one."""
+        """Whether it is time for a poll."""
         return not self._left and self.in_seconds <= 0
 
     @property
     def regular(self) -> bool:
-        """Whether that would be so if nobody had ever hurried."""
+        """Whether a poll is due by the interval alone."""
         return time.monotonic() >= self._regular
 
     @property
     def in_seconds(self) -> float:
-        """How long until the next."""
+        """Seconds until the next poll."""
         return (self._soonest if self._hurried else self._next) - time.monotonic()
 
     def hurry(self) -> None:
-        """Poll as soon as there was a rest from the last one: a stranger may say so, and say it all the time."""
+        """Poll soon, but not right after the last one: a stranger can cause this, all the time."""
         self._hurried = True
 
     def begin_anew(self) -> None:
-        """Read everything, from the beginning and at once."""
+        """Start a new poll at once."""
         self._left, self._next = [], 0.0
 
     def begin(self, waits: Collection[Ref]) -> None:
-        """All of these are to be read."""
+        """Start a poll of these."""
         self._left, self._hurried, self._began = list(waits), False, time.monotonic()
         if self._began >= self._regular:
             self._regular = self._began + self.interval
 
     @contextmanager
     def next_part(self) -> Iterator[Sequence[Ref]]:
-        """What is to be read next, while inside; nothing where no poll is under way."""
+        """Give the next questions to read; none if no poll is in progress."""
         part = self._left[-_POLLED_AT_ONCE:]
         del self._left[-_POLLED_AT_ONCE:]
         yield part

@@ -1,6 +1,6 @@
-"""Many callers, one statement: concurrent calls of a call_batch-at-a-time method are made together.
+"""Batches: concurrent calls become one call of a method that takes many items.
 
-Idle, a call goes out at once. Busy, whatever gathered while the last batch was under way goes out next.
+If idle, a call goes out at once. If busy, the calls that queue during one batch are the next batch.
 There is no timer.
 """
 
@@ -26,10 +26,9 @@ _MAX_BATCHERS = 1_000
 
 
 class Batcher(Generic[Item, Result]):
-    """Calls `call_batch` with what concurrent callers gave; each gets exactly its own result or error.
+    """Calls `call_batch` with the items of concurrent callers; each gets its own result or error.
 
-    A batch has `at_most` so call_batch calls, or `when_slow` after one that took long: whoever waits for a slow disk is
-    served best by few, large batches.
+    A batch has `at_most` items, or `when_slow` after a slow one: on a slow disk, few large batches are faster.
     """
 
     def __init__(
@@ -47,11 +46,11 @@ class Batcher(Generic[Item, Result]):
         self._closed = False
 
     async def __call__(self, item: Item) -> Result:
-        """The result for one item. Cancelling it does not take back what is already on its way."""
+        """Return the result for one item. Cancelling does not undo a batch that was sent."""
         return await self.submit(item)
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
-        """The same without waiting for it: `close` still sees it through."""
+        """Queue an item and return its future. `close` waits for it."""
         if self._closed:
             raise DeskClosed
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
@@ -62,11 +61,11 @@ class Batcher(Generic[Item, Result]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no batch is in progress."""
         return self._worker is None
 
     async def close(self) -> None:
-        """Take no more calls, and finish those under way."""
+        """Refuse new calls, and finish those in progress."""
         self._closed = True
         if self._worker is not None:
             await asyncio.gather(self._worker, return_exceptions=True)
@@ -78,7 +77,7 @@ class Batcher(Generic[Item, Result]):
                 size = self._at_most if took < _SLOW else self._when_slow
                 batch = self._queue[:size]
                 del self._queue[:size]
-                # Whoever has been cancelled meanwhile has not asked for anything yet.
+                # Leave out calls that were cancelled meanwhile.
                 batch = [(item, future) for item, future in batch if not future.done()]
                 if batch:
                     began = time.monotonic()
@@ -86,7 +85,7 @@ class Batcher(Generic[Item, Result]):
                     took = time.monotonic() - began
         finally:
             self._worker = None
-            # Only a cancelled worker leaves calls behind, and nobody may wait for ever.
+            # Only a cancelled worker leaves calls behind; they must not wait for ever.
             for _, future in self._queue:
                 future.cancel()
             self._queue.clear()
@@ -112,18 +111,18 @@ class Batcher(Generic[Item, Result]):
                 future.set_result(result)
 
     async def _send_one_by_one(self, batch: Sequence[tuple[Item, asyncio.Future[Result]]]) -> None:
-        """Nothing was kept because of one of them: the others must not suffer for it."""
+        """Send each item alone: one of them made the store refuse the whole batch."""
         try:
             for item, future in batch:
                 if not future.done():
                     await self._send([(item, future)])
         finally:
             for _, future in batch:
-                future.cancel()  # only where this was cancelled is any left
+                future.cancel()  # any are left only if this was cancelled
 
 
 class KeyedBatcher(Generic[Item, Result]):
-    """Calls made together within each key: one that takes long, or fails, holds up nobody in another."""
+    """A `Batcher` for each key: a slow or failing batch of one key does not delay the others."""
 
     def __init__(
         self,
@@ -160,7 +159,7 @@ class KeyedBatcher(Generic[Item, Result]):
 
 
 class BackgroundBatcher(Generic[Item]):
-    """Calls `call_batch` with what was added to a key meanwhile, each once; nobody waits for it or hears of an error."""
+    """Calls `call_batch` in the background with the items queued for a key, each once. Errors are only logged."""
 
     def __init__(
         self,
@@ -174,7 +173,7 @@ class BackgroundBatcher(Generic[Item]):
         self._closed = False
 
     def add(self, item: Item) -> None:
-        """Have this among the next; `close` still sees it through, and leaves out what comes later."""
+        """Queue an item for the next batch. After `close`, it is ignored."""
         if self._closed:
             return
         key = self._key_of(item)
@@ -183,7 +182,7 @@ class BackgroundBatcher(Generic[Item]):
             self._workers[key] = asyncio.create_task(self._work(key), name="handraise hints")
 
     async def close(self) -> None:
-        """Take no more, and finish what has gathered."""
+        """Ignore new items, and finish what is queued."""
         self._closed = True
         await asyncio.gather(*self._workers.values(), return_exceptions=True)
 
@@ -192,7 +191,7 @@ class BackgroundBatcher(Generic[Item]):
             while batch := self._queue.pop(key, None):
                 try:
                     await self._call_batch(list(batch))
-                except Exception as error:  # noqa: BLE001 -- the next ones must go out whatever became of these
-                    _log.error("what was gathered could not be sent", exc_info=error)
+                except Exception as error:  # noqa: BLE001 -- an error must not stop the next batch
+                    _log.error("a batch could not be sent", exc_info=error)
         finally:
             del self._workers[key]

@@ -1,4 +1,4 @@
-"""One listener for a whole process: waits and feeds hear the same hints."""
+"""One bus listener for a process, shared by waits and feeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handraise.ports import Bus, HintHandler
 
 
 class BusListener:
-    """Listens at the bus while anybody does here, and for feeds as soon as anybody follows one."""
+    """Listens to the bus while anything in this process does, and for feeds as soon as anything follows one."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -22,7 +22,7 @@ class BusListener:
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Hear hints while inside; see `Bus.listen`."""
+        """Receive hints inside this context; see `Bus.listen`."""
         listener = (on_hint, feeds)
         self._listeners.append(listener)
         try:
@@ -33,7 +33,7 @@ class BusListener:
             await self._adjust()
 
     async def _adjust(self) -> None:
-        """Listen as those who are here now need it; a new listener starts before the old one stops."""
+        """Listen for what is needed now; a new listener starts before the old one stops."""
         async with self._lock:
             needed = any(feeds for _, feeds in self._listeners) if self._listeners else None
             if needed == self._feeds:

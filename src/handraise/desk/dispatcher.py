@@ -1,6 +1,6 @@
 """Telling people: takes due deliveries, hands them to channels, and keeps what came of it.
 
-At least once, always with the same id. One slow or dead receiver holds up only its own key.
+At least once, always with the same id. A slow or dead receiver delays only messages with its rate limit key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LinkTo = Callable[[Delivery], Awaitable[str]]
 """Gives the page where a delivery's recipient can answer; the same one every time."""
 
 MAX_PER_KEY = 8
-"""How many messages are under way in one key at most; one at a time where the last try came to nothing."""
+"""How many messages of one rate limit key are in flight at most; one at a time if the last try failed."""
 _ARRIVED = (DeliveryStatus.SENT, DeliveryStatus.UPDATED, DeliveryStatus.UNKNOWN)
 _IN_FLIGHT = 256
 _OF_ONE_WORKSPACE = 64
@@ -123,11 +123,11 @@ class Dispatcher:
                     pass
 
     async def work(self) -> None:
-        """Route what there is, and begin to try what is due and has free in its key."""
+        """Plan new deliveries, and start those that are due and within the limits."""
         if await self._planner.route_some():
             self._wakeup.set()  # there may be more
         workspaces = list(await self._outbox.workspaces_with_due(limit=_WORKSPACES))
-        # In another order each time, and some of each: none has all the free to itself.
+        # In another order each time, and some of each: no workspace takes all slots.
         random.shuffle(workspaces)
         for workspace in workspaces:
             free = _IN_FLIGHT - len(self._under_way)
@@ -152,7 +152,7 @@ class Dispatcher:
             await asyncio.wait(self._under_way)
 
     def _free_slots(self, key: str) -> int:
-        """How many more may be under way in a key."""
+        """Return how many more messages of a rate limit key may be in flight."""
         return max(0, (1 if key in self._failing_keys else MAX_PER_KEY) - self._in_flight[key])
 
     def _on_hint(self, topics: Collection[Ref] | None) -> None:
@@ -177,7 +177,7 @@ class Dispatcher:
                 del self._in_flight[key]
             if not task.cancelled() and (error := task.exception()):
                 _log.warning("a delivery is tried again after its lease: %s", error)
-            # Others may have waited for this free.
+            # Others may have waited for this slot.
             self._wakeup.set()
 
         task.add_done_callback(done)
@@ -226,7 +226,7 @@ class Dispatcher:
     async def _entitled(
         self, recipient: str, pairs: Sequence[tuple[Delivery, Question]]
     ) -> Sequence[tuple[Delivery, Question]]:
-        """What this recipient may know of still. A free is whoever is in it, and a system is nobody."""
+        """Return what this recipient may still see. A shared chat or a system is not a person, and is not checked."""
         if recipient.startswith((GROUP, ANYONE)):
             return pairs
         person = await self._directory.find_person(pairs[0][0].workspace, recipient)

@@ -1,4 +1,4 @@
-"""What all desks on one store share: calls made together, and waits."""
+"""What all desks on one store share: batched calls, waits and feeds."""
 
 from __future__ import annotations
 
@@ -24,23 +24,22 @@ from handraise.waiters import Waiters
 
 _log = logging.getLogger(__name__)
 
-_AT_HAND = 2_000
+_CACHE_SIZE = 2_000
 _SWEPT_AT_ONCE = 500
 _TIDIED_AT_ONCE = 10_000
 _TIDY_EVERY = 10.0
 
 REST = timedelta(days=7)
-"""How long a settled question stays beside the pending ones, unless it is said otherwise."""
+"""How long a settled question stays in the table of pending ones by default."""
 
 BATCH = 64
-"""How many calls go out together at most: few enough that this process works on the last batch while the store
-commits the next. With 256 callers, batches of 256 are a third slower."""
+"""The size of a batch: small enough that this process works on the last batch while the store commits the next. With 256 callers, batches of 256 are a third slower."""
 LARGE = 500
-"""How many where the store is slow: then its commits are what counts, not this process."""
+"""The size of a batch if the store is slow: then only the number of commits counts."""
 
 
 class Engine:
-    """The coalesced calls and the waits of every desk on one store."""
+    """The batched calls and the waits of every desk on one store."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Engine:
     ) -> None:
         """`rest` and `keep` are those of `Store.tidy`, `quota` is that of `Store.insert`.
 
-        `directory` has the groups of people who are named by a text; `recipients` knows who can be asked.
+        `directory` gives the groups of people who are named by a text; `recipients` checks who can be asked.
         """
         self.directory = directory
         self.recipients = recipients
@@ -91,7 +90,7 @@ class Engine:
         )
         self.feeds = FeedReader(store, partial(self._listener.listen, feeds=True), poll_interval=interval)
         self._watchers: list[HintHandler] = []
-        self._remembered: dict[Ref, Question] = {}
+        self._cached: dict[Ref, Question] = {}
 
     @property
     def store(self) -> Store:
@@ -101,33 +100,33 @@ class Engine:
         return self._store
 
     def remember(self, question: Question) -> None:
-        """Keep a question that a caller deals with at hand while it is pending, as far as is known here."""
-        self._keep_at_hand(question)
+        """Cache a question while it is pending, as far as this process knows."""
+        self._cache(question)
 
     def remember_page(self, page: Sequence[Question]) -> None:
-        """The same for questions that somebody only looks at: one of them may be answered next."""
+        """Cache the questions of a page: one of them may be answered next."""
         for question in page:
-            self._keep_at_hand(question)
+            self._cache(question)
 
-    def _keep_at_hand(self, question: Question) -> None:
+    def _cache(self, question: Question) -> None:
         ref = question.ref
         if question.outcome is not None:
-            self._remembered.pop(ref, None)
+            self._cached.pop(ref, None)
             return
-        self._remembered[ref] = question
-        if len(self._remembered) > _AT_HAND:
-            del self._remembered[next(iter(self._remembered))]
+        self._cached[ref] = question
+        if len(self._cached) > _CACHE_SIZE:
+            del self._cached[next(iter(self._cached))]
 
     def recall(self, ref: Ref) -> Question | None:
-        """A question that was pending when it was last seen here.
+        """Return a cached question that was pending when this process last saw it.
 
-        What was asked never changes, so an answer can be checked against it without reading. How it stands
-        may be out of date: that is for the store to decide, in the statement that settles it.
+        What was asked never changes, so an answer can be checked against it without reading. Its status may be out of
+        date: the store decides, in the statement that settles it.
         """
-        return self._remembered.get(ref)
+        return self._cached.get(ref)
 
     async def close(self) -> None:
-        """Send waits and followers away and finish what is under way."""
+        """End all waits and follows with `DeskClosed`, and finish the calls in progress."""
         self._closed = True
         if self._tidying is not None:
             self._tidying.cancel()
@@ -139,14 +138,14 @@ class Engine:
                 await calls.close()
 
     async def run_maintenance(self) -> int:
-        """Sweep everywhere, and now and then begin to tidy, beside everything else; see `sweep`."""
+        """Do what is due in every workspace, and now and then start `tidy` in the background."""
         settled = await self.run_due()
         if time.monotonic() >= self._tidy_at and (self._tidying is None or self._tidying.done()):
             self._tidying = asyncio.create_task(self._tidy(), name="handraise tidies")
         return settled
 
     async def tidy(self) -> int:
-        """Put settled questions away, and remove those that are not kept; about how many that were."""
+        """Archive settled questions and delete expired ones; return about how many."""
         return await self.store.tidy(rest=self._rest, keep=self._keep, limit=_TIDIED_AT_ONCE)
 
     async def _tidy(self) -> None:
@@ -156,13 +155,13 @@ class Engine:
         except DeskClosed:
             pass
         except HandraiseError as error:
-            _log.warning("settled questions cannot be put away now, which is tried again later: %s", error)
+            _log.warning("settled questions cannot be archived now; trying again later: %s", error)
         except Exception as error:  # noqa: BLE001 -- nobody waits for it, and it is done again
-            _log.error("settled questions could not be put away; trying again later", exc_info=error)
+            _log.error("settled questions could not be archived; trying again later", exc_info=error)
         self._tidy_at = time.monotonic() + _TIDY_EVERY
 
     async def run_due(self, workspace: str | None = None) -> int:
-        """Do what is due, everywhere or in one workspace; give back how many questions that settled.
+        """Do what is due, in every workspace or in one; return how many questions that settled.
 
         Safe in any number of processes at once.
         """
@@ -171,21 +170,21 @@ class Engine:
         return len(settled)
 
     async def notify_settled(self, refs: Collection[Ref]) -> None:
-        """Tell whoever waits, here and elsewhere, that the clock settled these."""
+        """Notify waits in this process and others that these were settled."""
         if refs:
             self.waiters.mark_dirty(refs)
             self._notify_local(refs)
             await self.bus.wake([*refs, *{feed_of(ref.workspace) for ref in refs}])
 
     def notify_feed(self, workspace: str) -> None:
-        """Tell whoever follows a workspace, here and elsewhere, that something happened in it."""
+        """Notify followers of a workspace, in this process and others, of something new."""
         topic = feed_of(workspace)
         self._notify_local((topic,))
         self.hints.add(topic)
 
     @asynccontextmanager
     async def watch(self, on_hint: HintHandler) -> AsyncIterator[None]:
-        """Hear of everything that happens, here and elsewhere, while inside."""
+        """Call `on_hint` for everything that happens, in this process and others, inside this context."""
         self._watchers.append(on_hint)
         try:
             async with self._listener.listen(on_hint, feeds=True):

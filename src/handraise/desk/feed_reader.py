@@ -1,8 +1,8 @@
-"""Following feeds: one reader for all followers of a process, however many there are.
+"""Feeds of events: one reader for all followers in a process.
 
 A tail keeps the newest events of a workspace while anybody follows it. A follower whose place is in the tail
 reads from there; one who is further behind reads the store until it has caught up, together with all who are at
-the same place. Nobody has a queue of its own, so a slow follower costs nothing.
+the same place. No follower has its own queue, so a slow one costs nothing.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class FeedReader:
         self._closed = False
 
     async def follow(self, workspace: str, *, after: str | None) -> AsyncGenerator[Sequence[Event], None]:
-        """The events of a workspace, as many at a time as there are, for as long as they are asked for.
+        """Yield the events of a workspace as they come, as many at a time as there are.
 
-        From behind the cursor `after`, where an empty one is the beginning, else from now on.
+        From after the cursor `after` (empty is the beginning), or from now on.
         """
         if self._closed:
             raise DeskClosed
@@ -80,11 +80,11 @@ class FeedReader:
                 self._tails.pop(workspace, None)
 
     async def behind(self, workspace: str, place: str) -> Sequence[Event]:
-        """What is behind a place now, up to a page of it; the very same page for all who are there."""
+        """Return a page of the events after a cursor; the same page for all followers at that cursor."""
         return await self._behind(self._tails.get(workspace) or _Tail(workspace), place)
 
     def mark_dirty(self, topics: Collection[Ref] | None) -> None:
-        """Read these workspaces' feeds again soon, where anybody follows them; None is all of them."""
+        """Read those of these workspaces' feeds that are followed again soon; None means all."""
         if topics is None:
             topics = [feed_of(workspace) for workspace in self._tails]
         for ref in topics:
@@ -94,7 +94,7 @@ class FeedReader:
                 self._wakeup.set()
 
     async def close(self) -> None:
-        """Send every follower away."""
+        """End every follow with `DeskClosed`."""
         self._closed = True
         if self._reader is not None:
             self._reader.cancel()
@@ -117,7 +117,7 @@ class FeedReader:
             except DeskClosed:
                 return
             except Exception as error:  # noqa: BLE001 -- a bus only makes waits faster; its errors change nothing else
-                _log.warning("nothing can be heard; followers find out by polling", exc_info=error)
+                _log.warning("no hints can be received; followers find out by polling", exc_info=error)
             self.mark_dirty(None)
             next_poll = time.monotonic() + self._poll_interval
             while True:

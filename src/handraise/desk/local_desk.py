@@ -104,7 +104,7 @@ class LocalDesk(Desk):
 
     @property
     def _engine(self) -> Engine:
-        """What every verb works with, in the process and the event loop where it was opened."""
+        """The engine, after checking that this is the process and event loop where the desk was opened."""
         self._shared.opened_in.check()
         return self._shared
 
@@ -186,7 +186,7 @@ class LocalDesk(Desk):
         )
         if move.new_grant is None or move.new_grant.until is None:
             return await self._move(move)
-        # The store alone knows what time it is, so it alone can say that an end is past.
+        # Only the store's clock counts, so only the store can say that an end is past.
         if moved := self._notify_moved(await self._engine.settle.submit(move)):
             return moved
         question, responder = await self._answerable(question_id, by, provenance.evidence)
@@ -481,7 +481,7 @@ class LocalDesk(Desk):
         return await self._engine.run_due(self._workspace)
 
     async def run_maintenance(self) -> int:
-        """Do what the timelines of every workspace say is due; give back how many questions that settled."""
+        """Do what the timelines of every workspace say is due; return how many questions that settled."""
         return await self._engine.run_maintenance()
 
     async def _recover(self, max_age: timedelta) -> Recovered:
@@ -509,7 +509,7 @@ class LocalDesk(Desk):
         )
 
     async def _with_groups(self, by: str | Responder) -> Responder:
-        """The person, with the groups that the directory knows of, unless the caller said which they are in."""
+        """Return the person, with their groups from the directory unless the caller gave them."""
         responder, directory = responder_of(by), self._engine.directory
         if not isinstance(by, str) or directory is None:
             return responder
@@ -517,7 +517,7 @@ class LocalDesk(Desk):
         return responder if person is None else person.responder
 
     async def _own_question(self, question_id: str, reason: str) -> Question:
-        """This asker's question. Another's is as good as not there, on every desk, unless askers share it."""
+        """Return this asker's question. Another asker's is not found, on every desk, unless it is shared."""
         question = await self.get(question_id)
         if question.asker == self._asker:
             return question
@@ -534,7 +534,7 @@ class LocalDesk(Desk):
     async def _answerable(
         self, question_id: str, by: str | Responder, evidence: str | None = None
     ) -> tuple[Question, Responder]:
-        """The pending question and the person, where that person may answer it on this evidence."""
+        """Return the pending question and the person, if that person may answer it with this evidence."""
         responder = responder_of(by)
         question = self._engine.recall(self._ref(question_id))
         if question is None or not may_respond(question, responder):
@@ -546,20 +546,20 @@ class LocalDesk(Desk):
         return question, responder
 
     async def _move(self, move: Move) -> Question:
-        """Let the store decide; then tell whoever waits, or find out why it was refused."""
+        """Let the store decide; then notify waits, or find out why the move was refused."""
         moved = self._notify_moved(await self._engine.settle.submit(move))
         if moved is None:
             question = await self._pending_question(move.question.id)
             if move.kind not in ("withdraw", "withdraw_for"):
                 check_may_respond(question, move.responder)
-            # Deeds that were due are done now, and may have put off its end.
+            # Steps that were due are done now, and may have moved its expiry.
             moved = self._notify_moved(await self._engine.settle.submit(replace(move, question=question)))
         if moved is None:
             raise PermissionDenied(move.by, "the question changed meanwhile; look at it again")
         return moved
 
     def _notify_moved(self, moved: Question | None) -> Question | None:
-        """The same question, after telling whoever waits for it that it is settled."""
+        """Notify waits and followers of a moved question; return it with its URL."""
         if moved is None:
             return None
         self._engine.remember(moved)
@@ -571,16 +571,16 @@ class LocalDesk(Desk):
         return self._with_url(moved)
 
     def _with_url(self, question: Question) -> Question:
-        """The same question with its page, where the address of a server is known."""
+        """Return the question with the URL of its page, if a server's address is known."""
         base = self._shared.public_url
         return question if base is None else changed(question, url=f"{base}/questions/{quote(question.id)}")
 
     async def _after_due_steps(
         self, load: Callable[[], Awaitable[T]], questions: Callable[[T], Iterable[Question | None]]
     ) -> T:
-        """What `load` gives, after doing first what the timelines of its questions say is due.
+        """Return what `load` gives, after doing what the timelines of its questions say is due.
 
-        Another process may have locked a question. Its end is waited for; a reminder or an escalation only briefly.
+        Another process may have locked a question. This waits for an expiry; for a reminder or an escalation only briefly.
         """
         began, pause = time.monotonic(), 0.0
         while True:

@@ -4,7 +4,7 @@ pending ──answer──▶ answered        pending ──the clock──▶ e
 pending ──decline─▶ declined        pending ──withdraw───▶ withdrawn
 pending ──attempt─▶ pending, or exhausted after `max_attempts`
 
-Every store decides the same in one conditional statement; the memory store calls `transition` itself.
+Every store makes the same decision in one conditional statement; the memory store calls `transition`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DECLINED_BALLOT = "declined"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewGrant:
-    """The grant that an approval with a wider scope leaves, except for what the store adds."""
+    """The grant that an approval with a wider scope creates, without what the store adds."""
 
     id: str
     scope: Scope
@@ -44,11 +44,11 @@ class NewGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Something a person or the asker does to a pending question.
+    """A change that a person or the asker makes to a pending question.
 
-    `record` is what is kept of it: in the event, and as the outcome where the move settles the question.
-    Votes, where several people must agree, do so where their `ballot` is equal; a `negative` one ends a question that has a veto. `new_grant` is
-    what an approval leaves behind to be used again, `grant_id` what such a move uses.
+    `record` is stored in the event, and as the outcome if the move settles the question. If several people must
+    agree, they do if their `ballot` is equal; a `negative` one ends a question that has a veto. `new_grant` is the grant
+    that an approval creates, `grant_id` the grant that a move uses.
     """
 
     question: Question
@@ -62,12 +62,12 @@ class Move:
 
     @property
     def by(self) -> str:
-        """Who makes the move."""
+        """The id of the responder."""
         return self.responder.id
 
     @property
     def channel(self) -> str | None:
-        """Through what the move came."""
+        """The channel of the move, if known."""
         return self.record.get("channel")
 
 
@@ -79,7 +79,7 @@ def answer_move(
     provenance: Provenance = UNKNOWN,
     grant_id: str | None = None,
 ) -> Move:
-    """The move that gives a checked, canonical answer; `grant_id` names the grant it may leave."""
+    """Make the move that gives a checked, canonical answer; `grant_id` is the id of the grant it may create."""
     record = {"value": value, "by": responder.id, **provenance.record()}
     return Move(
         question=question,
@@ -93,7 +93,7 @@ def answer_move(
 
 
 def grant_move(question: Question, grant: Grant) -> Move:
-    """The move that answers an approval from a grant."""
+    """Make the move that answers an approval from a grant."""
     value = check_answer(question.form, "approve")
     record = {"value": value, "by": grant.granted_by, "source": "grant", "grant": grant.id}
     return Move(
@@ -112,7 +112,7 @@ def decline_move(
     reason: str | None = None,
     provenance: Provenance = UNKNOWN,
 ) -> Move:
-    """The move of a person who will not answer."""
+    """Make the move of a person who declines."""
     record = {"by": responder.id, "reason": reason, **provenance.record()}
     return Move(
         question=question,
@@ -125,13 +125,13 @@ def decline_move(
 
 
 def withdraw_move(question: Question, asker: str, *, reason: str | None = None) -> Move:
-    """The move of an asker who takes the question back."""
+    """Make the move of an asker who withdraws the question."""
     record = {"by": asker, "reason": reason}
     return Move(question=question, kind="withdraw", responder=Responder(asker), record=_without_none(record))
 
 
 def admin_withdraw_move(question: Question, by: Responder, *, reason: str | None = None) -> Move:
-    """The move of an administrator who takes a question back for its asker."""
+    """Make the move of an administrator who withdraws a question for its asker."""
     record = {"by": by.id, "reason": reason}
     return Move(question=question, kind="withdraw_for", responder=by, record=_without_none(record))
 
@@ -144,7 +144,7 @@ def attempt_move(
     *,
     provenance: Provenance = UNKNOWN,
 ) -> Move:
-    """The move that keeps an answer that did not fit, with its reasons."""
+    """Make the move that records an invalid answer and its problems."""
     record = {
         "value": value,
         "by": responder.id,
@@ -155,7 +155,7 @@ def attempt_move(
 
 
 def ballot_of(form: AnyForm, value: Json) -> str:
-    """What must be equal for two answers to agree; a reason given along does not count."""
+    """Return what must be equal for two answers to agree; a reason does not count."""
     if form.kind == "approval":
         return digest([value["decision"], value["digest"]])
     return digest(value)
@@ -172,9 +172,9 @@ def transition(
     *,
     counts: Callable[[Vote], bool] = _every_vote_counts,
 ) -> tuple[Question, EventKind] | None:
-    """The question after the move and the event it leaves, or None where the move is refused.
+    """Return the question after the move and the kind of its event, or None if the move is refused.
 
-    A vote that `counts` no more, because its voter may not answer any longer, is dropped before the votes are counted.
+    A vote that no longer `counts`, because its voter may not answer any more, is dropped first.
     """
     if not is_open(question, now):
         return None
@@ -182,7 +182,7 @@ def transition(
         if move.by != question.asker:
             return None
         return _settled(question, Status.WITHDRAWN, move, now)
-    if move.kind == "withdraw_for":  # whether they may is for whoever knows the people
+    if move.kind == "withdraw_for":  # the caller has checked that they may
         return _settled(question, Status.WITHDRAWN, move, now)
     if move.kind == "grant":
         if move.by != question.asker or question.quorum > 1:
@@ -210,12 +210,12 @@ def transition(
 
 
 def is_open(question: Question, now: datetime) -> bool:
-    """Whether something can still be done to a question: it is pending, and its time has not run out."""
+    """Whether a question is pending and has not expired."""
     return question.status is Status.PENDING and (question.expires_at is None or question.expires_at > now)
 
 
 def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] | None:
-    """The question after its next due deed and the event it leaves, or None where nothing is due."""
+    """Return the question after its next due step and the kind of its event, or None if nothing is due."""
     if question.due_at is None or question.due_at > now:
         return None
     step = question.steps[question.steps_taken]
@@ -232,7 +232,7 @@ def next_step(question: Question, now: datetime) -> tuple[Question, EventKind] |
 
 
 def expire(question: Question, now: datetime) -> tuple[Question, EventKind]:
-    """The question expired, as by a recovery that gives up what is too old."""
+    """Return the question as expired, as a recovery does with questions that are too old."""
     return _ended(question, Status.EXPIRED, {}, now), EventKind.EXPIRED
 
 
@@ -245,7 +245,7 @@ def _ended(question: Question, status: Status, record: dict[str, Json], now: dat
 
 
 def wants_grant(form: AnyForm, value: Json) -> bool:
-    """Whether this answer is an approval that is to be remembered."""
+    """Whether this answer is an approval that creates a grant."""
     return isinstance(form, Approval) and "scope" in value
 
 

@@ -211,7 +211,7 @@ def plan(
     planned: list[Delivery] = []
     for address, rule in allowed:
         sake, place = names[address.recipient], (address.channel, canonical_json(address.to))
-        # A group that has a room of its own there need not be told one by one.
+        # If a group has its own chat there, its people are not told one by one.
         if place in told or (address.recipient != sake and (sake, address.channel) in shared):
             continue
         told.add(place)

@@ -23,10 +23,10 @@ class Bus(Protocol):
         ...
 
     def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
-        """Hear hints of other processes while inside. On entering, hints already reach `on_hint`.
+        """Receive hints of other processes inside this context. On entering, hints already reach `on_hint`.
 
-        Calls `on_hint(None)` after any gap in which hints may have been lost. Whoever does not follow `feeds`
-        need not be told of them.
+        Calls `on_hint(None)` after any gap in which hints may have been lost. Without `feeds`, hints
+        about feeds may be left out.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Wake-ups over NATS: one connection for a process, a subject for what is settled and one for feeds.
 
-Whoever is on that NATS may publish there, so what is on_hint is believed in nothing: it says what to read again, and what
-cannot be read is passed over. While NATS is away, waits find out by polling.
+Anyone on that NATS may publish there, so hints are never trusted: they only say what to read again, and invalid ones
+are ignored. While NATS is away, waits find out by polling.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class NatsBus:
         return True
 
     async def _failed(self, error: Exception) -> None:
-        """Note why there is no connection, or that hints were lost because they came faster than they were on_hint."""
+        """Note why there is no connection, or that hints were lost because they came too fast."""
         self._why = error
         if isinstance(error, SlowConsumerError) and self._missed is None:
             # Not at once: more hints are coming, and somebody may send them only to have everything read again.
@@ -197,7 +197,7 @@ class NatsBus:
 
 
 class _Listener:
-    """One listener, heard at one connection after another."""
+    """One listener, subscribed on one connection after another."""
 
     def __init__(self, on_hint: HintHandler, subjects: Sequence[str]) -> None:
         self.on_hint = on_hint
@@ -232,7 +232,7 @@ class _Listener:
                 await subscription.unsubscribe()
 
     async def _on_message(self, message: Msg) -> None:
-        """Pass a hint on; what is none is passed over, for our own are never like that."""
+        """Pass a hint on; ignore what is not one."""
         topics = None if len(message.data) > _LONGEST else decoded(message.data.decode(errors="replace"))
         if topics:
             self.on_hint(topics)

@@ -64,7 +64,7 @@ class RowSecurity:
 
 
 class Database:
-    """A pool, a clock, and row_security between workspaces where there are any."""
+    """A connection pool, a clock, and row security if it is in force."""
 
     def __init__(
         self, pool: Pool, *, clock: Clock | None = None, row_security: RowSecurity | None = None
@@ -85,7 +85,7 @@ class Database:
     async def fetch_in(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
         """The rows of a statement about a workspace, or of the last where one transaction makes several.
 
-        Without row_security it may be about several workspaces, whichever is named.
+        Without row security, the statement may be about several workspaces.
         """
         begin = "begin" if len(statements) > 1 else None
         return await self._run_all(
@@ -118,10 +118,10 @@ class Database:
         workspace_of: Callable[[Item], str],
         call_batch: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
     ) -> Sequence[Result]:
-        """Call `call_batch` with the items of each workspace by themselves, or with all where there are no row_security.
+        """Call `call_batch` with the items of each workspace by themselves, or with all items without row security.
 
-        The results come in the order of the items. Where one workspace's part fails, the others' are seen
-        through before its error is raised.
+        The results come in the order of the items. If one workspace's part fails, the others' are finished
+        before its error is raised.
         """
         if not items:
             return []

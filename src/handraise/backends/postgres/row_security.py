@@ -17,7 +17,7 @@ STATEMENTS = load_statements("handraise.backends.postgres", "row_security.sql")
 
 
 async def row_security_of(pool: Pool) -> RowSecurity | None:
-    """The row_security that stand around this login anyway; None where row-level security does not bind it."""
+    """Return the row security that binds this login, or None if it bypasses row-level security."""
     async with connection(pool) as acquired:
         (login,) = await acquired.fetch(STATEMENTS["role"].numbered)
     return None if login["bypasses"] else RowSecurity(role=None)
@@ -42,7 +42,7 @@ async def checked_row_security(pool: Pool) -> RowSecurity:
 
 
 async def _check(acquired: Connection) -> None:
-    """Look at the row_security from inside a transaction that has no workspace."""
+    """Check row security in a transaction that has no workspace."""
     (role,) = await acquired.fetch(STATEMENTS["role"].numbered)
     if role["loophole"] is not None:
         raise UnsafeStore(
