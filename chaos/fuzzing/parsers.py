@@ -23,20 +23,20 @@ from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuest
 from handraise.backends.hint_codec import decoded
 from handraise.channels.discord.channel import Discord
 from handraise.channels.email.html_text import html_text
-from handraise.channels.email.inbound_mail import Garbled, passes, read_letter, text_of
+from handraise.channels.email.inbound_mail import InvalidPayload, parse_mail, passes, text_of
 from handraise.channels.email.reply_address import ReplyAddresses
 from handraise.channels.email.reply_parser import Marks, fresh_text
 from handraise.channels.email.server_urls import mail_address
-from handraise.channels.inbound_replies import Said
+from handraise.channels.inbound_replies import ReplyResult
 from handraise.channels.safe_http import public_address, read_url
 from handraise.channels.slack.channel import Slack
 from handraise.channels.teams.channel import Teams
-from handraise.channels.teams.interactions import Incoming
+from handraise.channels.teams.interactions import InteractionHandler
 from handraise.channels.teams.references import Services
 from handraise.channels.teams.threads import Threads
 from handraise.channels.teams.token_verifier import NotGenuine, Tokens
 from handraise.channels.telegram.channel import Telegram
-from handraise.channels.telegram.references import Places
+from handraise.channels.telegram.references import QuestionReferences
 from handraise.channels.webhook import Webhook, secret_bytes, signed
 from handraise.model.deliveries import Address
 from handraise.model.drafting import compose
@@ -82,16 +82,16 @@ class _Nobody:
         to = {"url": "https://hook.example/", "secret": WHSEC}
         return Address(workspace=workspace, recipient=recipient, channel=channel, id=address_id, to=to)
 
-    async def look(self, *_: object, **__: object) -> Said:
+    async def find_question(self, *_: object, **__: object) -> ReplyResult:
         """There is no question."""
-        return Said("refused", "nobody")
+        return ReplyResult("refused", "nobody")
 
-    take = look
+    take = find_question
 
     async def find_responder(self, *_: object, **__: object) -> None:
         """There is no such person."""
 
-    async def told(self, *_: object, **__: object) -> list[Any]:
+    async def find_delivered(self, *_: object, **__: object) -> list[Any]:
         """Nothing was told."""
         return []
 
@@ -149,7 +149,7 @@ def _slack(body: bytes) -> None:
 
 
 def _telegram(body: bytes) -> None:
-    channel = Telegram(NOBODY, NOBODY, Places("7:token"), "https://desk.example", "secret")
+    channel = Telegram(NOBODY, NOBODY, QuestionReferences("7:token"), "https://desk.example", "secret")
     _received(body, channel, {"x-telegram-bot-api-secret-token": "secret"})
 
 
@@ -163,7 +163,7 @@ def _discord(body: bytes) -> None:
 
 
 def _teams(body: bytes) -> None:
-    incoming = Incoming(NOBODY, Threads(NOBODY, "default"), "tenant")
+    incoming = InteractionHandler(NOBODY, Threads(NOBODY, "default"), "tenant")
     _received(body, Teams(NOBODY, NOBODY, incoming, Services(), "tenant"), {"authorization": "Bearer x"})
 
 
@@ -175,8 +175,8 @@ def _teams_token(body: bytes) -> None:
 
 
 def _mail(raw: bytes) -> None:
-    with contextlib.suppress(Garbled):
-        letter = read_letter(raw)
+    with contextlib.suppress(InvalidPayload):
+        letter = parse_mail(raw)
         list(ReplyAddresses("reply@example.org", KEY).read(letter.to, letter.references))
         passes(letter, "mx.example.org")
         fresh_text(text_of(letter), Marks(addresses=("desk@example.org",), name="Handraise", lines=("x",)))

@@ -161,7 +161,7 @@ class TestDiscordContract(ChannelContract):
         caplog.set_level(logging.DEBUG)
         await channel.send(self.message(channel, to, a_question()))
         with pytest.raises(NotSent) as failed:
-            await channel._api.follow("1", "a-secret-token", {"content": "x"})  # noqa: SLF001 -- what it says of it
+            await channel._api.follow_up("1", "a-secret-token", {"content": "x"})  # noqa: SLF001 -- what it says of it
         peer.refused.clear()
         assert "a-secret-token" not in caplog.text + str(failed.value)
         assert BOT_TOKEN not in caplog.text

@@ -8,11 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from handraise import Approval
-from handraise.channels.discord.api import message_of, said
+from handraise.channels.discord.api import message_of, text_message
 from handraise.channels.discord.markup import bold, escaped, literal, quoted, quoted_start
-from handraise.channels.discord.messages import Rendered, asking, bundled, once_more, settled
+from handraise.channels.discord.messages import (
+    Rendered,
+    render_bundle,
+    render_confirmation,
+    render_outcome,
+    render_question,
+)
 from handraise.channels.discord.modals import answer_modal, can_be_filled_in, reason_modal
-from handraise.channels.discord.references import has_room, place_of, read_place
+from handraise.channels.discord.references import build_reference, has_room, parse_reference
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question
@@ -175,7 +181,7 @@ def test_nothing_that_an_agent_writes_is_more_than_text(shard: int) -> None:
     for text, name in pairs(shard):
         for form in forms(text, name or "x"):
             question = a_question(form, prompt=text, asker=name or "x", context={"x": text})
-            seen_text = safe(asking(notice(question)))
+            seen_text = safe(render_question(notice(question)))
             assert "zqxj" in seen_text or "zqxj" not in text
             for modal in (
                 reason_modal(question, "reason" if isinstance(form, Approval) else "decline"),
@@ -189,16 +195,16 @@ def test_nothing_that_an_agent_writes_is_more_than_text(shard: int) -> None:
                 for part in modal["components"]:
                     assert seen(part.get("content", "")).suspicious == []
             for verb in {"choice": ["option-0"], "approval": ["approve", "deny"]}.get(form.kind, []):
-                safe(once_more(question, verb))
+                safe(render_confirmation(question, verb))
         several = a_question(prompt=text, asker=name or "x")
-        safe(bundled(message(several, several)))
+        safe(render_bundle(message(several, several)))
 
 
 @pytest.mark.parametrize("shard", range(4))
 def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
     for text, name in pairs(shard):
         for form, value in ((Open(), text), (Choice.of("a", allow_other=True), {"other": text})):
-            safe(settled(ended(a_question(form), Answered(value=value, at=AT, by=name or "x"))))
+            safe(render_outcome(ended(a_question(form), Answered(value=value, at=AT, by=name or "x"))))
         approval = Approval.of("pay", {"e": "x"}, editable=["e"])
         for outcome in (
             Answered(value={"decision": "deny", "reason": text}, at=AT, by="ann"),
@@ -206,8 +212,8 @@ def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
             Declined(at=AT, by=name or "x", reason=text),
             Withdrawn(at=AT, by=name or "x", reason=text),
         ):
-            safe(settled(ended(a_question(approval, prompt=text), outcome)))
-        assert seen(said(text)["content"]).suspicious == []
+            safe(render_outcome(ended(a_question(approval, prompt=text), outcome)))
+        assert seen(text_message(text)["content"]).suspicious == []
 
 
 LETTERS = with_slow(
@@ -235,21 +241,21 @@ def test_whatever_the_letters_are_it_is_not_too_long(letter: str) -> None:
         Approval.of(letter * 200, {"x": long}),
     ):
         question = a_question(form, prompt=long, asker=letter * 200)
-        safe(asking(notice(question)))
-        safe(bundled(message(*[question] * 60)))
+        safe(render_question(notice(question)))
+        safe(render_bundle(message(*[question] * 60)))
         if not isinstance(form, Approval):
             check_modal(reason_modal(question, "decline"))
             if can_be_filled_in(question):
                 check_modal(answer_modal(question))
         for outcome in (Answered(value=long, at=AT, by="ann"), Declined(at=AT, by="ann", reason=long)):
-            safe(settled(ended(question, outcome)))
-    check_message(said(long + "x"), flags=SUPPRESS_EMBEDS)
+            safe(render_outcome(ended(question, outcome)))
+    check_message(text_message(long + "x"), flags=SUPPRESS_EMBEDS)
     for most in range(0, 60, 7):
         assert len(quoted_start(long, most)[0]) <= max(most, 12)
 
 
 def verbs(question: Question) -> list[str]:
-    rows = asking(notice(question)).rows
+    rows = render_question(notice(question)).rows
     return [each["custom_id"].partition(" ")[0] for each in elements_in(rows)]
 
 
@@ -286,7 +292,7 @@ def verbs(question: Question) -> list[str]:
 def test_only_what_is_seen_in_full_can_be_pressed(form: AnyForm, expected: list[str]) -> None:
     question = a_question(form)
     assert verbs(question) == expected
-    assert ("inbox." in safe(asking(notice(question)))) is (expected in (["decline"], []))
+    assert ("inbox." in safe(render_question(notice(question)))) is (expected in (["decline"], []))
 
 
 @pytest.mark.parametrize(
@@ -308,13 +314,13 @@ def test_what_has_no_room_for_its_question_cannot_be_pressed(changes: dict[str, 
         assert has_room(question) is room
         assert bool(verbs(question)) is room
         if room:
-            place = place_of(question, "yes")
-            assert read_place(place.text) == place
+            place = build_reference(question, "yes")
+            assert parse_reference(place.text) == place
 
 
 def test_a_text_that_is_cut_says_so() -> None:
     question = a_question(prompt="word " * 1_000)
-    text = safe(asking(notice(question)))
+    text = safe(render_question(notice(question)))
     assert re.search(
         r"w?o?r?d? \[…\]\nThe text is longer, 5000 characters: all of it is in the inbox\.", text
     )

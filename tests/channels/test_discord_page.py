@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from handraise import Approval
-from handraise.channels.discord.messages import Rendered, asking, bundled, once_more, settled
+from handraise.channels.discord.messages import (
+    Rendered,
+    render_bundle,
+    render_confirmation,
+    render_outcome,
+    render_question,
+)
 from handraise.channels.discord.modals import answer_modal
 from handraise.model.forms import AnyForm, Choice, Field, Form, Open, Option
 from handraise.model.outcomes import Answered
@@ -63,12 +69,12 @@ def text(rendered: Rendered) -> str:
 def samples() -> dict[str, str]:
     answered = Answered(value="canary", at=AT + timedelta(minutes=4), by="ann", channel="discord")
     return {
-        "a choice": text(asking(notice(STRATEGY))),
-        "answered": text(settled(ended(STRATEGY, answered))),
-        "an approval": text(asking(notice(REFUND))),
-        "sure": text(once_more(REFUND, "approve")),
+        "a choice": text(render_question(notice(STRATEGY))),
+        "answered": text(render_outcome(ended(STRATEGY, answered))),
+        "an approval": text(render_question(notice(REFUND))),
+        "sure": text(render_confirmation(REFUND, "approve")),
         "a form": modal_text(answer_modal(ask(FIELDS, "How large?"))),
-        "several": text(bundled(message(STRATEGY, REFUND))),
+        "several": text(render_bundle(message(STRATEGY, REFUND))),
     }
 
 

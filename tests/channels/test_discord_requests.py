@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from handraise import Approval
 from handraise.channels.discord import channel as discord_channel
-from handraise.channels.discord.references import Place
+from handraise.channels.discord.references import QuestionReference
 from handraise.model.errors import RequestConflict, StoreUnavailable
 from handraise.model.forms import Confirm, MultiChoice, Open
 from handraise.model.questions import Question
@@ -257,7 +257,7 @@ async def test_an_approval_of_another_action_is_not_taken(team: Team) -> None:
     for verb in ("approve", "deny"):
         for tag in ("A" * 22, None):
             payload = team.peer.interaction(ANN, message, "deny")
-            payload["data"]["custom_id"] = Place("default", question.id, verb, tag).text
+            payload["data"]["custom_id"] = QuestionReference("default", question.id, verb, tag).text
             await team.peer.send(ANN, message, payload)
             assert "the decision is about another action" in team.told(ANN)
     assert (await team.desk.get(question.id)).outcome is None
@@ -269,7 +269,7 @@ async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team)
     said = []
     for question_id in (elsewhere.id, "no such question"):
         payload = team.peer.interaction(ANN, message, "yes")
-        payload["data"]["custom_id"] = Place("elsewhere", question_id, "yes").text
+        payload["data"]["custom_id"] = QuestionReference("elsewhere", question_id, "yes").text
         await team.peer.send(ANN, message, payload)
         said.append(team.told(ANN))
     assert said[0] == said[1]
@@ -283,13 +283,13 @@ async def test_a_slow_desk_does_not_let_discord_wait(team: Team, monkeypatch: py
     monkeypatch.setattr(discord_channel, "_AT_ONCE", 0.01)
     monkeypatch.setattr(team.peer, "patience", THREE_SECONDS)
     replies = team.discord._incoming._replies  # noqa: SLF001 -- to be slow where it is used
-    quick = replies.look
+    quick = replies.find_question
 
     async def slow(*where: str) -> Any:
         await gate.wait()
         return await quick(*where)
 
-    monkeypatch.setattr(replies, "look", slow)
+    monkeypatch.setattr(replies, "find_question", slow)
     sent = [await team.peer.press(ANN, message, verb) for verb in ("yes", "decline")]
     assert [each.answer["type"] for each in sent] == [5, 5]
     await untouched(team, question)

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from handraise.channels.email.html_text import html_text
-from handraise.channels.email.inbound_mail import Garbled, passes, read_letter, text_of
+from handraise.channels.email.inbound_mail import InvalidPayload, parse_mail, passes, text_of
 from handraise.channels.email.reply_address import ReplyAddresses
 from handraise.channels.email.reply_parser import Marks, fresh_text, unflowed
 from tests.tiers import drawn, sized
@@ -149,8 +149,8 @@ def test_whatever_comes_is_read_in_no_time() -> None:
         for piece in ("(", '"', "a,", "<", "a@b.c, ", "; a=b", "\\", "=?utf-8?q?a?= "):
             for head in (letter(), b""):
                 raw = f"{name}: {(piece * 60_000)[:60_000]}\r\n".encode() + head
-                with contextlib.suppress(Garbled):
-                    passes(read_letter(raw), "mx.example.com")
+                with contextlib.suppress(InvalidPayload):
+                    passes(parse_mail(raw), "mx.example.com")
 
 
 def test_flowing_text_is_put_together() -> None:
@@ -188,7 +188,7 @@ def test_html_keeps_lines_apart() -> None:
 
 
 def test_a_letter_says_who_sent_it_to_whom() -> None:
-    read = read_letter(letter(In_Reply_To="<a@b>", Cc="x@example.org", Delivered_To="y@example.org"))
+    read = parse_mail(letter(In_Reply_To="<a@b>", Cc="x@example.org", Delivered_To="y@example.org"))
     assert (read.sender, read.sender_name, text_of(read).strip()) == (
         "ann@example.org",
         "Ann Smith",
@@ -197,8 +197,8 @@ def test_a_letter_says_who_sent_it_to_whom() -> None:
     assert list(read.to) == ["reply+abc@example.org", "x@example.org", "y@example.org"]
     assert list(read.references) == ["<a@b>"]
     assert not read.automatic
-    assert read.id == read_letter(letter(Received="by somebody else")).id
-    assert read.id != read_letter(letter(Message_ID="<2@mail.example.org>")).id
+    assert read.id == parse_mail(letter(Received="by somebody else")).id
+    assert read.id != parse_mail(letter(Message_ID="<2@mail.example.org>")).id
 
 
 AUTOMATIC = [
@@ -219,7 +219,7 @@ AUTOMATIC = [
 
 @pytest.mark.parametrize("headers", AUTOMATIC, ids=str)
 def test_what_a_machine_sent_is_known(headers: dict[str, str]) -> None:
-    assert read_letter(letter(b"", **headers)).automatic
+    assert parse_mail(letter(b"", **headers)).automatic
 
 
 def test_what_a_person_sent_is_not_taken_for_a_machines() -> None:
@@ -228,7 +228,7 @@ def test_what_a_person_sent_is_not_taken_for_a_machines() -> None:
         {"Return_Path": "<ann@example.org>"},
         {"Precedence": "first-class"},
     ):
-        assert not read_letter(letter(b"", **headers)).automatic
+        assert not parse_mail(letter(b"", **headers)).automatic
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ def test_what_a_person_sent_is_not_taken_for_a_machines() -> None:
     ],
 )
 def test_what_has_not_one_sender_is_no_letter(raw: bytes) -> None:
-    with pytest.raises(Garbled):
-        read_letter(raw)
+    with pytest.raises(InvalidPayload):
+        parse_mail(raw)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_what_has_not_one_sender_is_no_letter(raw: bytes) -> None:
     ],
 )
 def test_whatever_the_charset_the_text_is_read(content_type: str, body: bytes, text: str) -> None:
-    assert text_of(read_letter(letter(body, Content_Type=content_type))) == text
+    assert text_of(parse_mail(letter(body, Content_Type=content_type))) == text
 
 
 def test_attachments_are_no_answer() -> None:
@@ -283,7 +283,7 @@ def test_attachments_are_no_answer() -> None:
     attached = email.mime.text.MIMEText("Blue-green " * 30_000)
     attached["Content-Disposition"] = "attachment; filename=x.txt"
     mixed.attach(attached)
-    assert text_of(read_letter(mixed.as_bytes())) == "Canary"
+    assert text_of(parse_mail(mixed.as_bytes())) == "Canary"
 
 
 def test_any_bytes_are_read_or_refused() -> None:
@@ -296,8 +296,8 @@ def test_any_bytes_are_read_or_refused() -> None:
         raw = bytearray(good)
         for _ in range(chance.randrange(1, 20)):
             raw[chance.randrange(len(raw))] = chance.randrange(256)
-        with contextlib.suppress(Garbled):
-            assert isinstance(text_of(read_letter(bytes(raw))), str)
+        with contextlib.suppress(InvalidPayload):
+            assert isinstance(text_of(parse_mail(bytes(raw))), str)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_any_bytes_are_read_or_refused() -> None:
     ],
 )
 def test_only_the_receiving_servers_word_counts(found: str, genuine: bool) -> None:  # noqa: FBT001 -- a case
-    assert passes(read_letter(letter(Authentication_Results=found)), "mx.example.com") is genuine
+    assert passes(parse_mail(letter(Authentication_Results=found)), "mx.example.com") is genuine
 
 
 @pytest.mark.parametrize(
@@ -340,21 +340,21 @@ def test_findings_below_the_topmost_were_written_by_the_sender(between: str) -> 
     genuine = "Authentication-Results: mx.example.com; spf=none\r\n"
     forged = "Authentication-Results: mx.example.com; dmarc=pass header.from=example.org\r\n"
     above, below = (f"{one}{between}{two}".encode() for one, two in ((genuine, forged), (forged, genuine)))
-    assert not passes(read_letter(above + letter()), "mx.example.com")
-    assert passes(read_letter(below + letter()), "mx.example.com")
+    assert not passes(parse_mail(above + letter()), "mx.example.com")
+    assert passes(parse_mail(below + letter()), "mx.example.com")
     unreadable = b'Authentication-Results: "mx.example.com; spf=none\r\n'
-    assert not passes(read_letter(unreadable + forged.encode() + letter()), "mx.example.com")
+    assert not passes(parse_mail(unreadable + forged.encode() + letter()), "mx.example.com")
 
 
 @pytest.mark.parametrize("finding", ["dkim=pass header.d=co.uk", "spf=pass smtp.mailfrom=a@co.uk"])
 def test_a_domain_that_everybody_can_register_in_is_not_the_senders(finding: str) -> None:
     raw = letter(From="Ann <ann@example.co.uk>", Authentication_Results=f"mx.example.com; {finding}")
-    assert not passes(read_letter(raw), "mx.example.com")
+    assert not passes(parse_mail(raw), "mx.example.com")
     own = letter(
         From="Ann <ann@example.co.uk>",
         Authentication_Results=f"mx.example.com; {finding.replace('co.uk', 'example.co.uk')}",
     )
-    assert passes(read_letter(own), "mx.example.com")
+    assert passes(parse_mail(own), "mx.example.com")
 
 
 class TestTokens:

@@ -16,12 +16,12 @@ from handraise import Approval
 from handraise.channels.email.mail_body import (
     Rendered,
     render_bundle,
-    render_ending,
+    render_outcome,
     render_question,
-    render_said,
+    render_text,
 )
-from handraise.channels.email.mime import write_letter
-from handraise.channels.inbound_replies import Said
+from handraise.channels.email.mime import build_mail
+from handraise.channels.inbound_replies import ReplyResult
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question
@@ -92,15 +92,18 @@ def letters(question: Question, text: str, name: str) -> Iterator[Rendered]:
         Withdrawn(at=AT, by=name, reason=text),
     ):
         after = message(ended(question, outcome))
-        yield render_ending(after, after.notices[0], server="ask.example.org")
-    yield render_said(
-        Said("misfit", f"That does not fit: {text}.", question), text, again=True, server="ask.example.org"
+        yield render_outcome(after, after.notices[0], server="ask.example.org")
+    yield render_text(
+        ReplyResult("misfit", f"That does not fit: {text}.", question),
+        text,
+        again=True,
+        server="ask.example.org",
     )
 
 
 def check(rendered: Rendered) -> None:
     """Fail where something that was not ours is more than a text in its box."""
-    raw = write_letter(rendered, sender=SENDER, to="ann@example.org", id="d@x", at=AT, auto="auto-generated")
+    raw = build_mail(rendered, sender=SENDER, to="ann@example.org", id="d@x", at=AT, auto="auto-generated")
     assert b"\r" not in raw.replace(b"\r\n", b"")
     letter = email.message_from_bytes(raw, policy=email.policy.default)
     assert isinstance(letter, EmailMessage)
@@ -161,7 +164,7 @@ def test_encoded_words_in_a_subject_are_what_was_written(prompt: str) -> None:
     first, *others = letters(question, "x", "ann")
     for rendered in (first, *others):
         check(rendered)
-    raw = write_letter(first, sender=SENDER, to="ann@example.org", id="d@x", at=AT, auto="auto-generated")
+    raw = build_mail(first, sender=SENDER, to="ann@example.org", id="d@x", at=AT, auto="auto-generated")
     assert str(email.message_from_bytes(raw, policy=email.policy.default)["subject"]).endswith(prompt)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from handraise import Approval, Choice, Confirm, Open, Option, Question
 from handraise.channels.email.channel import Email, open_email
-from handraise.channels.email.mail_body import render_ending, render_question, render_said
+from handraise.channels.email.mail_body import render_outcome, render_question, render_text
 from handraise.channels.email.mail_texts import on_replying
 from handraise.channels.email.server_urls import (
     MailServer,
@@ -27,7 +27,7 @@ from handraise.channels.email.server_urls import (
     read_sender,
     read_server,
 )
-from handraise.channels.inbound_replies import Replies, Said
+from handraise.channels.inbound_replies import Replies, ReplyResult
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.timelines import Step
@@ -344,7 +344,7 @@ def test_the_page_about_it_shows_just_what_is_sent(channel: Email) -> None:
         prompt="The invoice matches order 88-1043. Shall I pay it?",
         **given,
     )
-    said = Said(
+    said = ReplyResult(
         "misfit", "I cannot take that as an answer: reply with the number or the name of an option.", choice
     )
     server = "handraise.example.com"
@@ -360,8 +360,8 @@ def test_the_page_about_it_shows_just_what_is_sent(channel: Email) -> None:
         render_question(
             *one(approval), how=on_replying(approval, by_reply=True, checked=True), server=server
         ),
-        render_ending(*one(settled(choice, Answered(value="canary", at=AT, by="bob"))), server=server),
-        render_said(said, "The second one, I think.", again=True, server=server),
+        render_outcome(*one(settled(choice, Answered(value="canary", at=AT, by="bob"))), server=server),
+        render_text(said, "The second one, I think.", again=True, server=server),
     ]
     for block, mail in zip(blocks, made, strict=True):
         shown = "\n".join(line.rstrip() for line in mail.text.rstrip("\n").split("\n"))

@@ -12,15 +12,15 @@ from slack_sdk.models.views import View
 
 from handraise import Approval
 from handraise.channels.slack.block_texts import difference
-from handraise.channels.slack.messages import Rendered, asking, bundled, settled
+from handraise.channels.slack.messages import Rendered, render_bundle, render_outcome, render_question
 from handraise.channels.slack.modals import (
     answer_view,
     change_view,
     decline_view,
     deny_view,
     difference_view,
+    message_view,
     parts_of,
-    told_view,
 )
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
@@ -116,7 +116,7 @@ def test_nothing_that_an_agent_writes_is_more_than_text(shard: int) -> None:
         text, name = TEXTS[place], NAMES[place]
         for form in forms(text, name or "x"):
             question = a_question(form, prompt=text, asker=name or "x", context={"x": text})
-            asked = asking(notice(question))
+            asked = render_question(notice(question))
             assert {each["action_id"] for _, each in elements_in(asked.blocks)} <= OURS
             seen = safe(asked)
             assert "zqxj" in seen or "zqxj" not in text
@@ -124,7 +124,7 @@ def test_nothing_that_an_agent_writes_is_more_than_text(shard: int) -> None:
                 check_view(view)
                 plain(view["blocks"])
         several = a_question(prompt=text, asker=name or "x")
-        safe(bundled(message(several, several)))
+        safe(render_bundle(message(several, several)))
 
 
 def views(question: Question, form: AnyForm, text: str) -> Iterator[dict[str, Any]]:
@@ -134,7 +134,7 @@ def views(question: Question, form: AnyForm, text: str) -> Iterator[dict[str, An
         if parts_of(form):
             yield change_view(question, form)
         shown = difference({"e": text}, {"e": text + "!"})
-        yield difference_view(question, form, {"arguments": {"e": text}}, shown) or told_view(text)
+        yield difference_view(question, form, {"arguments": {"e": text}}, shown) or message_view(text)
     else:
         yield answer_view(question)
         yield decline_view(question)
@@ -145,7 +145,7 @@ def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
     for place in hostile(TEXTS, range(shard, len(TEXTS), 4), 8):
         text, name = TEXTS[place], NAMES[place]
         for form, value in ((Open(), text), (Choice.of("a", allow_other=True), {"other": text})):
-            safe(settled(ended(a_question(form), Answered(value=value, at=AT, by=name or "x"))))
+            safe(render_outcome(ended(a_question(form), Answered(value=value, at=AT, by=name or "x"))))
         denied = {"decision": "deny", "reason": text}
         approval = Approval.of("pay", {"e": "x"}, editable=["e"])
         for outcome in (
@@ -154,7 +154,7 @@ def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
             Declined(at=AT, by=name or "x", reason=text),
             Withdrawn(at=AT, by=name or "x", reason=text),
         ):
-            safe(settled(ended(a_question(approval, prompt=text), outcome)))
+            safe(render_outcome(ended(a_question(approval, prompt=text), outcome)))
 
 
 LETTERS = with_slow(
@@ -180,18 +180,18 @@ def test_whatever_the_letters_are_it_is_not_too_long(letter: str) -> None:
         Approval.of(letter * 200, {"x": long}),
     ):
         question = a_question(form, prompt=long, asker=letter * 200)
-        safe(asking(notice(question)))
-        safe(bundled(message(*[question] * 60)))
+        safe(render_question(notice(question)))
+        safe(render_bundle(message(*[question] * 60)))
         check_view(decline_view(question))
         for outcome in (Answered(value=long, at=AT, by="ann"), Declined(at=AT, by="ann", reason=long)):
-            safe(settled(ended(question, outcome)))
+            safe(render_outcome(ended(question, outcome)))
 
 
 @pytest.mark.parametrize("kind", FORMS)
 def test_slacks_own_models_take_our_blocks(kind: str) -> None:
     question = a_question(FORMS[kind])
-    rendered = [asking(notice(question)), bundled(message(question, question))]
-    rendered.append(settled(ended(question, Answered(value=ANSWERS[kind], at=AT, by="ann"))))
+    rendered = [render_question(notice(question)), render_bundle(message(question, question))]
+    rendered.append(render_outcome(ended(question, Answered(value=ANSWERS[kind], at=AT, by="ann"))))
     for each in rendered:
         for block in TheirBlock.parse_all(list(each.blocks)):
             block.validate_json()

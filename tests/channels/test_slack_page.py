@@ -15,7 +15,7 @@ import pytest
 
 from handraise import Approval
 from handraise.channels.slack.block_texts import difference
-from handraise.channels.slack.messages import asking, bundled, settled
+from handraise.channels.slack.messages import render_bundle, render_outcome, render_question
 from handraise.channels.slack.modals import answer_view, difference_view
 from handraise.model.forms import AnyForm, Choice, Field, Form, Open, Option
 from handraise.model.outcomes import Answered
@@ -67,12 +67,12 @@ def samples() -> dict[str, Sequence[dict[str, Any]]]:
         STRATEGY, Answered(value="canary", at=AT + timedelta(minutes=4), by="ann", channel="slack")
     )
     return {
-        "a choice": asking(notice(STRATEGY)).blocks,
-        "answered": settled(answered).blocks,
-        "an approval": asking(notice(REFUND)).blocks,
+        "a choice": render_question(notice(STRATEGY)).blocks,
+        "answered": render_outcome(answered).blocks,
+        "an approval": render_question(notice(REFUND)).blocks,
         "a form": answer_view(ask(FIELDS, "How large?"))["blocks"],
         "changed arguments": changed["blocks"],
-        "several": bundled(message(STRATEGY, REFUND)).blocks,
+        "several": render_bundle(message(STRATEGY, REFUND)).blocks,
     }
 
 

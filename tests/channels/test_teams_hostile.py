@@ -13,14 +13,14 @@ from handraise import Approval
 from handraise.channels.teams.card_elements import CARD, is_plain
 from handraise.channels.teams.cards import (
     approve_card,
-    asking,
-    bundled,
     change_card,
+    confirmation_card,
     difference_card,
     reason_card,
-    settled,
+    render_bundle,
+    render_outcome,
+    render_question,
     summary_of,
-    sure_card,
 )
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
@@ -103,26 +103,26 @@ def test_nothing_that_an_agent_writes_is_more_than_text(shard: int) -> None:
     for text, name in pairs(shard):
         for form in forms(text, name or "x"):
             question = a_question(form, prompt=text, asker=name or "x", context={"x": text})
-            asked = asking(question, LINK)
+            asked = render_question(question, LINK)
             assert {each["verb"] for each in buttons_in(asked)} <= OURS
             seen = safe(asked, message(question))
             assert "zqxj" in seen or "zqxj" not in text
             safe(reason_card(question, LINK, "Decline", "declined"))
-            safe(sure_card(question, LINK, "Sure?", "Send", "yes"))
+            safe(confirmation_card(question, LINK, "Sure?", "Send", "yes"))
             if isinstance(form, Approval):
                 safe(approve_card(question, form, LINK))
                 safe(change_card(question, form, LINK))
                 safe(difference_card(question, form, LINK, {"digest": "x"}, {"e": text + "!"}))
         several = a_question(prompt=text, asker=name or "x")
         about = message(several, several)
-        safe(bundled(about.notices), about)
+        safe(render_bundle(about.notices), about)
 
 
 @pytest.mark.parametrize("shard", range(4))
 def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
     for text, name in pairs(shard):
         for form, value in ((Open(), text), (Choice.of("a", allow_other=True), {"other": text})):
-            safe(settled(ended(a_question(form), Answered(value=value, at=AT, by=name or "x"))))
+            safe(render_outcome(ended(a_question(form), Answered(value=value, at=AT, by=name or "x"))))
         approval = Approval.of("pay", {"e": "x"}, editable=["e"])
         for outcome in (
             Answered(value={"decision": "deny", "reason": text}, at=AT, by="ann"),
@@ -131,14 +131,14 @@ def test_nothing_that_a_person_answers_is_more_than_text(shard: int) -> None:
             Withdrawn(at=AT, by=name or "x", reason=text),
         ):
             question = ended(a_question(approval, prompt=text), outcome)
-            safe(settled(question, text), message(question))
+            safe(render_outcome(question, text), message(question))
 
 
 @pytest.mark.parametrize("text", MARKDOWN[:-1])
 def test_markup_has_no_place_in_a_label(text: str) -> None:
     assert not is_plain(text) or "{{" in text
     question = a_question(Choice.of(text, "b"))
-    [first, _, _] = buttons_in(asking(question, LINK))
+    [first, _, _] = buttons_in(render_question(question, LINK))
     assert first["title"] in ("Number 1", text)
 
 
@@ -147,7 +147,7 @@ def test_markup_has_no_place_in_a_label(text: str) -> None:
 )
 def test_ordinary_words_stand_where_they_belong(text: str) -> None:
     assert is_plain(text)
-    [first, _, _] = buttons_in(asking(a_question(Choice.of(text, "b")), LINK))
+    [first, _, _] = buttons_in(render_question(a_question(Choice.of(text, "b")), LINK))
     assert first["title"] == text
 
 
@@ -175,20 +175,20 @@ def test_whatever_the_letters_are_it_is_not_too_long(letter: str) -> None:
         Approval.of(letter * 200, {"x": long}, risk="high"),
     ):
         question = a_question(form, prompt=long, asker=letter * 200)
-        safe(asking(question, LINK, "escalated"), message(question))
+        safe(render_question(question, LINK, "escalated"), message(question))
         about = message(*[question] * 60)
-        safe(bundled(about.notices), about)
+        safe(render_bundle(about.notices), about)
         safe(reason_card(question, LINK, "Decline", "declined"))
         if isinstance(form, Approval):
             safe(approve_card(question, form, LINK))
             safe(change_card(question, form, LINK))
             safe(difference_card(question, form, LINK, {"arguments": {"x": long}}, {"x": long + "y"}))
         for outcome in (Answered(value=long, at=AT, by=letter * 200), Declined(at=AT, by="a", reason=long)):
-            safe(settled(ended(question, outcome), "Too late."), message(question))
+            safe(render_outcome(ended(question, outcome), "Too late."), message(question))
 
 
 def test_every_space_of_an_action_is_seen() -> None:
     form = Approval.of("run", {"command": "rm  -rf   /", "nested": {"a": [1]}})
-    card = json.dumps(asking(a_question(form), LINK), ensure_ascii=False)
+    card = json.dumps(render_question(a_question(form), LINK), ensure_ascii=False)
     assert "rm \u00a0-rf \u00a0\u00a0/" in card
     assert "\\n\u00a0\u00a0\u00a0\u00a01\\n" in card

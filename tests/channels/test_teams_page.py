@@ -14,7 +14,7 @@ import pydantic
 import pytest
 
 from handraise import Approval
-from handraise.channels.teams.cards import asking, bundled, difference_card, settled
+from handraise.channels.teams.cards import difference_card, render_bundle, render_outcome, render_question
 from handraise.channels.teams.references import Services, read_address
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, Open, Option
 from handraise.model.outcomes import Answered
@@ -62,12 +62,12 @@ def samples() -> dict[str, dict[str, Any]]:
         Notice(delivery_id="d", question=each, reason="asked", link=LINK) for each in (STRATEGY, INVOICE)
     ]
     return {
-        "a choice": asking(STRATEGY, LINK),
-        "answered": settled(answered),
-        "an approval": asking(INVOICE, LINK),
-        "a form": asking(ask(FIELDS, "How large?"), LINK),
+        "a choice": render_question(STRATEGY, LINK),
+        "answered": render_outcome(answered),
+        "an approval": render_question(INVOICE, LINK),
+        "a form": render_question(ask(FIELDS, "How large?"), LINK),
         "changed arguments": difference_card(INVOICE, PAYMENT, LINK, {"digest": "x"}, changed),
-        "several": bundled(notices),
+        "several": render_bundle(notices),
     }
 
 

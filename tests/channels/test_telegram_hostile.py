@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from handraise import Approval
-from handraise.channels.telegram.messages import Rendered, asking, bundled, settled
-from handraise.channels.telegram.references import Places
+from handraise.channels.telegram.messages import Rendered, render_bundle, render_outcome, render_question
+from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question
@@ -22,7 +22,7 @@ from tests.samples import hostile
 from tests.server.inbox.hostile import MARK, NAMES, TEXTS
 
 UNSEEN = ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
-PLACES = Places("123:token")
+PLACES = QuestionReferences("123:token")
 
 
 def forms(text: str, name: str) -> Iterator[AnyForm]:
@@ -38,8 +38,8 @@ def messages(question: Question, text: str, name: str) -> Iterator[Rendered]:
     """Every message that there can be about a question."""
     notice = Notice(delivery_id="d", question=question, reason="escalated", link=link_to(question))
     for room in (False, True):
-        yield asking(notice, PLACES, room=room)
-    yield bundled(
+        yield render_question(notice, PLACES, room=room)
+    yield render_bundle(
         Message(
             id="d",
             workspace="w",
@@ -55,7 +55,7 @@ def messages(question: Question, text: str, name: str) -> Iterator[Rendered]:
         Declined(at=AT, by=name, reason=text),
         Withdrawn(at=AT, by=name, reason=text),
     ):
-        yield settled(ended(question, outcome), link_to(question), PLACES)
+        yield render_outcome(ended(question, outcome), link_to(question), PLACES)
 
 
 def check(body: dict[str, Any]) -> None:

@@ -12,9 +12,16 @@ from typing import Any
 import pytest
 
 from handraise import Approval
-from handraise.channels.telegram.entities import composed, ours
-from handraise.channels.telegram.messages import Rendered, asking, bundled, once_more, prompting, settled
-from handraise.channels.telegram.references import Places
+from handraise.channels.telegram.entities import compose, ours
+from handraise.channels.telegram.messages import (
+    Rendered,
+    render_bundle,
+    render_confirmation,
+    render_outcome,
+    render_question,
+    render_reply_prompt,
+)
+from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.forms import AnyForm, Choice, Confirm, Field, Form, Open, Option
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
@@ -28,7 +35,7 @@ from tests.channels.telegram_rules import as_text, check_message
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "reach-people-by-telegram.md"
 AT = datetime(2026, 11, 15, 9, 30, tzinfo=UTC)
 LINK = "https://handraise.example.com/questions/01a1de77"
-PLACES = Places(BOT_TOKEN)
+PLACES = QuestionReferences(BOT_TOKEN)
 
 
 def ask(form: AnyForm, prompt: str, **more: Any) -> Question:
@@ -67,15 +74,15 @@ def samples() -> dict[str, Rendered]:
         notices=[notice(STRATEGY), notice(REFUND)],
     )
     return {
-        "a choice": asking(notice(STRATEGY), PLACES, room=False),
-        "answered": settled(ended(STRATEGY, answered), LINK, PLACES),
-        "an approval": asking(notice(REFUND), PLACES, room=False),
+        "a choice": render_question(notice(STRATEGY), PLACES, room=False),
+        "answered": render_outcome(ended(STRATEGY, answered), LINK, PLACES),
+        "an approval": render_question(notice(REFUND), PLACES, room=False),
         "once more": Rendered(
-            composed([ours("[…]")]), {"inline_keyboard": once_more(REFUND, PLACES, "a", 0)}
+            compose([ours("[…]")]), {"inline_keyboard": render_confirmation(REFUND, PLACES, "a", 0)}
         ),
-        "a form": asking(notice(SIZE), PLACES, room=False),
-        "in a room": prompting(SIZE, LINK, PLACES, "w", user=7, name="Ann", problem=[]),
-        "several": bundled(message),
+        "a form": render_question(notice(SIZE), PLACES, room=False),
+        "in a room": render_reply_prompt(SIZE, LINK, PLACES, "w", user=7, name="Ann", problem=[]),
+        "several": render_bundle(message),
     }
 
 
@@ -104,8 +111,8 @@ def test_the_page_shows_what_people_see(name: str) -> None:
     ],
 )
 def test_a_message_is_the_same_wherever_it_is_made(question: Question, room: bool) -> None:  # noqa: FBT001 -- a table
-    again = asking(notice(question), Places(BOT_TOKEN), room=room)
-    assert asking(notice(question), PLACES, room=room) == again
+    again = render_question(notice(question), QuestionReferences(BOT_TOKEN), room=room)
+    assert render_question(notice(question), PLACES, room=room) == again
 
 
 def test_what_is_missing_is_named() -> None:

@@ -15,21 +15,21 @@ from handraise.channels.telegram.entities import (
     bold,
     box,
     code,
-    composed,
+    compose,
     cut,
     length_of,
     link,
     mention,
     ours,
 )
-from handraise.channels.telegram.references import Place, Places
+from handraise.channels.telegram.references import QuestionReference, QuestionReferences
 from handraise.model.forms import Confirm
 from handraise.model.people import check_evidence
 from handraise.testing.contract.channel import a_question
 from tests.channels.telegram_peer import BOT_TOKEN
 from tests.channels.telegram_rules import check_text
 
-PLACES = Places(BOT_TOKEN)
+PLACES = QuestionReferences(BOT_TOKEN)
 texts = st.text(
     st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=200
 )
@@ -46,9 +46,9 @@ def test_a_button_is_small_and_finds_its_place_again(workspace: str, name: str, 
     assert 1 <= len(data.encode()) <= 64
     found = PLACES.read_data(data, linked(PLACES.link("https://desk.example/q", question)))
     assert found is not None
-    assert found.place == Place(workspace, name, "O", number)
+    assert found.reference == QuestionReference(workspace, name, "O", number)
     assert PLACES.is_ours(found, question)
-    assert not Places(BOT_TOKEN + "x").is_ours(found, question)
+    assert not QuestionReferences(BOT_TOKEN + "x").is_ours(found, question)
 
 
 @given(workspace=st.text(st.characters(codec="ascii", categories=["Ll", "Nd"]), min_size=1, max_size=22))
@@ -77,7 +77,7 @@ def test_a_button_is_about_the_very_action_that_was_shown(deed: str) -> None:
     assert not PLACES.is_ours(found, changed)
     behind = PLACES.read_link(linked(PLACES.link("https://desk.example/q", shown, "e", 7)))
     assert behind is not None
-    assert behind.place == Place("w", shown.id, "e", user=7)
+    assert behind.reference == QuestionReference("w", shown.id, "e", user=7)
     assert PLACES.is_ours(behind, shown)
     assert not PLACES.is_ours(behind, changed)
 
@@ -93,7 +93,7 @@ def test_nothing_of_a_place_shows_its_code() -> None:
 @given(st.lists(st.tuples(st.sampled_from([bold, box, code, ours]), st.text(max_size=60)), max_size=20))
 def test_formats_are_always_where_they_belong(pieces: list[tuple[Any, str]]) -> None:
     safe = [make(text if make in (box, code) else "ours 🙂 ") for make, text in pieces]
-    whole = composed([ours("We say "), *safe, mention(7, "\u202e🙂"), link("https://a.example/x", "there")])
+    whole = compose([ours("We say "), *safe, mention(7, "\u202e🙂"), link("https://a.example/x", "there")])
     check_text(whole.text, whole.entities)
 
 

@@ -14,7 +14,7 @@ import pytest
 from handraise import Approval
 from handraise.channels import Replies
 from handraise.channels.telegram import polling
-from handraise.channels.telegram.interactions import Incoming
+from handraise.channels.telegram.interactions import InteractionHandler
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm
 from tests.channels.telegram_peer import SECRET, Fault, TelegramPeer, open_peer
@@ -157,14 +157,14 @@ async def test_whatever_is_in_one_update_the_next_counts(
 ) -> None:
     async with open_team("poll") as team:
         question, message = await team.ask("Go?", form=Confirm())
-        written = Incoming._written  # noqa: SLF001 -- to break it
+        written = InteractionHandler._handle_message  # noqa: SLF001 -- to break it
 
-        async def broken(self: Incoming, what: Any, *rest: Any) -> None:
+        async def broken(self: InteractionHandler, what: Any, *rest: Any) -> None:
             if what.get("text") == "boom":
                 raise ZeroDivisionError("with what somebody wrote")
             await written(self, what, *rest)
 
-        monkeypatch.setattr(Incoming, "_written", broken)
+        monkeypatch.setattr(InteractionHandler, "_handle_message", broken)
         team.peer.put({"update_id": team.peer.update_id(), "callback_query": {"id": 7}})
         await team.peer.say(ANN, "boom", to=message)
         await team.peer.say(ANN, "yes", to=message)

@@ -19,7 +19,7 @@ import pytest_asyncio
 from handraise import Approval
 from handraise.channels import Replies
 from handraise.channels.telegram import channel as telegram_channel
-from handraise.channels.telegram.references import Places
+from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.deliveries import Address
 from handraise.model.errors import StoreUnavailable
 from handraise.model.forms import Confirm
@@ -108,7 +108,7 @@ async def test_a_thousand_forged_requests_record_nothing(team: Team) -> None:
 def tampered(message: Posted, other: Posted, question: Question) -> Iterator[str]:
     """A thousand buttons that were never ours, as somebody's own program could say that they were pressed."""
     good = [each["callback_data"] for each in message.buttons]
-    strange = Places("700100:another-token-than-the-real-one")
+    strange = QuestionReferences("700100:another-token-than-the-real-one")
     for turn in turns(1_000, kinds=8, each=8):
         chance = random.Random(f"8 {turn}")
         data = chance.choice(good)
@@ -246,7 +246,7 @@ async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team)
     elsewhere = team.desk.scoped("elsewhere")
     secret = await elsewhere.post("Secret?", form=Confirm())
     question, message = await team.ask("Go?", form=Confirm())
-    places = Places(BOT_TOKEN)
+    places = QuestionReferences(BOT_TOKEN)
     plain = {**message.as_json(), "entities": []}
     nowhere = replace(question, id=str(uuid.uuid4()))
     for each in (secret, nowhere, replace(nowhere, workspace="elsewhere")):

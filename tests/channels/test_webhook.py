@@ -18,7 +18,7 @@ from standardwebhooks import Webhook as Reference
 
 from handraise import Answered, Choice
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.safe_http import open_outward, public_address, read_url
+from handraise.channels.safe_http import open_safe_client, public_address, read_url
 from handraise.channels.webhook import Webhook, open_webhook
 from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, Message, Notice, NotSent
@@ -212,7 +212,7 @@ class TestOut:
             await asyncio.Event().wait()
             return Says()
 
-        async with open_outward(LOOPBACK, within=1.0) as outward:
+        async with open_safe_client(LOOPBACK, within=1.0) as outward:
             channel = Webhook(NOBODY, outward, LOOPBACK)
             for answer in (hang, answering(Says(0))):
                 receiver.answer = answer
@@ -329,7 +329,7 @@ class TestNeverCalled:
             return leads
 
         allowed = (ipaddress.ip_network("192.0.2.0/24"),)
-        async with open_outward(allowed, resolve=resolve) as outward:
+        async with open_safe_client(allowed, resolve=resolve) as outward:
             channel = Webhook(NOBODY, outward, allowed)
             to: Json = {"url": f"{scheme}://public.example:{canary.port}/", "secret": secret()}
             assert channel.rate_limit_key(to)
@@ -344,7 +344,7 @@ class TestNeverCalled:
     async def test_names_of_this_machine_by_the_systems_own_look_up(
         self, canary: Receiver, host: str
     ) -> None:
-        async with open_outward() as outward:
+        async with open_safe_client() as outward:
             channel = Webhook(NOBODY, outward, ())
             to: Json = {"url": f"https://{host}:{canary.port}/", "secret": secret()}
             with pytest.raises(NotSent):
@@ -362,7 +362,7 @@ class TestNeverCalled:
         allowed = (ipaddress.ip_network("127.0.0.2/32"),)
         async with (
             receiving(host="127.0.0.2", port=canary.port) as public,
-            open_outward(allowed, resolve=resolve) as outward,
+            open_safe_client(allowed, resolve=resolve) as outward,
         ):
             public.answer = answering(Says(200, {"connection": "close"}))
             channel = Webhook(NOBODY, outward, allowed)
@@ -377,7 +377,7 @@ class TestNeverCalled:
 
     async def test_where_a_redirect_leads(self, canary: Receiver) -> None:
         allowed = (ipaddress.ip_network("127.0.0.2/32"),)
-        async with receiving(host="127.0.0.2") as public, open_outward(allowed) as outward:
+        async with receiving(host="127.0.0.2") as public, open_safe_client(allowed) as outward:
             channel = Webhook(NOBODY, outward, allowed)
             for status in (301, 302, 303, 307, 308):
                 public.answer = answering(Says(status, {"location": f"http://127.0.0.1:{canary.port}/"}))
@@ -408,7 +408,7 @@ class TestNeverCalled:
                 (trusting, "wrong.example", 1),
                 (None, "right.example", 1),
             ):
-                async with open_outward(LOOPBACK, resolve=resolve, verify=trusted) as outward:
+                async with open_safe_client(LOOPBACK, resolve=resolve, verify=trusted) as outward:
                     channel = Webhook(NOBODY, outward, LOOPBACK)
                     refused = contextlib.nullcontext() if sent > len(receiver.got) else pytest.raises(NotSent)
                     with refused:

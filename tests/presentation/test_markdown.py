@@ -13,7 +13,7 @@ from handraise.channels.email.mail_body import Rendered, render_question
 from handraise.cli.question_view import question_lines
 from handraise.ports.channel import Message, Notice
 from handraise.presentation.markdown import CodeBlock, ListBlock, Paragraph, Rule, Table, one_line, parse
-from handraise.presentation.markdown_html import TAGS, Look, to_html
+from handraise.presentation.markdown_html import TAGS, HtmlStyles, to_html
 from handraise.presentation.markdown_text import plain_lines, text_lines
 from handraise.presentation.wrapping import cells, wrapped
 from handraise.testing.contract.channel import AT, a_question, link_to
@@ -134,12 +134,12 @@ def test_what_looks_like_a_mark_but_may_mean_something_stays() -> None:
 
 def test_a_link_shows_where_it_leads_and_only_the_web_and_mailboxes_are_links() -> None:
     text = "[safe](https://evil.example/?q=1&r=2) <ann@example.com> [x](javascript:alert(1)) [y](ftp://a.b) ![i](/a.png)"
-    seen = Tags(to_html(text, Look()))
+    seen = Tags(to_html(text, HtmlStyles()))
     links = [attrs["href"] for tag, attrs in seen.tags if tag == "a"]
     assert links == ["https://evil.example/?q=1&r=2", "mailto:ann@example.com"]
     assert "safe (https://evil.example/?q=1&r=2)" in seen.text
     assert "Image: i (/a.png)" in seen.text
-    assert "<a" not in to_html(text, Look(links=False))
+    assert "<a" not in to_html(text, HtmlStyles(links=False))
 
 
 def test_numbers_and_tightness_of_lists_are_kept() -> None:
@@ -163,7 +163,7 @@ def test_numbers_and_tightness_of_lists_are_kept() -> None:
 
 def test_a_hostile_text_becomes_nothing_but_text() -> None:
     for text in TEXTS[::7]:
-        seen = Tags(to_html(text, Look()))
+        seen = Tags(to_html(text, HtmlStyles()))
         assert {tag for tag, _ in seen.tags} <= TAGS
         assert all(set(attrs) <= {"href", "start"} for _, attrs in seen.tags)
         for line in ["".join(part for _, part in each) for each in text_lines(text, 70)]:
@@ -177,7 +177,7 @@ def test_a_hostile_text_becomes_nothing_but_text() -> None:
 
 def test_a_character_that_comes_by_its_number_is_made_visible_too() -> None:
     assert plain_lines("a&#x202e;b&#10;c&#x9b;[2J", 80) == ["a‹U+202E›b‹U+000A›c�[2J"]
-    assert "\u202e" not in to_html("a&#x202e;b <https://x.y/&#x202e;>", Look())
+    assert "\u202e" not in to_html("a&#x202e;b <https://x.y/&#x202e;>", HtmlStyles())
 
 
 def test_deep_and_long_marks_are_read_in_a_bounded_time() -> None:

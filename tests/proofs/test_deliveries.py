@@ -29,7 +29,7 @@ from chaos.process_pool import open_process_pool
 from chaos.webhook_dispatcher import LIFE
 from handraise import AlreadySettled
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.safe_http import open_outward
+from handraise.channels.safe_http import open_safe_client
 from handraise.channels.webhook import Webhook
 from handraise.desk.dispatcher import run_dispatcher
 from handraise.desk.engine import Engine
@@ -274,7 +274,7 @@ async def run(database: str, numbers: Sequence[int], total: int) -> tuple[Arriva
         for number in numbers:
             answer = behaviour(BAD.get(number), arrivals)
             await put(ports, f"p{number}", await stack.enter_async_context(receiving(answer)))
-        outward = await stack.enter_async_context(open_outward(LOOPBACK, within=0.5))
+        outward = await stack.enter_async_context(open_safe_client(LOOPBACK, within=0.5))
         channel = Webhook(Replies(desk, ports.directory, ports.outbox), outward, LOOPBACK)
         channel.patience = timedelta(seconds=10)
         engine = Engine(ports.store, ports.bus, poll_interval=0.5)

@@ -4,6 +4,6 @@ A channel renders questions for its medium, sends them, and changes them when th
 goes through `Replies`, which is the same for all.
 """
 
-from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 
-__all__ = ["Replies", "Reply", "Said"]
+__all__ = ["Replies", "Reply", "ReplyResult"]

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Protocol
 
-from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.channels.message_texts import (
     action_of,
     facts_of,
@@ -124,7 +124,15 @@ class Chat:
         ended, lines = ended_lines(question)
         await self._say(conversation, fitting([f"{ended}.", *lines], _LONGEST_TEXT))
 
-    async def take(self, workspace: str, conversation: str, text: str, *, by: str, id: str) -> Said | None:  # noqa: A002 -- its name in `Reply`
+    async def take(
+        self,
+        workspace: str,
+        conversation: str,
+        text: str,
+        *,
+        by: str,
+        id: str,  # noqa: A002 -- its name in `Reply`
+    ) -> ReplyResult | None:
         """Take a text as the reply to a question that was told in the conversation; None where it is none.
 
         `by` is who wrote it, as their address says, and `id` names the text: the same one twice is one reply. The
@@ -135,7 +143,7 @@ class Chat:
         def where(delivery: Delivery, question: Question) -> bool:
             return _place_of(delivery.to, question) == conversation and not self._is_its_agents(question)
 
-        waiting = await self._replies.told(workspace, self.name, by, where=where)
+        waiting = await self._replies.find_delivered(workspace, self.name, by, where=where)
         named = _REFERENCE.fullmatch(text)
         meant = [each for each in waiting if named and _reference_of(each[0]) == named[1].lower()]
         if named and meant:
@@ -145,12 +153,14 @@ class Chat:
         if not meant:
             return None
         if len(meant) > 1:
-            return Said("misfit", fitting(_which_of([question for question, _ in meant]), _LONGEST_TEXT))
+            return ReplyResult(
+                "misfit", fitting(_which_of([question for question, _ in meant]), _LONGEST_TEXT)
+            )
         [(question, deliveries)] = meant
         if _is_decided_elsewhere(question) or (
             isinstance(question.form, Approval) and not any(map(_was_in_full, deliveries))
         ):
-            return Said("misfit", "That is decided on its page, in the inbox.", question)
+            return ReplyResult("misfit", "That is decided on its page, in the inbox.", question)
         reply = Reply(
             workspace=workspace,
             question_id=question.id,

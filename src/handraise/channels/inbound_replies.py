@@ -48,7 +48,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReplyResult:
     """What came of a reply, and how to tell the person.
 
     `taken`: it counts. `misfit`: it does not fit, and the question waits still. `late`: the question had ended.
@@ -60,7 +60,7 @@ class Said:
     question: Question | None = field(default=None, repr=False)
 
 
-_UNKNOWN = Said(
+_UNKNOWN = ReplyResult(
     "refused", "I cannot take an answer to this from you. Open your inbox to see what waits for you."
 )
 
@@ -100,7 +100,9 @@ class Replies:
         found = await self._outbox.addresses(workspace, [recipient])
         return next((each for each in found if (each.channel, each.id) == (channel, address_id)), None)
 
-    async def look(self, workspace: str, channel: str, identity: str, question_id: str) -> Question | Said:
+    async def find_question(
+        self, workspace: str, channel: str, identity: str, question_id: str
+    ) -> Question | ReplyResult:
         """A question as it stands, for a form to be drawn, where this person may see it; else what to tell them."""
         responder = await self.find_responder(workspace, channel, identity)
         if responder is None:
@@ -111,7 +113,7 @@ class Replies:
             return _UNKNOWN
         return question if may_see(question, responder) else _UNKNOWN
 
-    async def told(
+    async def find_delivered(
         self, workspace: str, channel: str, identity: str, *, where: Callable[[Delivery, Question], bool]
     ) -> Sequence[tuple[Question, Sequence[Delivery]]]:
         """The pending questions that this person may answer and that were told there, oldest first, with how.
@@ -136,7 +138,7 @@ class Replies:
                 break
         return found
 
-    async def take(self, reply: Reply) -> Said:
+    async def take(self, reply: Reply) -> ReplyResult:
         """Give a reply to the desk and tell what came of it. The same one twice is the same answer.
 
         Raises `RequestConflict` while one with the same id is being taken.
@@ -153,14 +155,14 @@ class Replies:
             # Nobody else learns that there is anything to answer, or was.
             return _UNKNOWN
 
-        async def take() -> Said:
+        async def take() -> ReplyResult:
             shown = await self._shown(question, responder, reply.channel)
             return await _say(desk, question, responder, reply, shown)
 
         if reply.id is None:
             return await take()
-        said = await self._once(reply, f"{reply.channel}:{responder.id}", reply.id, take)
-        return said if said.kind == "refused" else replace(said, question=said.question or question)
+        result = await self._once(reply, f"{reply.channel}:{responder.id}", reply.id, take)
+        return result if result.kind == "refused" else replace(result, question=result.question or question)
 
     async def _shown(self, question: Question, responder: Responder, channel: str) -> str | None:
         """The digest of the last message that told this person of the question there, or a room that they share."""
@@ -176,7 +178,9 @@ class Replies:
         ]
         return max(found)[2] if found else None
 
-    async def _once(self, reply: Reply, actor: str, key: str, take: Callable[[], Awaitable[Said]]) -> Said:
+    async def _once(
+        self, reply: Reply, actor: str, key: str, take: Callable[[], Awaitable[ReplyResult]]
+    ) -> ReplyResult:
         """What came of a reply, also where it comes again: one that did not fit is not counted twice."""
         what = (reply.question_id, reply.value, reply.text, reply.declines, reply.reason)
         place = (reply.workspace, actor, key)
@@ -189,61 +193,63 @@ class Replies:
         match claim.state:
             case "done":
                 kind, text = json.loads(claim.body or "[]")
-                return Said(kind, text)
+                return ReplyResult(kind, text)
             case "busy":
                 raise RequestConflict("The same reply is being taken already; send it again shortly.")
             case "different":
-                return Said("misfit", "Something else came with the same id before.")
+                return ReplyResult("misfit", "Something else came with the same id before.")
             case "new" | "again":
                 pass
-        said = None
+        result = None
         try:
-            said = await take()
+            result = await take()
         finally:
-            if said is None:
+            if result is None:
                 await self._directory.release(*place, turn=claim.turn)
             else:
-                body = json.dumps([said.kind, said.text])
+                body = json.dumps([result.kind, result.text])
                 await self._directory.finish(*place, turn=claim.turn, status=200, body=body)
-        return said
+        return result
 
 
-async def _say(desk: Desk, question: Question, responder: Responder, reply: Reply, shown: str | None) -> Said:
+async def _say(
+    desk: Desk, question: Question, responder: Responder, reply: Reply, shown: str | None
+) -> ReplyResult:
     try:
         return await _take(desk, question, responder, reply, shown)
     except AlreadySettled as settled:
         mine = getattr(settled.outcome, "by", None) == responder.id
         text = "You have answered this already." if mine else too_late(settled.outcome)
-        return Said("late", text, await desk.get(question.id))
+        return ReplyResult("late", text, await desk.get(question.id))
     except InvalidAnswer as misfit:
         why = "; ".join(map(str, misfit.problems))
-        return Said("misfit", f"That does not fit: {why}.", await desk.get(question.id))
+        return ReplyResult("misfit", f"That does not fit: {why}.", await desk.get(question.id))
     except PermissionDenied as refused:
         # Whoever may answer is told why not like this; nobody else learns that there is anything to answer.
         known = may_respond(question, responder)
-        return Said("refused", f"This cannot be taken: {refused.reason}.") if known else _UNKNOWN
+        return ReplyResult("refused", f"This cannot be taken: {refused.reason}.") if known else _UNKNOWN
     except TooManyRequests:
-        return Said("misfit", "That was too much at once. Please try again in a minute.")
+        return ReplyResult("misfit", "That was too much at once. Please try again in a minute.")
 
 
 async def _take(
     desk: Desk, question: Question, responder: Responder, reply: Reply, shown: str | None
-) -> Said:
+) -> ReplyResult:
     provenance = Provenance(
         channel=reply.channel, evidence=reply.evidence, shown_digest=shown, details=reply.details
     )
     if reply.declines:
         ended = await desk.decline(question.id, by=responder, reason=reply.reason, provenance=provenance)
-        return Said("taken", "You declined to answer.", ended)
+        return ReplyResult("taken", "You declined to answer.", ended)
     value = reply.value
     if reply.text is not None:
         if question.outcome is not None:
             raise AlreadySettled(question.id, question.outcome)
         read = read_reply(question, reply.text)
         if isinstance(read, NotAnAnswer):
-            return Said("misfit", f"I cannot take that as an answer: {read.reason}.", question)
+            return ReplyResult("misfit", f"I cannot take that as an answer: {read.reason}.", question)
         value = read.value
     answered = await desk.answer(question.id, value, by=responder, provenance=provenance)
     if answered.outcome is None:
-        return Said("taken", f"Your vote counts; {answered.quorum} people must agree.", answered)
-    return Said("taken", "Thank you, your answer was recorded.", answered)
+        return ReplyResult("taken", f"Your vote counts; {answered.quorum} people must agree.", answered)
+    return ReplyResult("taken", "Thank you, your answer was recorded.", answered)

@@ -20,7 +20,7 @@ from handraise.channels.safe_http import (
     IPNetwork,
     SafeHttpClient,
     asked_to_wait,
-    open_outward,
+    open_safe_client,
     place_of,
     read_url,
 )
@@ -54,7 +54,7 @@ async def open_ntfy(
     server = read_server_url(url, allowed)
     if server is None:
         raise ValueError("not the address of an ntfy server that may be called")
-    async with open_outward(allowed) as outward:
+    async with open_safe_client(allowed) as outward:
         yield Ntfy(outward, server, token=token)
 
 

@@ -161,7 +161,7 @@ class SafeHttpClient:
 
 
 @asynccontextmanager
-async def open_outward(
+async def open_safe_client(
     allowed: Sequence[IPNetwork] = (),
     *,
     resolve: Resolve | None = None,

@@ -21,13 +21,13 @@ from urllib.parse import quote
 
 import pydantic
 
-from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.channels.safe_http import (
     URL,
     IPNetwork,
     SafeHttpClient,
     asked_to_wait,
-    open_outward,
+    open_safe_client,
     place_of,
     read_url,
 )
@@ -74,7 +74,7 @@ _STATUSES = {"taken": 200, "misfit": 422, "late": 409, "refused": 404}
 @asynccontextmanager
 async def open_webhook(replies: Replies, *, allowed: Sequence[IPNetwork] = ()) -> AsyncIterator[Webhook]:
     """Webhooks to the public network, and to private ones that are allowed, for as long as this context lasts."""
-    async with open_outward(allowed) as outward:
+    async with open_safe_client(allowed) as outward:
         yield Webhook(replies, outward, allowed)
 
 
@@ -337,7 +337,7 @@ def _refused(status: int, retry_after: str | None, now: float) -> NotSent:
     return NotSent(problem, within=_A_WHILE)
 
 
-def _said(said: Said) -> Response:
+def _said(said: ReplyResult) -> Response:
     status = _STATUSES[said.kind]
     body = json.dumps({"kind": said.kind, "text": said.text}).encode()
     return Response(status=status, body=body, content_type="application/json")

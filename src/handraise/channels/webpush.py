@@ -23,7 +23,7 @@ from handraise.channels.safe_http import (
     IPNetwork,
     SafeHttpClient,
     asked_to_wait,
-    open_outward,
+    open_safe_client,
     place_of,
     read_url,
 )
@@ -64,7 +64,7 @@ async def open_webpush(
     A browser subscribes to one key. With the secrets of before, the second and later ones, those are told that subscribed then.
     """
     keys = [signing_key(secret) for secret in secrets]
-    async with open_outward(allowed) as outward:
+    async with open_safe_client(allowed) as outward:
         yield WebPush(outward, outbox, keys=keys, contact=contact, allowed=allowed)
 
 

@@ -29,7 +29,7 @@ TAGS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class HtmlStyles:
     """How the tags of a place look: the attributes of each, as HTML.
 
     `sides` are those of a cell whose column is not on the left. Without `links`, an address stays a text.
@@ -40,14 +40,14 @@ class Look:
     links: bool = True
 
 
-def to_html(text: str, look: Look) -> str:
+def to_html(text: str, styles: HtmlStyles) -> str:
     """An agent's text as HTML."""
-    return "".join(_Writer(look).blocks(parse(text)))
+    return "".join(_Writer(styles).blocks(parse(text)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    look: Look
+    styles: HtmlStyles
 
     def blocks(self, blocks: Blocks) -> Iterator[str]:
         for block in blocks:
@@ -84,11 +84,11 @@ class _Writer:
         body = self._tag("tbody", (self._row("td", row, table.sides) for row in table.rows))
         made = self._tag("table", [head, body if table.rows else ""])
         # Something around it that a table may be wider than: a program for mails cannot make a table scroll.
-        return self._tag("div", [made]) if "div" in self.look.attributes else made
+        return self._tag("div", [made]) if "div" in self.styles.attributes else made
 
     def _row(self, tag: str, cells: Iterable[Spans], sides: Iterable[Side]) -> str:
         made = (
-            self._tag(tag, self._spans(cell), self.look.sides.get(side, ""))
+            self._tag(tag, self._spans(cell), self.styles.sides.get(side, ""))
             for cell, side in zip(cells, sides, strict=True)
         )
         return self._tag("tr", made)
@@ -102,7 +102,7 @@ class _Writer:
     def _spans(self, spans: Spans) -> Iterator[str]:
         for span in spans:
             made = escape(span.text)
-            if span.address is not None and self.look.links:
+            if span.address is not None and self.styles.links:
                 made = f'<a href="{escape(span.address)}">{made}</a>'
             wanted = {"code": span.code, "s": span.struck, "em": span.emphasis, "strong": span.strong}
             for tag, has in wanted.items():
@@ -113,4 +113,4 @@ class _Writer:
         return f"<{tag}{self._attributes(tag)}{more}>{''.join(inside)}</{tag}>"
 
     def _attributes(self, tag: str) -> str:
-        return self.look.attributes.get(tag, "")
+        return self.styles.attributes.get(tag, "")

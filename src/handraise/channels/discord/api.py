@@ -57,7 +57,7 @@ class DiscordApi:
         self._rooms: dict[str, str] = {}
         self._quiet_until = 0.0
 
-    async def room_with(self, user: str) -> str:
+    async def direct_message_room(self, user: str) -> str:
         """The conversation with one person. Discord makes one where there is none; we ask once."""
         if user not in self._rooms:
             made = await self.call("POST", "/users/@me/channels", {"recipient_id": user})
@@ -79,7 +79,7 @@ class DiscordApi:
         """Change a message of ours."""
         await self.call("PATCH", f"/channels/{room}/messages/{message}", body)
 
-    async def follow(self, application: str, token: str, body: Mapping[str, Any]) -> None:
+    async def follow_up(self, application: str, token: str, body: Mapping[str, Any]) -> None:
         """Fill in what was promised in answer to what somebody did."""
         where = f"/webhooks/{quote(application, safe='')}/{quote(token, safe='')}/messages/@original"
         await self.call("PATCH", where, body, named="/webhooks/…/messages/@original", bare=True)
@@ -150,7 +150,7 @@ def message_of(rendered: Rendered) -> dict[str, Any]:
     }
 
 
-def said(text: str, rows: list[Component] | None = None) -> dict[str, Any]:
+def text_message(text: str, rows: list[Component] | None = None) -> dict[str, Any]:
     """Something said to one person, as it is."""
     shown = escaped(text)
     while length_of(shown) > LONGEST:

@@ -16,10 +16,16 @@ from typing import Any
 import httpx2
 
 from handraise.channels.background_tasks import BackgroundTasks
-from handraise.channels.discord.api import DiscordApi, as_json, is_id, message_of, said
-from handraise.channels.discord.interactions import CHANNEL, LATER, PING, Came, Incoming
-from handraise.channels.discord.messages import asking, bundled, settled
-from handraise.channels.discord.modals import Garbled
+from handraise.channels.discord.api import DiscordApi, as_json, is_id, message_of, text_message
+from handraise.channels.discord.interactions import (
+    CHANNEL,
+    LATER,
+    PING,
+    InteractionHandler,
+    InteractionResult,
+)
+from handraise.channels.discord.messages import render_bundle, render_outcome, render_question
+from handraise.channels.discord.modals import InvalidPayload
 from handraise.channels.discord.signatures import is_genuine, read_key
 from handraise.channels.inbound_replies import Replies
 from handraise.model.errors import HandraiseError, RequestConflict
@@ -68,8 +74,8 @@ class Discord:
     def __init__(self, api: DiscordApi, replies: Replies, public_key: str) -> None:
         self._api = api
         self._key = read_key(public_key)
-        self._beside = BackgroundTasks(CHANNEL, expected=(Garbled,))
-        self._incoming = Incoming(api, replies, self._beside)
+        self._tasks = BackgroundTasks(CHANNEL, expected=(InvalidPayload,))
+        self._incoming = InteractionHandler(api, replies, self._tasks)
 
     def rate_limit_key(self, to: Json) -> str | None:
         """The one bot that the token is for; None unless `to` is a user or a room."""
@@ -82,7 +88,7 @@ class Discord:
     async def send(self, message: Message) -> Json:
         """Post a message. The same one again within minutes is told apart by Discord, by the name that we give it."""
         one = len(message.notices) == 1
-        rendered = asking(message.notices[0]) if one else bundled(message)
+        rendered = render_question(message.notices[0]) if one else render_bundle(message)
         room = await self._room(message.to)
         body = message_of(rendered)
         made = await self._api.post(room, {**body, **_named(message.id)})
@@ -90,7 +96,7 @@ class Discord:
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a message say how its question ended. What has several questions is followed up by a reply to it."""
-        body = message_of(settled(message.notices[0].question))
+        body = message_of(render_outcome(message.notices[0].question))
         follow_up = {**body, **_named(f"{message.id} ended")}
         match receipt:
             case {"channel": str(room), "message": str(sent), "several": True}:
@@ -108,12 +114,12 @@ class Discord:
         try:
             payload = _payload(body)
             return _answer(_PONG if payload.get("type") == PING else await self._take(payload))
-        except Garbled:
+        except InvalidPayload:
             return Response(status=400)
 
     async def finish(self) -> None:
         """See through what is under way, within reason."""
-        await self._beside.finish()
+        await self._tasks.finish()
 
     async def _take(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """Do what a payload says, and give back what Discord is to be answered within its three seconds.
@@ -121,33 +127,33 @@ class Discord:
         What takes longer is promised, and said when it is done. Discord sends nothing a second time, so that a person
         is told where something went wrong.
         """
-        task = self._beside.begin(self._come(payload))
+        task = self._tasks.begin(self._handle_errors(payload))
         done, _ = await asyncio.wait({task}, timeout=_AT_ONCE)
         if done:
             return task.result().answer
-        self._beside.begin(self._later(task, payload))
+        self._tasks.begin(self._later(task, payload))
         return LATER
 
-    async def _come(self, payload: Mapping[str, Any]) -> Came:
+    async def _handle_errors(self, payload: Mapping[str, Any]) -> InteractionResult:
         try:
             return await self._incoming.take(payload)
         except RequestConflict:
-            return Came(said(_TAKEN_ALREADY))
+            return InteractionResult(text_message(_TAKEN_ALREADY))
         except HandraiseError as error:
             _log.warning("something from Discord could not be done: %s", type(error).__name__)
-            return Came(said(_NOT_NOW))
+            return InteractionResult(text_message(_NOT_NOW))
 
-    async def _later(self, task: asyncio.Task[Came], payload: Mapping[str, Any]) -> None:
+    async def _later(self, task: asyncio.Task[InteractionResult], payload: Mapping[str, Any]) -> None:
         try:
             told = (await task).later
-        except Garbled:
-            told = said(_NOT_NOW)
-        await self._api.follow(str(payload.get("application_id")), str(payload.get("token")), told)
+        except InvalidPayload:
+            told = text_message(_NOT_NOW)
+        await self._api.follow_up(str(payload.get("application_id")), str(payload.get("token")), told)
 
     async def _room(self, to: Json) -> str:
         match to:
             case {"user": str(user)} if is_id(user):
-                return await self._api.room_with(user)
+                return await self._api.direct_message_room(user)
             case {"channel": str(room)} if is_id(room):
                 return room
             case _:
@@ -165,9 +171,9 @@ def _payload(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body.decode())
     except (ValueError, RecursionError):
-        raise Garbled("body") from None
+        raise InvalidPayload("body") from None
     if not isinstance(found, dict):
-        raise Garbled("body")
+        raise InvalidPayload("body")
     return found
 
 

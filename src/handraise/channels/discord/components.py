@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from handraise.channels.discord.markup import is_short, plain
-from handraise.channels.discord.references import Place
+from handraise.channels.discord.references import QuestionReference
 from handraise.model.forms import Option
 from handraise.model.visible import visible_line
 
@@ -27,9 +27,9 @@ _GREY = 2
 _SHORT, _LONG = 1, 2
 
 
-def button(place: Place, text: str) -> Component:
+def button(reference: QuestionReference, text: str) -> Component:
     """A button. All are grey: nobody is to be nudged."""
-    return {"type": _BUTTON, "style": _GREY, "label": plain(text, BUTTON), "custom_id": place.text}
+    return {"type": _BUTTON, "style": _GREY, "label": plain(text, BUTTON), "custom_id": reference.text}
 
 
 def row(*elements: Component) -> Component:
@@ -37,11 +37,11 @@ def row(*elements: Component) -> Component:
     return {"type": _ROW, "components": list(elements)}
 
 
-def menu(place: Place, labels: Sequence[str]) -> Component:
+def menu(reference: QuestionReference, labels: Sequence[str]) -> Component:
     """A menu of which one is chosen."""
     return {
         "type": _SELECT,
-        "custom_id": place.text,
+        "custom_id": reference.text,
         "placeholder": "Choose one",
         "options": [
             {"label": plain(label, _OPTION), "value": str(number)} for number, label in enumerate(labels)
@@ -49,7 +49,7 @@ def menu(place: Place, labels: Sequence[str]) -> Component:
     }
 
 
-def choosing(
+def select_input(
     name: str, options: Sequence[Option], *, chosen: Sequence[Any], required: bool, most: int
 ) -> Component:
     """A menu in a form, of which so many are chosen at the most."""
@@ -77,7 +77,7 @@ def shows_in_full(option: Option) -> bool:
     return described and is_short(option.label, _OPTION)
 
 
-def writing(
+def text_input(
     name: str, *, several_lines: bool, required: bool, longest: int | None = None, text: str | None = None
 ) -> Component:
     """A field to write in."""
@@ -91,7 +91,7 @@ def writing(
     }
 
 
-def labelled(label: str, component: Component, hint: str | None = None) -> Component:
+def with_label(label: str, component: Component, hint: str | None = None) -> Component:
     """A field of a form with its name, and with what is to be known about it."""
     return {
         "type": _LABEL,
@@ -106,6 +106,6 @@ def shown(text: str) -> Component:
     return {"type": _SHOWN, "content": text}
 
 
-def modal(place: Place, title: str, components: Sequence[Component]) -> Component:
+def modal(reference: QuestionReference, title: str, components: Sequence[Component]) -> Component:
     """A form that opens over the conversation."""
-    return {"custom_id": place.text, "title": plain(title, TITLE), "components": list(components)}
+    return {"custom_id": reference.text, "title": plain(title, TITLE), "components": list(components)}

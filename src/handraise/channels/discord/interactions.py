@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from handraise.channels.background_tasks import BackgroundTasks
-from handraise.channels.discord.api import EPHEMERAL, DiscordApi, is_id, message_of, said
+from handraise.channels.discord.api import EPHEMERAL, DiscordApi, is_id, message_of, text_message
 from handraise.channels.discord.components import Component
-from handraise.channels.discord.messages import once_more, settled
+from handraise.channels.discord.messages import render_confirmation, render_outcome
 from handraise.channels.discord.modals import (
-    Garbled,
-    Unclear,
+    InvalidInput,
+    InvalidPayload,
     answer_modal,
     read_answer,
     read_reason,
     reason_modal,
 )
-from handraise.channels.discord.references import Place, read_place, tag_of
-from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.discord.references import QuestionReference, parse_reference, tag_of
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.model.forms import Approval, Choice, Confirm
 from handraise.model.json_values import Json
 from handraise.model.plain_text import too_late
@@ -41,15 +41,15 @@ _TRY_AGAIN = "That took too long. Please press it again."
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class InteractionResult:
     """What came of what somebody did: what they are told, or the form that opens before them.
 
-    `is_plain_to_see` where the message itself will say so; `replaces` where what was pressed is for them alone.
+    `is_visible` where the message itself will say so; `replaces` where what was pressed is for them alone.
     """
 
     body: Mapping[str, Any] = field(repr=False)
     modal: Component | None = field(default=None, repr=False)
-    is_plain_to_see: bool = False
+    is_visible: bool = False
     replaces: bool = False
 
     @property
@@ -57,7 +57,7 @@ class Came:
         """The answer to Discord's request. Nobody else sees what this person is told."""
         if self.modal is not None:
             return {"type": _OPENS, "data": self.modal}
-        if self.is_plain_to_see:
+        if self.is_visible:
             return {"type": _STAYS}
         if self.replaces:
             return {"type": _REPLACES, "data": self.body}
@@ -66,11 +66,11 @@ class Came:
     @property
     def later(self) -> Mapping[str, Any]:
         """What fills in a promise: no form can open any more."""
-        return said(_TRY_AGAIN) if self.modal is not None else self.body
+        return text_message(_TRY_AGAIN) if self.modal is not None else self.body
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Interaction:
     """One thing that somebody did, as Discord tells it."""
 
     kind: int
@@ -82,99 +82,109 @@ class Done:
     room: str | None = None
 
     @property
-    def is_theirs_alone(self) -> bool:
+    def is_private(self) -> bool:
         """Whether it was done to a message that nobody else sees."""
         flags = self.message.get("flags")
         return isinstance(flags, int) and bool(flags & EPHEMERAL)
 
 
-class Incoming:
+class InteractionHandler:
     """Takes what people do in Discord to the desk, and says what came of it."""
 
-    def __init__(self, api: DiscordApi, replies: Replies, beside: BackgroundTasks) -> None:
+    def __init__(self, api: DiscordApi, replies: Replies, tasks: BackgroundTasks) -> None:
         self._api = api
         self._replies = replies
-        self._beside = beside
+        self._tasks = tasks
 
-    async def take(self, payload: Mapping[str, Any]) -> Came:
+    async def take(self, payload: Mapping[str, Any]) -> InteractionResult:
         """Do what a genuine payload says.
 
-        Raises `Garbled` where it makes no sense, and a desk's error where it could not be done now.
+        Raises `InvalidPayload` where it makes no sense, and a desk's error where it could not be done now.
         """
         if payload.get("type") not in (PRESSED, SUBMITTED):
-            return Came(said(_STRANGE))
-        done = read_done(payload)
-        place = read_place(done.data.get("custom_id"))
-        if place is None:
-            return Came(said(_STRANGE))
-        question = await self._replies.look(place.workspace, CHANNEL, done.user, place.question_id)
-        if isinstance(question, Said):
-            return Came(said(question.text), replaces=done.is_theirs_alone)
-        if done.kind == SUBMITTED:
-            return await self._submitted(done, place, question)
-        return await self._pressed(done, place, question)
+            return InteractionResult(text_message(_STRANGE))
+        interaction = read_interaction(payload)
+        reference = parse_reference(interaction.data.get("custom_id"))
+        if reference is None:
+            return InteractionResult(text_message(_STRANGE))
+        question = await self._replies.find_question(
+            reference.workspace, CHANNEL, interaction.user, reference.question_id
+        )
+        if isinstance(question, ReplyResult):
+            return InteractionResult(text_message(question.text), replaces=interaction.is_private)
+        if interaction.kind == SUBMITTED:
+            return await self._handle_submission(interaction, reference, question)
+        return await self._handle_press(interaction, reference, question)
 
-    async def _pressed(self, done: Done, place: Place, question: Question) -> Came:
-        verb = place.verb
-        reply = _reply(place, done)
+    async def _handle_press(
+        self, interaction: Interaction, reference: QuestionReference, question: Question
+    ) -> InteractionResult:
+        verb = reference.verb
+        reply = _reply(reference, interaction)
         if verb == "select":
-            verb = f"?option-{_chosen(done)}"
+            verb = f"?option-{_chosen(interaction)}"
         if verb.startswith("?") or verb in ("answer", "decline", "reason"):
             if question.outcome is not None:
-                self._redraw(done, question)
-                return Came(said(too_late(question.outcome)))
-            return _opened(question, place, verb)
-        return await self._take(done, replace(reply, value=_value(question, place, verb)))
+                self._redraw(interaction, question)
+                return InteractionResult(text_message(too_late(question.outcome)))
+            return _opened(question, reference, verb)
+        return await self._take(interaction, replace(reply, value=_value(question, reference, verb)))
 
-    async def _submitted(self, done: Done, place: Place, question: Question) -> Came:
-        components = done.data.get("components")
-        reply = _reply(place, done)
-        match place.verb, question.form:
+    async def _handle_submission(
+        self, interaction: Interaction, reference: QuestionReference, question: Question
+    ) -> InteractionResult:
+        components = interaction.data.get("components")
+        reply = _reply(reference, interaction)
+        match reference.verb, question.form:
             case "decline", form if not isinstance(form, Approval):
                 reply = replace(reply, declines=True, reason=read_reason(components))
             case "reason", Approval() as form:
                 reason = read_reason(components)
-                value = {"decision": "deny", "reason": reason, "digest": _digest(form, place)}
+                value = {"decision": "deny", "reason": reason, "digest": _digest(form, reference)}
                 reply = replace(reply, value=value)
             case "answer", form if not isinstance(form, Approval):
                 try:
                     reply = replace(reply, value=read_answer(form, components))
-                except Unclear as unclear:
-                    return Came(said(f"That does not fit: {unclear.problem}."))
+                except InvalidInput as unclear:
+                    return InteractionResult(text_message(f"That does not fit: {unclear.problem}."))
             case _:
-                raise Garbled("custom_id")
-        return await self._take(done, reply)
+                raise InvalidPayload("custom_id")
+        return await self._take(interaction, reply)
 
-    async def _take(self, done: Done, reply: Reply) -> Came:
-        came = await self._replies.take(reply)
-        ended = came.question is not None and came.question.outcome is not None
-        if came.kind == "late" and came.question is not None:
-            self._redraw(done, came.question)
-        seen = came.kind == "taken" and ended and done.kind == PRESSED and not done.is_theirs_alone
-        return Came(
-            said(came.text), is_plain_to_see=seen, replaces=done.kind == PRESSED and done.is_theirs_alone
+    async def _take(self, interaction: Interaction, reply: Reply) -> InteractionResult:
+        result = await self._replies.take(reply)
+        ended = result.question is not None and result.question.outcome is not None
+        if result.kind == "late" and result.question is not None:
+            self._redraw(interaction, result.question)
+        seen = result.kind == "taken" and ended and interaction.kind == PRESSED and not interaction.is_private
+        return InteractionResult(
+            text_message(result.text),
+            is_visible=seen,
+            replaces=interaction.kind == PRESSED and interaction.is_private,
         )
 
-    def _redraw(self, done: Done, question: Question) -> None:
+    def _redraw(self, interaction: Interaction, question: Question) -> None:
         """Let a message that was pressed too late say how it ended."""
-        message = done.message.get("id")
+        message = interaction.message.get("id")
         if (
-            done.room is not None
+            interaction.room is not None
             and is_id(message)
-            and not done.is_theirs_alone
+            and not interaction.is_private
             and question.outcome is not None
         ):
-            self._beside.begin(self._api.edit(done.room, str(message), message_of(settled(question))))
+            self._tasks.begin(
+                self._api.edit(interaction.room, str(message), message_of(render_outcome(question)))
+            )
 
 
-def read_done(payload: Mapping[str, Any]) -> Done:
-    """What a payload says that somebody did; raises `Garbled`."""
+def read_interaction(payload: Mapping[str, Any]) -> Interaction:
+    """What a payload says that somebody did; raises `InvalidPayload`."""
     # In a room of a guild, people come as its members.
     user = _dict(_dict(payload, "member"), "user") or _dict(payload, "user")
     named, room, guild = user.get("id"), payload.get("channel_id"), payload.get("guild_id")
     if not is_id(named) or not is_id(payload.get("id")):
-        raise Garbled("user")
-    return Done(
+        raise InvalidPayload("user")
+    return Interaction(
         payload["type"],
         str(payload["id"]),
         str(named),
@@ -185,32 +195,32 @@ def read_done(payload: Mapping[str, Any]) -> Done:
     )
 
 
-def _reply(place: Place, done: Done) -> Reply:
+def _reply(reference: QuestionReference, interaction: Interaction) -> Reply:
     """A reply that says nothing yet. Discord names everything that somebody does."""
     return Reply(
-        workspace=place.workspace,
-        question_id=place.question_id,
+        workspace=reference.workspace,
+        question_id=reference.question_id,
         channel=CHANNEL,
-        identity=done.user,
+        identity=interaction.user,
         evidence=SIGNED,
-        id=done.id,
-        details={"user": done.user, **({"guild": done.guild} if done.guild else {})},
+        id=interaction.id,
+        details={"user": interaction.user, **({"guild": interaction.guild} if interaction.guild else {})},
     )
 
 
-def _opened(question: Question, place: Place, verb: str) -> Came:
+def _opened(question: Question, reference: QuestionReference, verb: str) -> InteractionResult:
     """The form behind a button, or what is asked once more."""
     form = question.form
     if verb.startswith("?"):
-        _value(question, place, verb[1:])
-        return Came(message_of(once_more(question, verb[1:])))
+        _value(question, reference, verb[1:])
+        return InteractionResult(message_of(render_confirmation(question, verb[1:])))
     if (verb == "reason") != isinstance(form, Approval):
-        raise Garbled(verb)
+        raise InvalidPayload(verb)
     view = answer_modal(question) if verb == "answer" else reason_modal(question, verb)
-    return Came(said(_TRY_AGAIN), modal=view)
+    return InteractionResult(text_message(_TRY_AGAIN), modal=view)
 
 
-def _value(question: Question, place: Place, verb: str) -> Json:
+def _value(question: Question, reference: QuestionReference, verb: str) -> Json:
     """What a button answers."""
     match question.form, verb.partition("-")[0]:
         case Confirm(), "yes" | "no" if verb in ("yes", "no"):
@@ -220,21 +230,21 @@ def _value(question: Question, place: Place, verb: str) -> Json:
             if verb in known:
                 return known[verb]
         case Approval() as form, "approve" | "deny" if verb in ("approve", "deny"):
-            return {"decision": verb, "digest": _digest(form, place)}
-    raise Garbled(verb)
+            return {"decision": verb, "digest": _digest(form, reference)}
+    raise InvalidPayload(verb)
 
 
-def _digest(form: Approval, place: Place) -> str | None:
+def _digest(form: Approval, reference: QuestionReference) -> str | None:
     """The digest that was meant: that of the action, where the short form of it is the same."""
-    return form.digest if place.tag == tag_of(form) else place.tag or "none"
+    return form.digest if reference.tag == tag_of(form) else reference.tag or "none"
 
 
-def _chosen(done: Done) -> str:
-    match done.data.get("values"):
+def _chosen(interaction: Interaction) -> str:
+    match interaction.data.get("values"):
         case [str(chosen)]:
             return chosen
         case _:
-            raise Garbled("values")
+            raise InvalidPayload("values")
 
 
 def _dict(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:

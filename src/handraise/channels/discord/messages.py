@@ -31,7 +31,7 @@ from handraise.channels.discord.markup import (
     quoted_start,
 )
 from handraise.channels.discord.modals import can_be_filled_in
-from handraise.channels.discord.references import has_room, place_of
+from handraise.channels.discord.references import build_reference, has_room
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
 from handraise.model.json_values import canonical_json
 from handraise.model.questions import Question
@@ -56,7 +56,7 @@ class Rendered:
     rows: Sequence[Component] = field(default=(), repr=False)
 
 
-def asking(notice: Notice) -> Rendered:
+def render_question(notice: Notice) -> Rendered:
     """A question, with what can be pressed to answer it."""
     question = notice.question
     form = question.form
@@ -75,7 +75,7 @@ def _elsewhere(form: AnyForm) -> str:
     return message_texts.SIGN_IN_TO_DECIDE if is_risky else _ELSEWHERE
 
 
-def bundled(message: Message) -> Rendered:
+def render_bundle(message: Message) -> Rendered:
     """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
     parts = [bold(f"{len(message.notices)} questions wait for an answer")]
     for place, notice in enumerate(message.notices):
@@ -89,7 +89,7 @@ def bundled(message: Message) -> Rendered:
     return Rendered("\n".join(parts))
 
 
-def settled(question: Question) -> Rendered:
+def render_outcome(question: Question) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
     asked, _ = quoted_start(question.prompt, _AFTERWARDS)
     head = f"{bold(message_texts.name_of(question.asker))} asked:\n{asked}"
@@ -218,9 +218,9 @@ def _rows(question: Question) -> Iterator[Component]:
         if answers:
             yield row(*answers)
         return
-    more = [button(place_of(question, "decline"), "Decline…")]
+    more = [button(build_reference(question, "decline"), "Decline…")]
     if isinstance(form, Choice) and form.allow_other and answers:
-        more.insert(0, button(place_of(question, "answer"), "Other…"))
+        more.insert(0, button(build_reference(question, "answer"), "Other…"))
     together = [*answers, *more]
     if len(together) <= MOST_BUTTONS and all("options" not in each for each in answers):
         yield row(*together)
@@ -234,7 +234,7 @@ def _rows_without(question: Question) -> Sequence[Component]:
     """What can be pressed where an answer cannot be given here."""
     if isinstance(question.form, Approval) or not has_room(question):
         return ()
-    return (row(button(place_of(question, "decline"), "Decline…")),)
+    return (row(button(build_reference(question, "decline"), "Decline…")),)
 
 
 def _answers(question: Question) -> Iterator[Component]:
@@ -243,29 +243,29 @@ def _answers(question: Question) -> Iterator[Component]:
     asks = "?" if question.undo_for else ""
     match form:
         case Confirm():
-            yield button(place_of(question, f"{asks}yes"), "Yes")
-            yield button(place_of(question, f"{asks}no"), "No")
+            yield button(build_reference(question, f"{asks}yes"), "Yes")
+            yield button(build_reference(question, f"{asks}no"), "No")
         case Choice() if len(form.options) <= MOST_BUTTONS:
             for number, label in enumerate(labels_of(form.options)):
-                yield button(place_of(question, f"{asks}option-{number}"), label)
+                yield button(build_reference(question, f"{asks}option-{number}"), label)
         case Choice() if len(form.options) <= MOST_OPTIONS:
-            yield menu(place_of(question, "select"), labels_of(form.options))
+            yield menu(build_reference(question, "select"), labels_of(form.options))
         case Choice():
             return
         case Approval() if form.risk == "high":
             return
         case Approval():
-            yield button(place_of(question, "?approve"), "Approve")
-            yield button(place_of(question, f"{asks}deny"), "Deny")
-            yield button(place_of(question, "reason"), "Deny with a reason…")
+            yield button(build_reference(question, "?approve"), "Approve")
+            yield button(build_reference(question, f"{asks}deny"), "Deny")
+            yield button(build_reference(question, "reason"), "Deny with a reason…")
         case Open() | MultiChoice() | Form() if can_be_filled_in(question):
             named = {"multi_choice": "Choose…", "form": "Fill in…", "open": "Answer…"}
-            yield button(place_of(question, "answer"), named[form.kind])
+            yield button(build_reference(question, "answer"), named[form.kind])
         case _:
             return
 
 
-def once_more(question: Question, verb: str) -> Rendered:
+def render_confirmation(question: Question, verb: str) -> Rendered:
     """What is asked once more before something is sent, of one person."""
     form = question.form
     sends = "It counts as soon as it is sent."
@@ -280,4 +280,4 @@ def once_more(question: Question, verb: str) -> Rendered:
             text, label = f"Send this answer? {sends}\n{quoted(chosen.label)}", "Send"
         case _:
             text, label = f"Send this answer? {sends}\n{quoted(verb.capitalize())}", "Send"
-    return Rendered(text, (row(button(place_of(question, verb), label)),))
+    return Rendered(text, (row(button(build_reference(question, verb), label)),))

@@ -16,15 +16,15 @@ from handraise.channels.discord.components import (
     MOST_INPUTS,
     MOST_OPTIONS,
     Component,
-    choosing,
-    labelled,
     modal,
+    select_input,
     shown,
     shows_in_full,
-    writing,
+    text_input,
+    with_label,
 )
 from handraise.channels.discord.markup import length_of, quoted_start
-from handraise.channels.discord.references import place_of
+from handraise.channels.discord.references import build_reference
 from handraise.model.errors import Problem
 from handraise.model.forms import (
     AnyForm,
@@ -48,11 +48,11 @@ _YES_OR_NO = (Option(id="yes", label="Yes"), Option(id="no", label="No"))
 _WHY_NOT = "Why not? The agent is told."
 
 
-class Garbled(ValueError):
+class InvalidPayload(ValueError):
     """What came back is not what our message or form could have sent."""
 
 
-class Unclear(ValueError):
+class InvalidInput(ValueError):
     """What came back could mean two things; `problem` says so to the person."""
 
     def __init__(self, problem: Problem) -> None:
@@ -87,7 +87,9 @@ def answer_modal(question: Question) -> Component:
     """The form that answers a question."""
     fields = [each for part in _parts(question.form) for each in _fields(part)]
     return modal(
-        place_of(question, "answer"), message_texts.heading_of(question), [*_asked(question, fields), *fields]
+        build_reference(question, "answer"),
+        message_texts.heading_of(question),
+        [*_asked(question, fields), *fields],
     )
 
 
@@ -103,13 +105,13 @@ def can_be_filled_in(question: Question) -> bool:
 def reason_modal(question: Question, verb: str) -> Component:
     """The form that declines to answer, or denies an action, with a reason or without."""
     title = "Deny" if verb == "reason" else "Decline to answer"
-    field = writing("reason", several_lines=True, required=False, longest=_LONGEST_REASON)
-    fields = [labelled(_WHY_NOT, field)]
-    return modal(place_of(question, verb), title, [*_asked(question, fields), *fields])
+    field = text_input("reason", several_lines=True, required=False, longest=_LONGEST_REASON)
+    fields = [with_label(_WHY_NOT, field)]
+    return modal(build_reference(question, verb), title, [*_asked(question, fields), *fields])
 
 
 def read_answer(form: AnyForm, components: object) -> Json:
-    """The answer in what was put into a form; raises `Unclear`, or `Garbled` for what no form of ours sends."""
+    """The answer in what was put into a form; raises `InvalidInput`, or `InvalidPayload` for what no form of ours sends."""
     state = _state(components)
     read = {part.key: _read(part, state) for part in _parts(form)}
     if isinstance(form, Form):
@@ -153,10 +155,10 @@ def _asked(question: Question, fields: Sequence[Component]) -> Sequence[Componen
 
 
 def _fields(part: Part) -> list[Component]:
-    made = [labelled(part.title, _input(part), part.description or _hint(part.form))]
+    made = [with_label(part.title, _input(part), part.description or _hint(part.form))]
     if isinstance(part.form, (Choice, MultiChoice)) and part.form.allow_other:
-        other = writing(f"{part.name}o", several_lines=False, required=False)
-        made.append(labelled("Or your own answer", other))
+        other = text_input(f"{part.name}o", several_lines=False, required=False)
+        made.append(with_label("Or your own answer", other))
     return made
 
 
@@ -176,17 +178,17 @@ def _input(part: Part) -> Component:
             many = form.type == "text" and (form.max_length is None or form.max_length > _SHORT)
             longest = form.max_length if form.type == "text" else None
             text = _first(part.default, longest)
-            return writing(part.name, several_lines=many, required=required, longest=longest, text=text)
+            return text_input(part.name, several_lines=many, required=required, longest=longest, text=text)
         case Confirm():
             chosen = [{True: "yes", False: "no"}.get(part.default)] if isinstance(part.default, bool) else []
-            return choosing(part.name, _YES_OR_NO, chosen=chosen, required=required, most=1)
+            return select_input(part.name, _YES_OR_NO, chosen=chosen, required=required, most=1)
         case Choice():
-            return choosing(part.name, form.options, chosen=[part.default], required=required, most=1)
+            return select_input(part.name, form.options, chosen=[part.default], required=required, most=1)
         case MultiChoice():
             wanted = part.default if isinstance(part.default, (list, tuple)) else []
             most = len(form.options) if form.at_most is None else form.at_most
             chosen = list(wanted)[:most]
-            return choosing(part.name, form.options, chosen=chosen, required=required, most=most)
+            return select_input(part.name, form.options, chosen=chosen, required=required, most=most)
         case _:
             assert_never(form)
 
@@ -227,7 +229,7 @@ def _read(part: Part, state: Mapping[str, Mapping[str, Any]]) -> Json:
             if isinstance(form, MultiChoice):
                 return chosen if chosen or part.required else None
             if len(chosen) > 1:
-                raise Unclear(Problem(part.key, "choose one, or write your own answer, but not both"))
+                raise InvalidInput(Problem(part.key, "choose one, or write your own answer, but not both"))
             return chosen[0] if chosen else None
         case _:
             assert_never(form)
@@ -237,7 +239,7 @@ def _text(part: Part, form: Open, value: object) -> Json:
     if value is None:
         value = ""
     if not isinstance(value, str):
-        raise Garbled("value")
+        raise InvalidPayload("value")
     if form.type != "text":
         return value.strip() or None
     if value:
@@ -249,5 +251,5 @@ def _picked(field: Mapping[str, Any], options: Sequence[Option]) -> list[Option]
     values = field.get("values") or []
     known = {str(number): option for number, option in enumerate(options)}
     if not isinstance(values, list) or any(not isinstance(each, str) or each not in known for each in values):
-        raise Garbled("values")
+        raise InvalidPayload("values")
     return [known[each] for each in values]

@@ -22,7 +22,7 @@ _SHORT_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuestionReference:
     """A question, what is to be done about it (`verb`), and which action that is about (`tag`)."""
 
     workspace: str
@@ -36,10 +36,10 @@ class Place:
         return f"{self.verb} {_short(self.question_id)} {self.tag or _NOTHING} {self.workspace}"
 
 
-def place_of(question: Draft, verb: str) -> Place:
+def build_reference(question: Draft, verb: str) -> QuestionReference:
     """Where something is done about a question; for an approval, about just this action."""
     tag = tag_of(question.form) if isinstance(question.form, Approval) else None
-    return Place(question.workspace, question.id, verb, tag)
+    return QuestionReference(question.workspace, question.id, verb, tag)
 
 
 def tag_of(form: Approval) -> str:
@@ -49,17 +49,17 @@ def tag_of(form: Approval) -> str:
 
 def has_room(question: Draft) -> bool:
     """Whether what can be pressed has room for where this question is, and can be read again."""
-    place = place_of(question, "?option-99")
-    return length_of(place.text) <= _LONGEST and read_place(place.text) == place
+    place = build_reference(question, "?option-99")
+    return length_of(place.text) <= _LONGEST and parse_reference(place.text) == place
 
 
-def read_place(text: object) -> Place | None:
+def parse_reference(text: object) -> QuestionReference | None:
     """The place in what Discord sent back, or None where it is none of ours."""
     parts = text.split(" ", _PARTS - 1) if isinstance(text, str) else []
     if len(parts) != _PARTS or any(not part or text_problem(part) for part in parts):
         return None
     verb, short, tag, workspace = parts
-    return Place(workspace, _long(short), verb, None if tag == _NOTHING else tag)
+    return QuestionReference(workspace, _long(short), verb, None if tag == _NOTHING else tag)
 
 
 def _short(question_id: str) -> str:

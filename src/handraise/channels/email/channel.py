@@ -19,23 +19,23 @@ from email.headerregistry import Address
 from itertools import islice
 from typing import TypeVar
 
-from handraise.channels.email.inbound_mail import Garbled, Letter, passes, read_letter, text_of
+from handraise.channels.email.inbound_mail import InboundMail, InvalidPayload, parse_mail, passes, text_of
 from handraise.channels.email.mail_body import (
     Rendered,
     brand,
     render_bundle,
-    render_ending,
+    render_outcome,
     render_question,
-    render_said,
+    render_text,
 )
 from handraise.channels.email.mail_texts import on_replying, only_on_the_page, subject_of
-from handraise.channels.email.mailbox import reading
-from handraise.channels.email.mime import write_letter
+from handraise.channels.email.mailbox import mailbox_reader
+from handraise.channels.email.mime import build_mail
 from handraise.channels.email.reply_address import ReplyAddress, ReplyAddresses, Token
 from handraise.channels.email.reply_parser import Marks, fresh_text
 from handraise.channels.email.server_urls import MailServer, address_in
 from handraise.channels.email.smtp import SmtpRelay
-from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.channels.message_texts import heading_of, why_now
 from handraise.channels.webhook import genuine
 from handraise.model.deliveries import Reason
@@ -91,7 +91,7 @@ async def open_email(
     )
     async with AsyncExitStack() as stack:
         if imap is not None:
-            await stack.enter_async_context(reading(imap, channel.take, verify=verify))
+            await stack.enter_async_context(mailbox_reader(imap, channel.take, verify=verify))
         yield channel
 
 
@@ -163,7 +163,7 @@ class Email:
         back = self._back(message.workspace, notice.question.id, message.recipient)
         await self._mail(
             message,
-            render_ending(message, notice, server=self._host),
+            render_outcome(message, notice, server=self._host),
             id=self._id(f"{message.id}.ended", back),
             at=ended.at,
             # A late reply is told that it is late.
@@ -187,30 +187,30 @@ class Email:
         What is no reply from somebody we know, to a question that they were sent, is passed over in silence.
         """
         try:
-            letter = read_letter(raw)
-            found = await self._find(letter)
+            mail = parse_mail(raw)
+            found = await self._find(mail)
             if found is None:
                 return True
-            return await self._take(letter, *found)
-        except Garbled as error:
+            return await self._take(mail, *found)
+        except InvalidPayload as error:
             _log.info("a mail was passed over: %s", error)
         except (StoreUnavailable, RequestConflict, DeskClosed) as error:
             _log.warning("a reply by mail waits: %s", error)
             return False
         return True
 
-    async def _find(self, letter: Letter) -> tuple[Token, str] | None:
+    async def _find(self, mail: InboundMail) -> tuple[Token, str] | None:
         """Which question a mail answers, and as which recipient, as far as both are shown."""
-        if self._addresses is None or letter.automatic:
+        if self._addresses is None or mail.automatic:
             return None
-        for token in islice(self._addresses.read(letter.to, letter.references), _MOST_CLAIMS):
-            responder = await self._replies.find_responder(token.workspace, self.name, letter.sender)
+        for token in islice(self._addresses.read(mail.to, mail.references), _MOST_CLAIMS):
+            responder = await self._replies.find_responder(token.workspace, self.name, mail.sender)
             if responder is None:
                 continue
             recipient = self._addresses.recipient_of(token, (*responder.principals, ANYONE))
             if recipient is None:
                 continue
-            if self._authserv_id is not None and not passes(letter, self._authserv_id):
+            if self._authserv_id is not None and not passes(mail, self._authserv_id):
                 _log.warning(
                     "a reply by mail was passed over: its sender's domain was not found to have sent it"
                 )
@@ -218,27 +218,27 @@ class Email:
             return token, recipient
         return None
 
-    async def _take(self, letter: Letter, token: Token, recipient: str) -> bool:
-        found = await self._replies.look(token.workspace, self.name, letter.sender, token.question_id)
-        if isinstance(found, Said):
-            return await self._say(letter, found, "", token, recipient)
-        text = fresh_text(text_of(letter), self._marks(letter, found))
+    async def _take(self, mail: InboundMail, token: Token, recipient: str) -> bool:
+        found = await self._replies.find_question(token.workspace, self.name, mail.sender, token.question_id)
+        if isinstance(found, ReplyResult):
+            return await self._say(mail, found, "", token, recipient)
+        text = fresh_text(text_of(mail), self._marks(mail, found))
         if found.outcome is None and (elsewhere := self._elsewhere(found, text)) is not None:
-            said = Said("misfit", elsewhere, found)
+            said = ReplyResult("misfit", elsewhere, found)
         else:
             said = await self._replies.take(
                 Reply(
                     workspace=token.workspace,
                     question_id=token.question_id,
                     channel=self.name,
-                    identity=letter.sender,
+                    identity=mail.sender,
                     evidence=EMAIL_SENDER,
-                    id=letter.id,
+                    id=mail.id,
                     text=text,
                     details={"domain_checked": self._authserv_id is not None},
                 )
             )
-        return await self._say(letter, said, text, token, recipient)
+        return await self._say(mail, said, text, token, recipient)
 
     def _elsewhere(self, question: Question, text: str) -> str | None:
         """Why a reply cannot decide it, and what can; None where it can."""
@@ -252,32 +252,34 @@ class Email:
             )
         return None
 
-    async def _say(self, letter: Letter, said: Said, read: str, token: Token, recipient: str) -> bool:
+    async def _say(
+        self, mail: InboundMail, said: ReplyResult, read: str, token: Token, recipient: str
+    ) -> bool:
         """Tell somebody what came of their reply, once. Of an answer that counts, the mail about the end tells."""
         settled = said.question is not None and said.question.outcome is not None
         if said.kind == "taken" and settled:
             return True
-        asked = (token.workspace, token.question_id, letter.sender)
-        if letter.id in self._told or not self._may_tell(asked):
+        asked = (token.workspace, token.question_id, mail.sender)
+        if mail.id in self._told or not self._may_tell(asked):
             return True
         back = self._back(token.workspace, token.question_id, recipient)
         waits = said.question is not None and not settled and only_on_the_page(said.question) is None
-        written = write_letter(
-            render_said(said, read, again=waits and said.kind == "misfit", server=self._host),
+        written = build_mail(
+            render_text(said, read, again=waits and said.kind == "misfit", server=self._host),
             sender=self._sender,
-            to=letter.sender,
-            id=self._id(f"{letter.id[:32]}.said", back),
+            to=mail.sender,
+            id=self._id(f"{mail.id[:32]}.said", back),
             at=datetime.fromtimestamp(self._now(), UTC),
             auto="auto-replied",
             reply_to=None if back is None else back.address,
-            in_reply_to=letter.message_id,
+            in_reply_to=mail.message_id,
         )
         try:
-            await self._relay.hand_over(written, sender=self._sender.addr_spec, to=letter.sender)
+            await self._relay.hand_over(written, sender=self._sender.addr_spec, to=mail.sender)
         except NotSent as error:
             _log.warning("somebody could not be told what came of their reply: %s", error)
             return not error.again
-        _remember(self._told, letter.id, None)
+        _remember(self._told, mail.id, None)
         times, until = self._tellings.get(asked, (0, self._now() + _TOLD_WITHIN))
         _remember(self._tellings, asked, (times + 1, until))
         return True
@@ -304,7 +306,7 @@ class Email:
         to = address_in(message.to)
         if to is None:
             raise NotSent("that is no e-mail address", again=False)
-        letter = write_letter(
+        mail = build_mail(
             rendered,
             sender=self._sender,
             to=to,
@@ -315,7 +317,7 @@ class Email:
             in_reply_to=in_reply_to,
             thread=thread,
         )
-        await self._relay.hand_over(letter, sender=self._sender.addr_spec, to=to)
+        await self._relay.hand_over(mail, sender=self._sender.addr_spec, to=to)
 
     def _back(self, workspace: str, question_id: str, recipient: str) -> ReplyAddress | None:
         return None if self._addresses is None else self._addresses.make(workspace, question_id, recipient)
@@ -328,7 +330,7 @@ class Email:
         place = canonical_json([question.workspace, question.id])
         return f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.question@{self._host}"
 
-    def _marks(self, letter: Letter, question: Question) -> Marks:
+    def _marks(self, mail: InboundMail, question: Question) -> Marks:
         reasons: tuple[Reason, ...] = ("asked", "reminded", "escalated")
         lines = [heading_of(question), brand(self._host)]
         for reason in reasons:
@@ -337,7 +339,7 @@ class Email:
             addresses=(self._sender.addr_spec,),
             name=self._sender.display_name,
             lines=lines,
-            writer=letter.sender_name,
+            writer=mail.sender_name,
         )
 
 

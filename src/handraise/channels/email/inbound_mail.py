@@ -47,12 +47,12 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _METHOD = re.compile(r"\s*(dmarc|dkim|spf)\s*=\s*([a-z]+)", re.IGNORECASE)
 
 
-class Garbled(Exception):
+class InvalidPayload(Exception):
     """Something is no mail that could be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class InboundMail:
     """A mail as it came in. `sender` is only what it says; see `passes`."""
 
     id: str
@@ -69,18 +69,18 @@ class Letter:
     raw: bytes = field(repr=False)
 
 
-def read_letter(raw: bytes) -> Letter:
-    """Read the head of a mail; raises `Garbled`."""
+def parse_mail(raw: bytes) -> InboundMail:
+    """Read the head of a mail; raises `InvalidPayload`."""
     raw = raw[:LARGEST]
     head = re.split(rb"\r?\n\r?\n", raw[: _LARGEST_HEAD + 1], maxsplit=1)[0]
     if len(head) > _LARGEST_HEAD:
-        raise Garbled("its head is too large")
+        raise InvalidPayload("its head is too large")
     try:
         message = BytesHeaderParser(policy=compat32).parsebytes(head)
         address, name = _sender(message)
         named = _MESSAGE_ID.search(" ".join(_all(message, "message-id")))
         what = raw if named is None else f"{address} {named[0]}".encode()
-        return Letter(
+        return InboundMail(
             id=hashlib.sha256(what).hexdigest(),
             sender=address,
             sender_name=name,
@@ -93,24 +93,24 @@ def read_letter(raw: bytes) -> Letter:
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         # The standard library raises all of these over what some programs send.
-        raise Garbled("it cannot be read") from error
+        raise InvalidPayload("it cannot be read") from error
 
 
-def text_of(letter: Letter) -> str:
-    """What a mail says, quotations and all; raises `Garbled`."""
+def text_of(mail: InboundMail) -> str:
+    """What a mail says, quotations and all; raises `InvalidPayload`."""
     try:
-        message = BytesParser(policy=compat32).parsebytes(letter.raw)
+        message = BytesParser(policy=compat32).parsebytes(mail.raw)
         parts = list(_parts(message))[:_MOST_PARTS]
         for kind in ("text/plain", "text/html"):
             for part in parts:
                 if part.get_content_type() == kind:
                     return _text(part)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise Garbled("its text cannot be read") from error
+        raise InvalidPayload("its text cannot be read") from error
     return ""
 
 
-def passes(letter: Letter, authserv_id: str) -> bool:
+def passes(mail: InboundMail, authserv_id: str) -> bool:
     """Whether the receiving server, under this name, has found that the sender's domain sent it (RFC 8601).
 
     Only its topmost header counts: it puts its own above all that came with the mail, also above those that a sender wrote
@@ -118,9 +118,9 @@ def passes(letter: Letter, authserv_id: str) -> bool:
     sender's domain will do: a domain above it may be one that everybody can register in, such as co.uk. Two findings that
     differ count as none.
     """
-    domain = letter.sender.rpartition("@")[2]
+    domain = mail.sender.rpartition("@")[2]
     found: dict[str, set[bool]] = {"dmarc": set(), "dkim": set(), "spf": set()}
-    for result in _results(letter, authserv_id):
+    for result in _results(mail, authserv_id):
         if method := _METHOD.match(result):
             kind, passed = method[1].lower(), method[2].lower() == "pass"
             found[kind].add(passed and _is_about(result, kind, domain))
@@ -129,9 +129,9 @@ def passes(letter: Letter, authserv_id: str) -> bool:
     return True in found["dkim"] or found["spf"] == {True}
 
 
-def _results(letter: Letter, authserv_id: str) -> list[str]:
+def _results(mail: InboundMail, authserv_id: str) -> list[str]:
     """What the topmost header under this name says."""
-    for header in letter.findings:
+    for header in mail.findings:
         # A header that cannot be read may be the topmost: what is below it is not believed then.
         name, *results = _bare(header).split(";")
         if not name.strip() or name.split()[0].lower() == authserv_id.lower():
@@ -164,13 +164,13 @@ def _sender(message: Message) -> tuple[str, str]:
     """The address and the name of the one sender."""
     headers = _all(message, "from")
     if len(headers) != 1 or len(headers[0]) > _LONGEST_SENDER:
-        raise Garbled("it does not have one sender")
+        raise InvalidPayload("it does not have one sender")
     header = default.header_factory("from", headers[0])
     found = header.addresses if isinstance(header, AddressHeader) else ()
     odd = any(isinstance(defect, InvalidHeaderDefect) for defect in header.defects)
     address = mail_address(found[0].addr_spec) if len(found) == 1 and not odd else None
     if address is None:
-        raise Garbled("it does not have one sender")
+        raise InvalidPayload("it does not have one sender")
     return fold_email(address), found[0].display_name
 
 

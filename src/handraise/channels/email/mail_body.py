@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from handraise.channels.email.mail_texts import subject_of
-from handraise.channels.inbound_replies import Said
+from handraise.channels.inbound_replies import ReplyResult
 from handraise.channels.message_texts import (
     Row,
     action_of,
@@ -31,7 +31,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoic
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.visible import visible_line
 from handraise.ports.channel import Message, Notice
-from handraise.presentation.markdown_html import Look, to_html
+from handraise.presentation.markdown_html import HtmlStyles, to_html
 from handraise.presentation.markdown_text import plain_lines
 from handraise.presentation.wrapping import wrapped
 
@@ -72,7 +72,7 @@ _WORD_END = re.compile(r"[._/-]+(?=\w)")
 _MONO = "font-family:ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace;"
 _LINES = "margin:0 0 10px; font-size:16px; line-height:1.5; color:#1c1d21; word-break:break-word;"
 _CELL = "border:1px solid #dedbd3; padding:5px 10px; font-size:14px; line-height:1.45; color:#1c1d21;"
-_LOOK = Look(
+_STYLES = HtmlStyles(
     attributes={
         "p": f' class="ink" style="{_LINES}"',
         "ul": f' class="ink" style="{_LINES} padding:0 0 0 22px;"',
@@ -97,7 +97,7 @@ _LOOK = Look(
 
 def _markdown(text: str) -> markupsafe.Markup:
     """An agent's text with its Markdown."""
-    return markupsafe.Markup(to_html(text, _LOOK))  # noqa: S704 -- everything in it is escaped there
+    return markupsafe.Markup(to_html(text, _STYLES))  # noqa: S704 -- everything in it is escaped there
 
 
 _TEMPLATES.filters["broken"] = _broken
@@ -125,7 +125,7 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class QuestionView:
     """A question as a mail shows it. `prompt`, `rows` and `action` are the agent's, everything else is ours."""
 
     heading: str
@@ -152,61 +152,59 @@ def brand(server: str) -> str:
 
 def render_question(message: Message, notice: Notice, *, how: str | None, server: str) -> Rendered:
     """A question to one recipient. `how` is what is to be said about replies."""
-    sheet = _sheet(notice, how=how)
+    view = _question_view(notice, how=how)
     foot = list(_foot(message, server, secret=True))
     return Rendered(
         subject=subject_of(notice.question, notice.reason),
-        text="\n".join([*_question_text(sheet), *_foot_text(foot)]),
-        html=_html("question.html", title=sheet.heading, sheet=sheet, foot=foot, server=server),
+        text="\n".join([*_question_text(view), *_foot_text(foot)]),
+        html=_html("question.html", title=view.heading, view=view, foot=foot, server=server),
     )
 
 
 def render_bundle(message: Message, *, server: str) -> Rendered:
     """Several questions that waited: what they are, and a link to each."""
     title = f"{len(message.notices)} questions wait for you"
-    sheets = [_sheet(each) for each in message.notices]
+    views = [_question_view(each) for each in message.notices]
     foot = [
         "Each is answered on its own page; a reply to this e-mail is not read.",
         *_foot(message, server, secret=True),
     ]
     lines = [f"{title}.", ""]
-    for sheet in sheets:
+    for view in views:
         lines += [
-            f"{sheet.heading}:",
+            f"{view.heading}:",
             "",
-            *_prompt(sheet.prompt),
+            *_prompt(view.prompt),
             "",
-            *_ours(sheet),
-            f"{sheet.lead}:",
-            sheet.link,
+            *_ours(view),
+            f"{view.lead}:",
+            view.link,
             "",
         ]
     return Rendered(
         subject=title,
         text="\n".join([*lines, *_foot_text(foot)]),
-        html=_html("bundle.html", title=title, sheets=sheets, foot=foot, server=server),
+        html=_html("bundle.html", title=title, views=views, foot=foot, server=server),
     )
 
 
-def render_ending(message: Message, notice: Notice, *, server: str) -> Rendered:
+def render_outcome(message: Message, notice: Notice, *, server: str) -> Rendered:
     """How a question ended, after a mail about it."""
     ours, theirs = ending_of(notice.question, message.recipient)
-    sheet = _sheet(notice)
+    view = _question_view(notice)
     title = f"{ours}{':' if theirs else '.'}"
     rest = "There is nothing left to do: the mail before this one answers nothing any more."
     foot = list(_foot(message, server, secret=False))
     lines = [title, "", *(_boxed("\n".join(theirs)) if theirs else ()), *([""] if theirs else ())]
-    lines += [rest, "", f"{sheet.heading}:", "", *_prompt(sheet.prompt), ""]
+    lines += [rest, "", f"{view.heading}:", "", *_prompt(view.prompt), ""]
     return Rendered(
         subject=f"Re: {subject_of(notice.question, notice.reason)}",
         text="\n".join([*lines, *_foot_text(foot)]),
-        html=_html(
-            "ending.html", title=title, theirs=theirs, rest=rest, sheet=sheet, foot=foot, server=server
-        ),
+        html=_html("ending.html", title=title, theirs=theirs, rest=rest, view=view, foot=foot, server=server),
     )
 
 
-def render_said(said: Said, read: str, *, again: bool, server: str) -> Rendered:
+def render_text(said: ReplyResult, read: str, *, again: bool, server: str) -> Rendered:
     """What came of a reply, and what was read in it. `again` says that another reply could do."""
     question = said.question
     title, seen = quoted(visible_line(said.text)), quoted(read)
@@ -220,12 +218,12 @@ def render_said(said: Said, read: str, *, again: bool, server: str) -> Rendered:
     )
 
 
-def _sheet(notice: Notice, *, how: str | None = None) -> Sheet:
+def _question_view(notice: Notice, *, how: str | None = None) -> QuestionView:
     question, form = notice.question, notice.question.form
     approval = form if isinstance(form, Approval) else None
     prompt, cut = prompt_of(question)
     rows, more = rows_of(form)
-    return Sheet(
+    return QuestionView(
         heading=heading_of(question),
         why=why_now(notice.reason),
         agent=name_of(question.asker),
@@ -265,20 +263,20 @@ def _html(template: str, **values: object) -> str:
     return _TEMPLATES.get_template(template).render(name=_NAME, **values)
 
 
-def _question_text(sheet: Sheet) -> Iterator[str]:
-    if sheet.why:
-        yield from (sheet.why, "")
-    yield from (f"{sheet.heading}:", "", *_prompt(sheet.prompt))
-    if sheet.rows:
+def _question_text(view: QuestionView) -> Iterator[str]:
+    if view.why:
+        yield from (view.why, "")
+    yield from (f"{view.heading}:", "", *_prompt(view.prompt))
+    if view.rows:
         yield _EDGE.rstrip()
-    for place, row in enumerate(sheet.rows, 1):
-        number = f"{place}. " if sheet.numbered else ""
+    for place, row in enumerate(view.rows, 1):
+        number = f"{place}. " if view.numbered else ""
         yield from _boxed(f"{number}{row.name}" + (f": {row.text}" if row.text else ""))
-    if sheet.action:
-        yield from _action_text(*sheet.action)
-    yield from ("", *_ours(sheet), f"{sheet.lead}:", sheet.link, "")
-    if sheet.how:
-        yield from (sheet.how, "")
+    if view.action:
+        yield from _action_text(*view.action)
+    yield from ("", *_ours(view), f"{view.lead}:", view.link, "")
+    if view.how:
+        yield from (view.how, "")
 
 
 def _action_text(tool: str, rows: Sequence[Row]) -> Iterator[str]:
@@ -294,9 +292,9 @@ def _action_text(tool: str, rows: Sequence[Row]) -> Iterator[str]:
         yield from (f"{_EDGE}        {line}" for line in _boxed(row.text or ""))
 
 
-def _ours(sheet: Sheet) -> list[str]:
+def _ours(view: QuestionView) -> list[str]:
     """The notes about a question, each a line, and a blank one behind them."""
-    found = [each for each in (*sheet.cuts, sheet.risk, *sheet.facts) if each]
+    found = [each for each in (*view.cuts, view.risk, *view.facts) if each]
     return [*found, ""] if found else []
 
 

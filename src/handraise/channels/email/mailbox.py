@@ -42,7 +42,7 @@ _FAILURES = (ImapToolsError, imaplib.IMAP4.error, OSError)
 
 
 @asynccontextmanager
-async def reading(
+async def mailbox_reader(
     server: MailServer, take: Take, *, verify: ssl.SSLContext | None = None
 ) -> AsyncIterator[None]:
     """Read a mailbox for as long as this context lasts."""

@@ -20,7 +20,7 @@ _LINE, _END = 78, "\r\n"
 _POLICY = SMTP.clone(max_line_length=_LINE, cte_type="7bit")
 
 
-def write_letter(
+def build_mail(
     rendered: Rendered,
     *,
     sender: Address,
@@ -36,21 +36,21 @@ def write_letter(
 
     `thread` is what all mails about the same thing refer to, so that they are shown together.
     """
-    letter = EmailMessage(policy=_POLICY)
-    letter["From"] = sender
-    letter["To"] = Address(addr_spec=to)
+    mail = EmailMessage(policy=_POLICY)
+    mail["From"] = sender
+    mail["To"] = Address(addr_spec=to)
     if reply_to is not None:
-        letter["Reply-To"] = Address(sender.display_name, addr_spec=reply_to)
-    letter["Date"] = format_datetime(at)
-    letter["Auto-Submitted"] = auto
-    letter["X-Auto-Response-Suppress"] = "All"
-    letter.set_content(rendered.text, cte="quoted-printable")
-    letter.add_alternative(rendered.html, subtype="html", cte="quoted-printable")
-    letter.set_boundary(f"=_{hashlib.sha256(id.encode()).hexdigest()[:40]}")
+        mail["Reply-To"] = Address(sender.display_name, addr_spec=reply_to)
+    mail["Date"] = format_datetime(at)
+    mail["Auto-Submitted"] = auto
+    mail["X-Auto-Response-Suppress"] = "All"
+    mail.set_content(rendered.text, cte="quoted-printable")
+    mail.add_alternative(rendered.html, subtype="html", cte="quoted-printable")
+    mail.set_boundary(f"=_{hashlib.sha256(id.encode()).hexdigest()[:40]}")
     references = [each for each in (thread, in_reply_to) if each is not None]
     ids = {"Message-ID": [id], "In-Reply-To": [in_reply_to] if in_reply_to else [], "References": references}
     headers = [*(_id_header(*each) for each in ids.items()), _subject_header(rendered.subject)]
-    return b"".join(headers) + letter.as_bytes()
+    return b"".join(headers) + mail.as_bytes()
 
 
 def _subject_header(text: str) -> bytes:

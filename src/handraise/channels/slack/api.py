@@ -59,7 +59,7 @@ class Refused(NotSent):
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class BotIdentity:
     """Who we are at Slack: the team that the token is for, and our own user there."""
 
     team: str
@@ -73,18 +73,18 @@ class SlackApi:
         self._client = client
         self._token = token
         self._url = url.rstrip("/")
-        self._home: Home | None = None
+        self._home: BotIdentity | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether the API is reached without TLS, as a stand-in is."""
         return self._url.startswith("http:")
 
-    async def home(self) -> Home:
+    async def bot_identity(self) -> BotIdentity:
         """Who we are; Slack is asked once."""
         if self._home is None:
-            said = await self.read("auth.test")
-            self._home = Home(str(said.get("team_id")), str(said.get("user_id")))
+            text_message = await self.read("auth.test")
+            self._home = BotIdentity(str(text_message.get("team_id")), str(text_message.get("user_id")))
         return self._home
 
     async def call(self, method: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class SlackApi:
         """Say something that only one person sees, in answer to what they did; raises `NotSent`."""
         if not isinstance(response_url, str) or not self.is_slack(response_url):
             raise NotSent("that is no address of Slack's", again=False)
-        body = {"response_type": "ephemeral", "replace_original": False, **said(text)}
+        body = {"response_type": "ephemeral", "replace_original": False, **text_message(text)}
         try:
             answer = await self._client.post(
                 response_url,
@@ -147,7 +147,7 @@ class SlackApi:
         return told
 
 
-def said(text: str) -> Block:
+def text_message(text: str) -> Block:
     """One paragraph, as it is."""
     return {"text": escaped(text), "blocks": [rich(line(words(text)))]}
 

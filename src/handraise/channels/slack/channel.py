@@ -20,10 +20,10 @@ from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.slack.api import SlackApi
 from handraise.channels.slack.blocks import Block, as_json
-from handraise.channels.slack.interactions import CHANNEL, Incoming
-from handraise.channels.slack.messages import Rendered, asking, bundled, settled
-from handraise.channels.slack.modals import Garbled
-from handraise.channels.slack.references import metadata_of
+from handraise.channels.slack.interactions import CHANNEL, InteractionHandler
+from handraise.channels.slack.messages import Rendered, render_bundle, render_outcome, render_question
+from handraise.channels.slack.modals import InvalidPayload
+from handraise.channels.slack.references import build_metadata
 from handraise.channels.slack.signatures import is_genuine
 from handraise.channels.slack.socket_mode import Socket
 from handraise.model.errors import HandraiseError, RequestConflict
@@ -91,8 +91,8 @@ class Slack:
     def __init__(self, api: SlackApi, replies: Replies, signing_secret: str | None) -> None:
         self._api = api
         self._secret = signing_secret
-        self._beside = BackgroundTasks(CHANNEL)
-        self._incoming = Incoming(api, replies, self._beside)
+        self._tasks = BackgroundTasks(CHANNEL)
+        self._incoming = InteractionHandler(api, replies, self._tasks)
 
     def rate_limit_key(self, to: Json) -> str | None:
         """The one team that the token is for; None unless `to` is a user or a room of it."""
@@ -107,23 +107,23 @@ class Slack:
     async def send(self, message: Message) -> Json:
         """Post a message. The same one again is told apart by Slack, by the id that we give it."""
         one = len(message.notices) == 1
-        rendered = asking(message.notices[0]) if one else bundled(message)
+        rendered = render_question(message.notices[0]) if one else render_bundle(message)
         body = {"channel": _where(message.to), "client_msg_id": _id(message.id), **_body(rendered), **_POSTED}
         if one:
-            body["metadata"] = metadata_of(message.notices[0].question)
+            body["metadata"] = build_metadata(message.notices[0].question)
         posted = _receipt(await self._api.call("chat.postMessage", body))
         return posted | ({"shown": digest(_body(rendered))} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a message say how its question ended. What has several questions is followed up in its thread."""
         question = message.notices[0].question
-        body = _body(settled(question))
+        body = _body(render_outcome(question))
         follow_up = {**body, **_POSTED, "client_msg_id": _id(f"{message.id} ended")}
         match receipt:
             case {"channel": str(channel), "ts": str(ts), "several": True}:
                 await self._api.call("chat.postMessage", {"channel": channel, "thread_ts": ts, **follow_up})
             case {"channel": str(channel), "ts": str(ts)}:
-                place = {"channel": channel, "ts": ts, "metadata": metadata_of(question)}
+                place = {"channel": channel, "ts": ts, "metadata": build_metadata(question)}
                 await self._api.call("chat.update", {**place, **body, **_PLAINLY})
             case _:
                 await self._api.call("chat.postMessage", {"channel": _where(message.to), **follow_up})
@@ -137,7 +137,7 @@ class Slack:
             if payload.get("type") == "url_verification":
                 return _answer({"challenge": str(payload.get("challenge"))})
             return _answer(await self._take(payload, SIGNED))
-        except Garbled:
+        except InvalidPayload:
             return Response(status=400)
         except (HandraiseError, NotSent) as error:
             _log.warning(
@@ -151,14 +151,14 @@ class Slack:
 
     async def finish(self) -> None:
         """See through what is under way, within reason."""
-        await self._beside.finish()
+        await self._tasks.finish()
 
     async def _take(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
         """Do what a payload says, and give back what Slack is to be answered within its three seconds.
 
         A view waits for what came of it. Anything else is answered in time, and goes on where it takes longer.
         """
-        task = self._beside.begin(self._incoming.take(payload, evidence))
+        task = self._tasks.begin(self._incoming.take(payload, evidence))
         patience = None if payload.get("type") == "view_submission" else _AT_ONCE
         done, _ = await asyncio.wait({task}, timeout=patience)
         try:
@@ -199,9 +199,9 @@ def _payload(content_type: str, body: bytes) -> dict[str, Any]:
             [text] = parse_qs(text, strict_parsing=True, max_num_fields=20).get("payload", [])
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise Garbled("body") from None
+        raise InvalidPayload("body") from None
     if not isinstance(found, dict):
-        raise Garbled("body")
+        raise InvalidPayload("body")
     return found
 
 

@@ -12,26 +12,31 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from handraise.channels.background_tasks import BackgroundTasks
-from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.channels.message_texts import SIGN_IN_TO_DECIDE
-from handraise.channels.slack.api import Home, Refused, SlackApi, said
+from handraise.channels.slack.api import BotIdentity, Refused, SlackApi, text_message
 from handraise.channels.slack.block_texts import difference
 from handraise.channels.slack.blocks import Block
-from handraise.channels.slack.messages import settled, shows_action
+from handraise.channels.slack.messages import render_outcome, shows_action
 from handraise.channels.slack.modals import (
-    Garbled,
-    Unclear,
+    InvalidInput,
+    InvalidPayload,
     answer_view,
     change_view,
     decline_view,
     deny_view,
     difference_view,
     errors_of,
+    message_view,
     read_answer,
     read_reason,
-    told_view,
 )
-from handraise.channels.slack.references import Place, metadata_of, read_metadata, read_place
+from handraise.channels.slack.references import (
+    QuestionReference,
+    build_metadata,
+    parse_metadata,
+    parse_reference,
+)
 from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
 from handraise.model.json_values import Json
@@ -53,78 +58,82 @@ _TRY_AGAIN = "That took too long. Please press it again."
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Sender:
     """Somebody at Slack, and how sure we are that it was them."""
 
     team: str
     user: str
     evidence: str
-    home: Home = field(repr=False)
+    bot_identity: BotIdentity = field(repr=False)
 
     @property
     def identity(self) -> str:
         """The id of this person's address: the member id, with the team before it where that is another one."""
-        return self.user if self.team == self.home.team else f"{self.team}:{self.user}"
+        return self.user if self.team == self.bot_identity.team else f"{self.team}:{self.user}"
 
 
-class Incoming:
+class InteractionHandler:
     """Takes what people do in Slack to the desk, and tells them what came of it."""
 
-    def __init__(self, api: SlackApi, replies: Replies, beside: BackgroundTasks) -> None:
+    def __init__(self, api: SlackApi, replies: Replies, tasks: BackgroundTasks) -> None:
         self._api = api
         self._replies = replies
-        self._beside = beside
+        self._tasks = tasks
 
     async def take(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
         """Do what a genuine payload says, and give back what Slack is to be answered.
 
-        Raises `Garbled` where it makes no sense, and `NotSent` or a desk's error where it should come again.
+        Raises `InvalidPayload` where it makes no sense, and `NotSent` or a desk's error where it should come again.
         """
         match payload.get("type"):
             case "block_actions":
-                await self._pressed(payload, evidence)
+                await self._handle_press(payload, evidence)
             case "view_submission":
-                return await self._submitted(payload, evidence)
+                return await self._handle_submission(payload, evidence)
             case "event_callback":
-                await self._happened(payload, evidence)
+                await self._handle_event(payload, evidence)
         return None
 
-    async def _pressed(self, payload: Mapping[str, Any], evidence: str) -> None:
+    async def _handle_press(self, payload: Mapping[str, Any], evidence: str) -> None:
         pressed = next(iter(_list(payload, "actions")), None)
         if not isinstance(pressed, dict):
-            raise Garbled("actions")
+            raise InvalidPayload("actions")
         action = pressed.get("action_id")
-        place = read_place(pressed.get("block_id" if action == "select" else "value"))
-        if place is None or not isinstance(action, str):
+        reference = parse_reference(pressed.get("block_id" if action == "select" else "value"))
+        if reference is None or not isinstance(action, str):
             return
-        who = await self._who(payload, evidence)
-        question = await self._replies.look(place.workspace, CHANNEL, who.identity, place.question_id)
-        if isinstance(question, Said):
-            self._beside.begin(self._api.tell(payload.get("response_url"), question.text))
+        sender = await self._read_sender(payload, evidence)
+        question = await self._replies.find_question(
+            reference.workspace, CHANNEL, sender.identity, reference.question_id
+        )
+        if isinstance(question, ReplyResult):
+            self._tasks.begin(self._api.tell(payload.get("response_url"), question.text))
             return
-        if action in _OPENING:
-            await self._open(payload, action, place, question)
+        if action in _MODAL_ACTIONS:
+            await self._open(payload, action, reference, question)
             return
-        value = _pressed_value(question, action, place, pressed)
-        came = await self._replies.take(replace(_reply(place, who, payload), value=value))
-        if came.kind != "taken" or came.question is None or came.question.outcome is None:
-            self._beside.begin(self._api.tell(payload.get("response_url"), came.text))
-        if came.kind == "late" and came.question is not None:
-            self._beside.begin(self._redraw(_at(payload), came.question))
+        value = _pressed_value(question, action, reference, pressed)
+        result = await self._replies.take(replace(_reply(reference, sender, payload), value=value))
+        if result.kind != "taken" or result.question is None or result.question.outcome is None:
+            self._tasks.begin(self._api.tell(payload.get("response_url"), result.text))
+        if result.kind == "late" and result.question is not None:
+            self._tasks.begin(self._redraw(_at(payload), result.question))
 
-    async def _open(self, payload: Mapping[str, Any], action: str, place: Place, question: Question) -> None:
+    async def _open(
+        self, payload: Mapping[str, Any], action: str, reference: QuestionReference, question: Question
+    ) -> None:
         """Open the view behind a button, or say that there is nothing to answer any more."""
         if question.outcome is not None:
-            self._beside.begin(self._api.tell(payload.get("response_url"), too_late(question.outcome)))
-            self._beside.begin(self._redraw(_at(payload), question))
+            self._tasks.begin(self._api.tell(payload.get("response_url"), too_late(question.outcome)))
+            self._tasks.begin(self._redraw(_at(payload), question))
             return
         form = question.form
         if action == "change":
             if not isinstance(form, Approval):
-                raise Garbled("change")
+                raise InvalidPayload("change")
             view = change_view(question, form)
         elif action == "reason":
-            view = deny_view(question, place.extra)
+            view = deny_view(question, reference.extra)
         elif action == "decline":
             view = decline_view(question)
         else:
@@ -132,40 +141,42 @@ class Incoming:
         try:
             await self._api.call("views.open", {"trigger_id": payload.get("trigger_id"), "view": view})
         except Refused:
-            self._beside.begin(self._api.tell(payload.get("response_url"), _TRY_AGAIN))
+            self._tasks.begin(self._api.tell(payload.get("response_url"), _TRY_AGAIN))
 
-    async def _submitted(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
+    async def _handle_submission(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
         view = _dict(payload, "view")
-        place = read_place(view.get("private_metadata"))
-        if place is None:
+        reference = parse_reference(view.get("private_metadata"))
+        if reference is None:
             return None
-        who = await self._who(payload, evidence)
-        question = await self._replies.look(place.workspace, CHANNEL, who.identity, place.question_id)
-        if isinstance(question, Said):
-            return _shown(told_view(question.text))
+        sender = await self._read_sender(payload, evidence)
+        question = await self._replies.find_question(
+            reference.workspace, CHANNEL, sender.identity, reference.question_id
+        )
+        if isinstance(question, ReplyResult):
+            return _update_response(message_view(question.text))
         values = _dict(view, "state").get("values")
-        reply = _reply(place, who, payload)
+        reply = _reply(reference, sender, payload)
         match view.get("callback_id"), question.form:
             case "decline", _:
                 reply = replace(reply, declines=True, reason=read_reason(values))
             case "deny", Approval():
-                value = {"decision": "deny", "reason": read_reason(values), "digest": place.extra}
+                value = {"decision": "deny", "reason": read_reason(values), "digest": reference.extra}
                 reply = replace(reply, value=value)
             case "change", Approval() as form:
                 return _difference(question, form, values)
-            case "changed", Approval() if isinstance(place.extra, dict):
-                reply = replace(reply, value={"decision": "approve", **place.extra})
+            case "changed", Approval() if isinstance(reference.extra, dict):
+                reply = replace(reply, value={"decision": "approve", **reference.extra})
             case "answer", form if not isinstance(form, Approval):
                 try:
                     reply = replace(reply, value=read_answer(form, values))
-                except Unclear as unclear:
+                except InvalidInput as unclear:
                     return {"response_action": "errors", "errors": errors_of(form, unclear.problems)}
             case _:
-                raise Garbled("callback_id")
-        came = await self._replies.take(reply)
-        return _came(came, question, reply)
+                raise InvalidPayload("callback_id")
+        result = await self._replies.take(reply)
+        return _submission_response(result, question, reply)
 
-    async def _happened(self, payload: Mapping[str, Any], evidence: str) -> None:
+    async def _handle_event(self, payload: Mapping[str, Any], evidence: str) -> None:
         """A message that somebody typed: in the thread of a question it is an answer."""
         event = _dict(payload, "event")
         text, channel, thread = event.get("text"), event.get("channel"), event.get("thread_ts")
@@ -173,42 +184,44 @@ class Incoming:
             return
         if not isinstance(text, str) or not isinstance(channel, str) or not event.get("user"):
             return
-        who = await self._who(payload, evidence)
-        if who.user == who.home.user:
+        sender = await self._read_sender(payload, evidence)
+        if sender.user == sender.bot_identity.user:
             return
         if not isinstance(thread, str) or thread == event.get("ts"):
             if event.get("channel_type") == "im":
-                self._beside.begin(self._say(event, str(event.get("ts")), _IN_THREAD))
+                self._tasks.begin(self._say(event, str(event.get("ts")), _IN_THREAD))
             return
-        if event.get("parent_user_id", who.home.user) != who.home.user:
+        if event.get("parent_user_id", sender.bot_identity.user) != sender.bot_identity.user:
             return
-        place = await self._place_of_thread(channel, thread, who.home)
-        if place is None:
+        reference = await self._find_thread_reference(channel, thread, sender.bot_identity)
+        if reference is None:
             return
-        question = await self._replies.look(place.workspace, CHANNEL, who.identity, place.question_id)
-        if isinstance(question, Said):
-            self._beside.begin(self._say(event, thread, question.text))
+        question = await self._replies.find_question(
+            reference.workspace, CHANNEL, sender.identity, reference.question_id
+        )
+        if isinstance(question, ReplyResult):
+            self._tasks.begin(self._say(event, thread, question.text))
         elif not shows_action(question):
-            self._beside.begin(self._say(event, thread, _TOO_LARGE))
+            self._tasks.begin(self._say(event, thread, _TOO_LARGE))
         else:
-            called = f"<@{who.home.user}>"
+            called = f"<@{sender.bot_identity.user}>"
             if isinstance(question.form, Approval) and question.form.risk == "high":
-                self._beside.begin(self._say(event, thread, SIGN_IN_TO_DECIDE))
+                self._tasks.begin(self._say(event, thread, SIGN_IN_TO_DECIDE))
                 return
             if event.get("channel_type") != "im" and called not in text:
-                if _takes_anything(question.form) or not isinstance(
+                if _accepts_any_text(question.form) or not isinstance(
                     read_reply(question, typed(text)), NotAnAnswer
                 ):
-                    self._beside.begin(self._say(event, thread, _CALL_ME))
+                    self._tasks.begin(self._say(event, thread, _CALL_ME))
                 return
             answer = typed(text.replace(called, "", 1)).strip()
-            came = await self._replies.take(replace(_reply(place, who, payload), text=answer))
-            self._beside.begin(self._say(event, thread, came.text))
-            if came.kind == "late" and came.question is not None:
-                self._beside.begin(self._redraw({"channel": channel, "ts": thread}, came.question))
+            result = await self._replies.take(replace(_reply(reference, sender, payload), text=answer))
+            self._tasks.begin(self._say(event, thread, result.text))
+            if result.kind == "late" and result.question is not None:
+                self._tasks.begin(self._redraw({"channel": channel, "ts": thread}, result.question))
 
-    async def _who(self, payload: Mapping[str, Any], evidence: str) -> Who:
-        home = await self._api.home()
+    async def _read_sender(self, payload: Mapping[str, Any], evidence: str) -> Sender:
+        bot_identity = await self._api.bot_identity()
         event = payload.get("event")
         if isinstance(event, dict):
             user, team = (
@@ -219,10 +232,12 @@ class Incoming:
             person = _dict(payload, "user")
             user, team = person.get("id"), person.get("team_id") or _dict(payload, "team").get("id")
         if not isinstance(user, str) or not isinstance(team, str) or ":" in user + team:
-            raise Garbled("user")
-        return Who(team, user, evidence, home)
+            raise InvalidPayload("user")
+        return Sender(team, user, evidence, bot_identity)
 
-    async def _place_of_thread(self, channel: str, thread: str, home: Home) -> Place | None:
+    async def _find_thread_reference(
+        self, channel: str, thread: str, bot_identity: BotIdentity
+    ) -> QuestionReference | None:
         """The question that a thread is about. Only a message of our own says so: anybody can write that into theirs."""
         try:
             found = await self._api.read(
@@ -233,13 +248,17 @@ class Incoming:
                 raise
             return None
         parent = next(iter(_list(found, "messages")), None)
-        if not isinstance(parent, dict) or parent.get("ts") != thread or parent.get("user") != home.user:
+        if (
+            not isinstance(parent, dict)
+            or parent.get("ts") != thread
+            or parent.get("user") != bot_identity.user
+        ):
             return None
-        return read_metadata(parent.get("metadata"))
+        return parse_metadata(parent.get("metadata"))
 
     async def _say(self, event: Mapping[str, Any], thread: str, text: str) -> None:
         """Say something to one person: in a room so that only they see it."""
-        body = {"channel": event.get("channel"), "thread_ts": thread, **said(text)}
+        body = {"channel": event.get("channel"), "thread_ts": thread, **text_message(text)}
         if event.get("channel_type") == "im":
             await self._api.call("chat.postMessage", body)
         else:
@@ -247,49 +266,51 @@ class Incoming:
 
     async def _redraw(self, where: Mapping[str, Any], question: Question) -> None:
         """Let a message that was pressed too late say how it ended."""
-        ended = settled(question)
-        body = {"text": ended.text, "blocks": ended.blocks, "metadata": metadata_of(question)}
+        ended = render_outcome(question)
+        body = {"text": ended.text, "blocks": ended.blocks, "metadata": build_metadata(question)}
         await self._api.call("chat.update", {**where, **body})
 
 
-_OPENING = frozenset({"answer", "decline", "reason", "change"})
+_MODAL_ACTIONS = frozenset({"answer", "decline", "reason", "change"})
 """The buttons that open a view."""
 
 
-def _takes_anything(form: AnyForm) -> bool:
+def _accepts_any_text(form: AnyForm) -> bool:
     """Whether whatever somebody says would be an answer."""
     if isinstance(form, Form):
-        return len(form.fields) == 1 and _takes_anything(form.fields[0].form)
+        return len(form.fields) == 1 and _accepts_any_text(form.fields[0].form)
     return isinstance(form, Open) and form.type == "text"
 
 
-def _reply(place: Place, who: Who, payload: Mapping[str, Any]) -> Reply:
+def _reply(reference: QuestionReference, sender: Sender, payload: Mapping[str, Any]) -> Reply:
     """A reply that says nothing yet. Slack names everything that somebody does, and says it again where it must."""
     name = payload.get("event_id") or payload.get("trigger_id")
     return Reply(
-        workspace=place.workspace,
-        question_id=place.question_id,
+        workspace=reference.workspace,
+        question_id=reference.question_id,
         channel=CHANNEL,
-        identity=who.identity,
-        evidence=who.evidence,
+        identity=sender.identity,
+        evidence=sender.evidence,
         id=name if isinstance(name, str) and 0 < len(name) <= _LONGEST_ID else None,
-        details={"team": who.team, "user": who.user},
+        details={"team": sender.team, "user": sender.user},
     )
 
 
-def _pressed_value(question: Question, action: str, place: Place, pressed: Mapping[str, Any]) -> Json:
+def _pressed_value(
+    question: Question, action: str, reference: QuestionReference, pressed: Mapping[str, Any]
+) -> Json:
     """What a button or a menu answers."""
     match question.form, action.partition(" ")[0]:
         case Confirm(), "yes" | "no":
             return action == "yes"
         case Choice(options=options), "option" | "select":
-            chosen = _dict(pressed, "selected_option").get("value") if action == "select" else place.extra
+            chosen = _dict(pressed, "selected_option").get("value") if action == "select" else reference.extra
             known = {str(number): option.id for number, option in enumerate(options)}
             if str(chosen) in known:
                 return known[str(chosen)]
         case Approval(), "approve" | "deny":
-            return {"decision": action, "digest": place.extra}
-    raise Garbled(action)
+            return {"decision": action, "digest": reference.extra}
+    raise InvalidPayload(action)
 
 
 def _difference(question: Question, form: Approval, values: object) -> Block:
@@ -297,24 +318,26 @@ def _difference(question: Question, form: Approval, values: object) -> Block:
     try:
         edits = read_answer(form, values)
         canonical = check_answer(form, {"decision": "approve", "arguments": edits})
-    except (InvalidAnswer, Unclear) as unfit:
+    except (InvalidAnswer, InvalidInput) as unfit:
         return {"response_action": "errors", "errors": errors_of(form, unfit.problems)}
     before = form.action.arguments
     shown = difference(before, canonical.get("arguments", before))
     view = difference_view(question, form, {"arguments": edits, "digest": canonical["digest"]}, shown)
-    return _shown(view or told_view("That is too much to be shown here. Change it in the inbox instead."))
+    return _update_response(
+        view or message_view("That is too much to be shown here. Change it in the inbox instead.")
+    )
 
 
-def _came(came: Said, question: Question, reply: Reply) -> Block:
+def _submission_response(result: ReplyResult, question: Question, reply: Reply) -> Block:
     """What a view shows of what came of it: nothing more, what is wrong, or why it does not count."""
-    latest = came.question or question
-    if came.kind == "taken" and latest.outcome is not None:
+    latest = result.question or question
+    if result.kind == "taken" and latest.outcome is not None:
         return {"response_action": "clear"}
-    if came.kind == "misfit" and latest.outcome is None and not isinstance(question.form, Approval):
+    if result.kind == "misfit" and latest.outcome is None and not isinstance(question.form, Approval):
         problems = _problems(question, reply)
         if problems:
             return {"response_action": "errors", "errors": errors_of(question.form, problems)}
-    return _shown(told_view(came.text))
+    return _update_response(message_view(result.text))
 
 
 def _problems(question: Question, reply: Reply) -> tuple[Problem, ...]:
@@ -327,7 +350,7 @@ def _problems(question: Question, reply: Reply) -> tuple[Problem, ...]:
     return ()
 
 
-def _shown(view: Block) -> Block:
+def _update_response(view: Block) -> Block:
     return {"response_action": "update", "view": view}
 
 

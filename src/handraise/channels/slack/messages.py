@@ -43,7 +43,7 @@ from handraise.channels.slack.blocks import (
 )
 from handraise.channels.slack.modals import can_be_answered, editable_parts
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
-from handraise.channels.slack.references import place_text
+from handraise.channels.slack.references import format_reference
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice
 from handraise.model.questions import Question
 from handraise.model.visible import visible
@@ -60,7 +60,7 @@ _AFTERWARDS = 600
 _EXCERPT = 120
 _COUNTS = (15, 10, 6, 3, 1)
 
-_ONCE_MORE = confirmation("Send this answer?", "It counts as soon as it is sent.", "Send")
+_CONFIRMATION = confirmation("Send this answer?", "It counts as soon as it is sent.", "Send")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +71,21 @@ class Rendered:
     blocks: Sequence[Block] = field(repr=False)
 
 
-def asking(notice: Notice) -> Rendered:
+def render_question(notice: Notice) -> Rendered:
     """A question, with what can be pressed to answer it."""
     question = notice.question
     blocks = next(each for each in _candidates(notice) if fits(each))
     return Rendered(_notification(f"{question.asker} asks: {question.prompt}"), blocks)
 
 
-def bundled(message: Message) -> Rendered:
+def render_bundle(message: Message) -> Rendered:
     """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
     heading = f"{len(message.notices)} questions wait for an answer"
     blocks = next(each for each in _lists(message.notices, heading) if fits(each))
     return Rendered(heading, blocks)
 
 
-def settled(question: Question) -> Rendered:
+def render_outcome(question: Question) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
     text = f"{ending_in_short(question)}: {question.prompt}"
     blocks = next(each for each in _endings(question) if fits(each))
@@ -153,25 +153,25 @@ def _foot(notice: Notice, *, thread: bool = True) -> Block:
 
 def _controls(question: Question, *, short: bool) -> list[Block]:
     """What can be pressed. The short way is a button that opens a form."""
-    elements = [*_answers(question, short=short), button("decline", "Decline…", place_text(question))]
+    elements = [*_answers(question, short=short), button("decline", "Decline…", format_reference(question))]
     if any(len(each.get("value", "")) > _LONGEST_VALUE for each in elements):
         return []
     block_id = None
     if any(each["type"] == "static_select" for each in elements):
-        block_id = place_text(question)
+        block_id = format_reference(question)
     return [actions(elements, block_id)]
 
 
 def _answers(question: Question, *, short: bool) -> Iterator[Block]:
-    form, place = question.form, place_text(question)
-    confirm = _ONCE_MORE if question.undo_for else None
+    form, place = question.form, format_reference(question)
+    confirm = _CONFIRMATION if question.undo_for else None
     match form:
         case Confirm():
-            yield button("yes", "Yes", place_text(question, True), confirm=confirm)
-            yield button("no", "No", place_text(question, False), confirm=confirm)
+            yield button("yes", "Yes", format_reference(question, True), confirm=confirm)
+            yield button("no", "No", format_reference(question, False), confirm=confirm)
         case Choice() if not short and len(form.options) <= MOST_BUTTONS:
             for number, label in enumerate(labels_of(form.options)):
-                yield button(f"option {number}", label, place_text(question, number), confirm=confirm)
+                yield button(f"option {number}", label, format_reference(question, number), confirm=confirm)
             if form.allow_other:
                 yield button("answer", "Other…", place)
         case Choice() if not short and len(form.options) <= MOST_OPTIONS and len(place) <= _LONGEST_BLOCK_ID:
@@ -183,7 +183,7 @@ def _answers(question: Question, *, short: bool) -> Iterator[Block]:
                     {"text": plain(label, LABEL), "value": str(number)}
                     for number, label in enumerate(labels_of(form.options))
                 ],
-                "confirm": _ONCE_MORE,
+                "confirm": _CONFIRMATION,
             }
             if form.allow_other:
                 yield button("answer", "Other…", place)
@@ -207,12 +207,12 @@ def _approval(notice: Notice, form: Approval) -> list[Block]:
     ]
     if form.risk == "high":
         return [*action, small(SIGN_IN_TO_DECIDE), _foot(notice, thread=False)]
-    place = place_text(question, form.digest)
+    place = format_reference(question, form.digest)
     tool = shortened(form.action.tool, 150)
     asked = f"It executes {tool}, just as it stands in this message."
     elements = [
         button("approve", "Approve", place, confirm=confirmation("Approve this?", asked, "Approve")),
-        button("deny", "Deny", place, confirm=_ONCE_MORE if question.undo_for else None),
+        button("deny", "Deny", place, confirm=_CONFIRMATION if question.undo_for else None),
         button("reason", "Deny with a reason…", place),
     ]
     if editable_parts(form):

@@ -28,7 +28,7 @@ from handraise.channels.slack.blocks import (
     words,
 )
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
-from handraise.channels.slack.references import place_text
+from handraise.channels.slack.references import format_reference
 from handraise.model.errors import Problem
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
@@ -46,11 +46,11 @@ _ERROR = 300
 _PROMPT = 2_000
 
 
-class Garbled(ValueError):
+class InvalidPayload(ValueError):
     """What came back is not what our form could have sent."""
 
 
-class Unclear(ValueError):
+class InvalidInput(ValueError):
     """What came back could mean two things; `problems` says so to the person."""
 
     def __init__(self, problem: Problem) -> None:
@@ -85,7 +85,7 @@ class Part:
 def answer_view(question: Question) -> Block:
     """The form that answers a question."""
     blocks = [_asked(question), *(each for part in parts_of(question.form) for each in _inputs(part))]
-    return _view("answer", "Answer", "Send", blocks, place_text(question))
+    return _view("answer", "Answer", "Send", blocks, format_reference(question))
 
 
 def can_be_answered(question: Question) -> bool:
@@ -106,20 +106,20 @@ def can_be_answered(question: Question) -> bool:
 def decline_view(question: Question) -> Block:
     """The form that declines to answer, with a reason or without."""
     blocks = [_asked(question), _reason("Why not? The agent is told.")]
-    return _view("decline", "Decline to answer", "Decline", blocks, place_text(question))
+    return _view("decline", "Decline to answer", "Decline", blocks, format_reference(question))
 
 
 def deny_view(question: Question, digest: Json) -> Block:
     """The form that denies an action with a reason."""
     blocks = [_asked(question), _reason("Why not? The agent is told.")]
-    return _view("deny", "Deny", "Deny", blocks, place_text(question, digest))
+    return _view("deny", "Deny", "Deny", blocks, format_reference(question, digest))
 
 
 def change_view(question: Question, form: Approval) -> Block:
     """The form that changes an action's arguments; what was changed is shown before it is approved."""
     blocks = [_asked(question), *(each for part in editable_parts(form) for each in _inputs(part))]
     return _view(
-        "change", "Change arguments", "Show the difference", blocks, place_text(question, form.digest)
+        "change", "Change arguments", "Show the difference", blocks, format_reference(question, form.digest)
     )
 
 
@@ -127,7 +127,7 @@ def difference_view(
     question: Question, form: Approval, approved: dict[str, Json], difference: str | None
 ) -> Block | None:
     """What would be approved and how it differs; None where that is too much for Slack."""
-    metadata = place_text(question, approved)
+    metadata = format_reference(question, approved)
     if len(metadata) > _LONGEST_METADATA or len(difference or "") > _LONGEST_TEXT:
         return None
     told = literal(difference) if difference else line(words("You changed nothing."))
@@ -135,7 +135,7 @@ def difference_view(
     return _view("changed", "Approve with changes", "Approve", [rich(heading, told)], metadata)
 
 
-def told_view(text: str) -> Block:
+def message_view(text: str) -> Block:
     """A view that says one thing."""
     return {
         "type": "modal",
@@ -196,7 +196,7 @@ def editable_parts(form: Approval) -> Sequence[Part]:
 def read_answer(form: AnyForm, values: object) -> Json:
     """The answer in what was put into a view; for an approval, the arguments in it.
 
-    Raises `Unclear`, or `Garbled` for what no view of ours sends.
+    Raises `InvalidInput`, or `InvalidPayload` for what no view of ours sends.
     """
     state = values if isinstance(values, dict) else {}
     read = {part.key: _read(part, state) for part in parts_of(form)}
@@ -397,7 +397,7 @@ def _read(part: Part, state: Mapping[str, Any]) -> Json:
             picked = _one_of(element, [str(place) for place in range(len(form.options))])
             other = _other(part, form, state)
             if other is not None and picked is not None:
-                raise Unclear(Problem(part.path, "choose one, or write your own answer, but not both"))
+                raise InvalidInput(Problem(part.path, "choose one, or write your own answer, but not both"))
             return other if picked is None else form.options[int(picked)].id
         case MultiChoice():
             return _several(part, form, element, state)
@@ -411,12 +411,12 @@ def _several(part: Part, form: MultiChoice, element: Mapping[str, Any], state: M
     places = [str(place) for place in range(len(form.options))]
     chosen = element.get("selected_options") or []
     if not isinstance(chosen, list):
-        raise Garbled("selected_options")
+        raise InvalidPayload("selected_options")
     found: list[Json] = []
     for each in chosen:
         picked = _one_of({"selected_option": each}, places)
         if picked is None:
-            raise Garbled("selected_options")
+            raise InvalidPayload("selected_options")
         found.append(form.options[int(picked)].id)
     other = _other(part, form, state)
     if other is not None:
@@ -435,7 +435,7 @@ def _one_of(element: Mapping[str, Any], known: Sequence[str]) -> str | None:
         return None
     value = chosen.get("value") if isinstance(chosen, dict) else None
     if value not in known:
-        raise Garbled("selected_option")
+        raise InvalidPayload("selected_option")
     return str(value)
 
 
@@ -448,12 +448,12 @@ def _open(part: Part, form: Open, element: Mapping[str, Any]) -> Json:
             if second is None:
                 return None
             if not isinstance(second, int) or not 0 <= second <= _LATEST:
-                raise Garbled("selected_date_time")
+                raise InvalidPayload("selected_date_time")
             return datetime.fromtimestamp(second, UTC).isoformat()
         case _:
             value = element.get("value")
     if value is None:
         return "" if form.type == "text" and form.min_length == 0 and part.required else None
     if not isinstance(value, str):
-        raise Garbled("value")
+        raise InvalidPayload("value")
     return value

@@ -13,7 +13,7 @@ EVENT = "handraise_question"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuestionReference:
     """A question, and whatever else belongs to what was pressed."""
 
     workspace: str
@@ -21,13 +21,13 @@ class Place:
     extra: Json = None
 
 
-def place_text(question: Draft, extra: Json = None) -> str:
+def format_reference(question: Draft, extra: Json = None) -> str:
     """A place as it is written into something that can be pressed."""
     what = [question.workspace, question.id]
     return canonical_json(what if extra is None else [*what, extra])
 
 
-def read_place(text: object) -> Place | None:
+def parse_reference(text: object) -> QuestionReference | None:
     """The place in what Slack sent back, or None where it is none of ours."""
     try:
         read = json.loads(text) if isinstance(text, str) else None
@@ -37,12 +37,12 @@ def read_place(text: object) -> Place | None:
         case [str(workspace), str(question_id), *rest] if len(rest) <= 1:
             if text_problem(workspace) or text_problem(question_id):
                 return None
-            return Place(workspace, question_id, rest[0] if rest else None)
+            return QuestionReference(workspace, question_id, rest[0] if rest else None)
         case _:
             return None
 
 
-def metadata_of(question: Draft) -> Json:
+def build_metadata(question: Draft) -> Json:
     """What a message carries so that a reply in its thread finds its question."""
     return {
         "event_type": EVENT,
@@ -50,7 +50,7 @@ def metadata_of(question: Draft) -> Json:
     }
 
 
-def read_metadata(metadata: object) -> Place | None:
+def parse_metadata(metadata: object) -> QuestionReference | None:
     """The place in what a message carries, or None where it carries none of ours."""
     match metadata:
         case {
@@ -59,6 +59,6 @@ def read_metadata(metadata: object) -> Place | None:
         }:
             if text_problem(workspace) or text_problem(question_id):
                 return None
-            return Place(workspace, question_id)
+            return QuestionReference(workspace, question_id)
         case _:
             return None

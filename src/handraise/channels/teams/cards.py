@@ -27,7 +27,7 @@ from handraise.channels.teams.card_elements import (
     words,
 )
 from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, parts_of
-from handraise.channels.teams.references import place_of
+from handraise.channels.teams.references import build_reference
 from handraise.model.deliveries import Reason
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
@@ -53,17 +53,17 @@ _TOO_LARGE = "This action is too large to be shown here in full, so it is decide
 _INBOX = "This is too large to be answered here. Open it in the inbox."
 
 
-def asking(question: Question, url: str, reason: Reason = "asked") -> Element:
+def render_question(question: Question, url: str, reason: Reason = "asked") -> Element:
     """A question, with what can be pressed and filled in to answer it."""
     return next(each for each in _candidates(question, url, reason) if fits(each))
 
 
-def bundled(notices: Sequence[Notice]) -> Element:
+def render_bundle(notices: Sequence[Notice]) -> Element:
     """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
     return next(each for each in _lists(notices) if fits(each))
 
 
-def settled(question: Question, note: str | None = None) -> Element:
+def render_outcome(question: Question, note: str | None = None) -> Element:
     """How a question ended. Nothing can be pressed any more."""
     return next(each for each in _endings(question, note) if fits(each))
 
@@ -107,7 +107,7 @@ def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Elemen
                 tail = [*action, ours(message_texts.risk_of(form)), small(why)]
                 yield card([*_head(question, reason, longest), *tail], [link(url)])
     else:
-        last = [button("Decline…", "decline", place_of(question, url)), link(url)]
+        last = [button("Decline…", "decline", build_reference(question, url)), link(url)]
         for longest in _PROMPTS:
             if _has_room(question):
                 head = _head(question, reason, longest)
@@ -152,22 +152,22 @@ def _answers(question: Question, url: str) -> Iterator[Element]:
         case Confirm():
             yield row(
                 [
-                    button("Yes", "yes", place_of(question, url)),
-                    button("No", "no", place_of(question, url)),
+                    button("Yes", "yes", build_reference(question, url)),
+                    button("No", "no", build_reference(question, url)),
                 ]
             )
         case Choice(options=options, allow_other=False) if len(options) < MOST_BUTTONS:
             yield from list_of(options)
             yield row(
                 [
-                    button(label, "option", place_of(question, url, n=number))
+                    button(label, "option", build_reference(question, url, n=number))
                     for number, label in enumerate(labels_of(options))
                 ]
             )
         case Choice() | MultiChoice() | Open() | Form():
             for part in parts_of(form):
                 yield from inputs_of(part)
-            yield row([button("Send", "send", place_of(question, url), inputs=True)])
+            yield row([button("Send", "send", build_reference(question, url), inputs=True)])
 
 
 def _action(form: Approval) -> Sequence[Element]:
@@ -186,7 +186,7 @@ def _approval(question: Question, form: Approval, url: str, reason: Reason) -> E
     """An approval with its action in full, or None where that does not fit. What is approved is named by its digest."""
     if not message_texts.is_shown(form):
         return None
-    place = place_of(question, url, digest=form.digest)
+    place = build_reference(question, url, digest=form.digest)
     buttons = [
         button("Approve…", "approve", place),
         button("Deny", "deny", place),
@@ -202,9 +202,11 @@ def _approval(question: Question, form: Approval, url: str, reason: Reason) -> E
     return None
 
 
-def sure_card(question: Question, url: str, asked: str, yes: str, verb: str, **data: Json) -> Element:
+def confirmation_card(question: Question, url: str, asked: str, yes: str, verb: str, **data: Json) -> Element:
     """What is asked once more before something is sent."""
-    return _step(question, url, [ours(asked)], button(yes, verb, place_of(question, url, sure=True, **data)))
+    return _step(
+        question, url, [ours(asked)], button(yes, verb, build_reference(question, url, sure=True, **data))
+    )
 
 
 def approve_card(question: Question, form: Approval, url: str) -> Element:
@@ -213,27 +215,29 @@ def approve_card(question: Question, form: Approval, url: str) -> Element:
         question,
         url,
         [*_action(form), ours("It is executed just as it stands here.")],
-        button("Approve", "approved", place_of(question, url, digest=form.digest)),
+        button("Approve", "approved", build_reference(question, url, digest=form.digest)),
     )
-    return made if fits(made) else told_card(question, url, _TOO_LARGE)
+    return made if fits(made) else message_card(question, url, _TOO_LARGE)
 
 
 def reason_card(question: Question, url: str, title: str, verb: str, **data: Json) -> Element:
     """Asks why not, which may be left empty."""
     why = {"type": "Input.Text", "id": "reason", "label": "Why not? The agent is told.", "isMultiline": True}
-    place = place_of(question, url, **data)
+    place = build_reference(question, url, **data)
     return _step(question, url, [why], button(title, verb, place, inputs=True))
 
 
 def change_card(question: Question, form: Approval, url: str) -> Element:
     """Takes changes to an action's arguments; what was changed is shown before it is approved."""
     inputs = [each for part in parts_of(form) for each in inputs_of(part)]
-    shown = button("Show the difference", "changed", place_of(question, url, digest=form.digest), inputs=True)
+    shown = button(
+        "Show the difference", "changed", build_reference(question, url, digest=form.digest), inputs=True
+    )
     made = _step(question, url, inputs, shown)
     return (
         made
         if fits(made)
-        else told_card(question, url, "Change it in the inbox: there is too much for here.")
+        else message_card(question, url, "Change it in the inbox: there is too much for here.")
     )
 
 
@@ -244,18 +248,18 @@ def difference_card(
     changes = difference(form.action.arguments, arguments)
     shown = theirs(literal(changes)) if changes else ours("You changed nothing.")
     heading = line(words("What changes in "), name(form.action.tool))
-    yes = button("Approve with these changes", "approved", place_of(question, url, **approved))
+    yes = button("Approve with these changes", "approved", build_reference(question, url, **approved))
     made = _step(question, url, [heading, shown], yes)
     return (
         made
         if fits(made)
-        else told_card(question, url, "Change it in the inbox: that is too much to be shown here.")
+        else message_card(question, url, "Change it in the inbox: that is too much to be shown here.")
     )
 
 
-def told_card(question: Question, url: str, text: str) -> Element:
+def message_card(question: Question, url: str, text: str) -> Element:
     """Says one thing, and leads back to the question."""
-    return card([ours(text)], [button("Back", "show", place_of(question, url)), link(url)])
+    return card([ours(text)], [button("Back", "show", build_reference(question, url)), link(url)])
 
 
 def difference(before: dict[str, Json], after: dict[str, Json]) -> str:
@@ -271,7 +275,9 @@ def difference(before: dict[str, Json], after: dict[str, Json]) -> str:
 def _step(question: Question, url: str, body: Sequence[Element], yes: Element) -> Element:
     """One of several steps to an answer, and the way back."""
     about = _head(question, "asked", _EXCERPT)[:2]
-    return card([*about, *body, row([yes, button("Back", "show", place_of(question, url))])], [link(url)])
+    return card(
+        [*about, *body, row([yes, button("Back", "show", build_reference(question, url))])], [link(url)]
+    )
 
 
 def _endings(question: Question, note: str | None) -> Iterator[Element]:

@@ -16,10 +16,10 @@ import httpx2
 from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.teams.card_elements import CARD, Element, as_json
-from handraise.channels.teams.cards import asking, bundled, settled, summary_of
+from handraise.channels.teams.cards import render_bundle, render_outcome, render_question, summary_of
 from handraise.channels.teams.connector import Connector, Credentials
-from handraise.channels.teams.inputs import Garbled
-from handraise.channels.teams.interactions import Incoming
+from handraise.channels.teams.inputs import InvalidPayload
+from handraise.channels.teams.interactions import InteractionHandler
 from handraise.channels.teams.references import (
     CHANNEL,
     Conversation,
@@ -73,7 +73,7 @@ async def open_teams(
         teams = Teams(
             Connector(client, credentials, app_id),
             Tokens(client, audience=app_id, issuer=issuer, metadata_url=metadata_url),
-            Incoming(replies, Threads(replies, workspace), tenant),
+            InteractionHandler(replies, Threads(replies, workspace), tenant),
             Services(service_urls),
             tenant,
         )
@@ -92,14 +92,19 @@ class Teams:
     patience = timedelta(days=1)
 
     def __init__(
-        self, connector: Connector, tokens: Tokens, incoming: Incoming, services: Services, tenant: str
+        self,
+        connector: Connector,
+        tokens: Tokens,
+        incoming: InteractionHandler,
+        services: Services,
+        tenant: str,
     ) -> None:
         self._connector = connector
         self._tokens = tokens
         self._incoming = incoming
         self._services = services
         self._tenant = tenant
-        self._beside = BackgroundTasks(CHANNEL)
+        self._tasks = BackgroundTasks(CHANNEL)
 
     def rate_limit_key(self, to: Json) -> str | None:
         """The connector; None unless `to` is a conversation or a person behind one that we know."""
@@ -110,7 +115,11 @@ class Teams:
         """Post a card. Teams has no name for a message before it is there: a second copy is a second message."""
         one = len(message.notices) == 1
         first = message.notices[0]
-        made = asking(first.question, first.link, first.reason) if one else bundled(message.notices)
+        made = (
+            render_question(first.question, first.link, first.reason)
+            if one
+            else render_bundle(message.notices)
+        )
         where = await self._connector.conversation(self._place(message.to))
         said = await self._connector.say(where, _activity(made, summary_of(message)))
         receipt = {"service_url": where.service, "conversation": where.id, "activity": said}
@@ -118,7 +127,7 @@ class Teams:
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a card say how its question ended. What has several questions is followed up."""
-        ended = _activity(settled(message.notices[0].question), summary_of(message))
+        ended = _activity(render_outcome(message.notices[0].question), summary_of(message))
         match receipt:
             case {"conversation": str(), "activity": str(said), **rest}:
                 where = read_conversation(
@@ -144,7 +153,7 @@ class Teams:
             return await self._take(activity)
         except NotGenuine:
             return Response(status=401)
-        except Garbled:
+        except InvalidPayload:
             return Response(status=400)
         except (HandraiseError, NotSent) as error:
             _log.warning("something from Teams could not be done (%s)", type(error).__name__)
@@ -152,7 +161,7 @@ class Teams:
 
     async def finish(self) -> None:
         """See through what is under way, within reason."""
-        await self._beside.finish()
+        await self._tasks.finish()
 
     async def _take(self, activity: Mapping[str, Any]) -> Response:
         match activity.get("type"), activity.get("name"):
@@ -180,7 +189,7 @@ class Teams:
             "text": visible(text),
             "replyToId": str(activity.get("id")),
         }
-        self._beside.begin(self._say(where, said))
+        self._tasks.begin(self._say(where, said))
 
     async def _say(self, where: Conversation, said: Element) -> None:
         try:

@@ -38,11 +38,11 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
-class Garbled(ValueError):
+class InvalidPayload(ValueError):
     """What came back is not what a card of ours could have sent."""
 
 
-class Unclear(ValueError):
+class InvalidInput(ValueError):
     """What came back could mean two things, or half a thing; `problems` says so to the person."""
 
     def __init__(self, problem: Problem) -> None:
@@ -149,7 +149,7 @@ def labels_of(options: Sequence[Option]) -> list[str]:
 def read_answer(form: AnyForm, data: Mapping[str, Any]) -> Json:
     """The answer in what was put into a card; for an approval, the arguments in it.
 
-    Raises `Unclear`, or `Garbled` for what no card of ours sends.
+    Raises `InvalidInput`, or `InvalidPayload` for what no card of ours sends.
     """
     read = {part.key: _read(part, data) for part in parts_of(form)}
     if isinstance(form, Form | Approval):
@@ -283,7 +283,7 @@ def _text(data: Mapping[str, Any], name: str) -> str | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if value is not None and not isinstance(value, str):
-        raise Garbled(name)
+        raise InvalidPayload(name)
     return value or None
 
 
@@ -294,7 +294,7 @@ def _read(part: Part, data: Mapping[str, Any]) -> Json:
         case Confirm():
             given = _text(data, part.id)
             if given not in (None, "true", "false"):
-                raise Garbled(part.id)
+                raise InvalidPayload(part.id)
             return None if given is None else given == "true"
         case Choice():
             return _read_one(part, form, data)
@@ -319,7 +319,7 @@ def _read(part: Part, data: Mapping[str, Any]) -> Json:
 def _read_one(part: Part, form: Choice, data: Mapping[str, Any]) -> Json:
     place, other = _text(data, part.id), _other(part, form, data)
     if place is not None and other is not None:
-        raise Unclear(Problem(part.key, "choose one, or write your own answer, but not both"))
+        raise InvalidInput(Problem(part.key, "choose one, or write your own answer, but not both"))
     return other if place is None else _option(form, place, part.id)
 
 
@@ -328,15 +328,15 @@ def _read_instant(part: Part, data: Mapping[str, Any]) -> Json:
     if day is None and time is None:
         return None
     if day is None or time is None:
-        raise Unclear(Problem(part.key, "give both the day and the time"))
+        raise InvalidInput(Problem(part.key, "give both the day and the time"))
     if not _DAY.fullmatch(day) or not _TIME.fullmatch(time):
-        raise Garbled(part.id)
+        raise InvalidPayload(part.id)
     return f"{day}T{time}:00+00:00"
 
 
 def _option(form: Choice | MultiChoice, place: str, name: str) -> str:
     if not (place.isascii() and place.isdecimal() and len(place) <= 6 and int(place) < len(form.options)):  # noqa: PLR2004 -- more digits than options
-        raise Garbled(name)
+        raise InvalidPayload(name)
     return form.options[int(place)].id
 
 

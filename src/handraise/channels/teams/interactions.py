@@ -12,20 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.channels.teams.card_elements import CARD, Element
 from handraise.channels.teams.cards import (
     approve_card,
-    asking,
     can_be_decided,
     change_card,
+    confirmation_card,
     difference_card,
     reason_card,
-    settled,
-    sure_card,
+    render_outcome,
+    render_question,
 )
-from handraise.channels.teams.inputs import Garbled, Unclear, read_answer, read_reason
-from handraise.channels.teams.references import CHANNEL, Place, is_id, read_place
+from handraise.channels.teams.inputs import InvalidInput, InvalidPayload, read_answer, read_reason
+from handraise.channels.teams.references import CHANNEL, QuestionReference, is_id, parse_reference
 from handraise.channels.teams.threads import Threads
 from handraise.model.errors import InvalidAnswer, RequestConflict
 from handraise.model.forms import Approval, Choice, Confirm
@@ -47,7 +47,7 @@ _QUOTED = re.compile(r"<quoted\b[^>]{0,300}/>")
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Sender:
     """Somebody in Teams: their id at Microsoft Entra and their tenant; and the name of what they did."""
 
     tenant: str
@@ -61,7 +61,7 @@ class Who:
         return self.user if self.tenant == self.home else f"{self.tenant}:{self.user}"
 
 
-class Incoming:
+class InteractionHandler:
     """Takes what people do in Teams to the desk, and gives back what they are to be told."""
 
     def __init__(self, replies: Replies, threads: Threads, tenant: str) -> None:
@@ -70,29 +70,33 @@ class Incoming:
         self._tenant = tenant
 
     async def press(self, activity: Mapping[str, Any]) -> Element:
-        """Do what a pressed button says, and give back what Teams is to be answered; raises `Garbled`."""
+        """Do what a pressed button says, and give back what Teams is to be answered; raises `InvalidPayload`."""
         action = _dict(_dict(activity, "value"), "action")
-        verb, place = action.get("verb"), read_place(action.get("data"))
-        if action.get("type") != "Action.Execute" or not isinstance(verb, str) or place is None:
-            raise Garbled("action")
-        who = self._who(activity)
-        question = await self._replies.look(place.workspace, CHANNEL, who.identity, place.question_id)
-        if isinstance(question, Said):
-            return _says(question.text)
+        verb, reference = action.get("verb"), parse_reference(action.get("data"))
+        if action.get("type") != "Action.Execute" or not isinstance(verb, str) or reference is None:
+            raise InvalidPayload("action")
+        sender = self._read_sender(activity)
+        question = await self._replies.find_question(
+            reference.workspace, CHANNEL, sender.identity, reference.question_id
+        )
+        if isinstance(question, ReplyResult):
+            return _text_response(question.text)
         try:
-            step = _step(question, verb, place)
-            reply = _pressed(question, verb, place, _reply(place, who)) if step is None else None
-        except (Unclear, InvalidAnswer) as unfit:
+            step = _step(question, verb, reference)
+            reply = (
+                _pressed_reply(question, verb, reference, _reply(reference, sender)) if step is None else None
+            )
+        except (InvalidInput, InvalidAnswer) as unfit:
             why = "; ".join(map(str, unfit.problems))
-            return _says(f"That does not fit: {visible(why)}.")
+            return _text_response(f"That does not fit: {visible(why)}.")
         if reply is not None:
             return await self._take(reply)
         if question.outcome is not None:
-            return _shows(settled(question, too_late(question.outcome)))
-        return _shows(step or {})
+            return _card_response(render_outcome(question, too_late(question.outcome)))
+        return _card_response(step or {})
 
     async def read(self, activity: Mapping[str, Any]) -> str | None:
-        """Take a message that somebody typed, and give back what to tell them; raises `Garbled`.
+        """Take a message that somebody typed, and give back what to tell them; raises `InvalidPayload`.
 
         None where it was not for us.
         """
@@ -102,18 +106,18 @@ class Incoming:
         alone = conversation.get("conversationType", "personal") == "personal"
         if not alone and not _mentions_us(activity):
             return None
-        who = self._who(activity)
-        found = await self._threads.find(who.identity, conversation.get("id"), _answered(activity))
+        sender = self._read_sender(activity)
+        found = await self._threads.find(sender.identity, conversation.get("id"), _answered(activity))
         if found is None:
             return _WHICH
         workspace, question_id = found
-        question = await self._replies.look(workspace, CHANNEL, who.identity, question_id)
-        if isinstance(question, Said):
+        question = await self._replies.find_question(workspace, CHANNEL, sender.identity, question_id)
+        if isinstance(question, ReplyResult):
             return question.text
         if not can_be_decided(question):
             return _TOO_LARGE
-        place = Place(workspace, question_id, "", {})
-        reply = replace(_reply(place, who), text=_typed(activity, text))
+        reference = QuestionReference(workspace, question_id, "", {})
+        reply = replace(_reply(reference, sender), text=_typed(activity, text))
         try:
             return (await self._replies.take(reply)).text
         except RequestConflict:
@@ -121,15 +125,15 @@ class Incoming:
 
     async def _take(self, reply: Reply) -> Element:
         try:
-            came = await self._replies.take(reply)
+            result = await self._replies.take(reply)
         except RequestConflict:
-            return _says(_BUSY)
-        ended = came.question is not None and came.question.outcome is not None
-        if came.question is None or came.kind not in ("taken", "late") or not ended:
-            return _says(visible(came.text))
-        return _shows(settled(came.question, came.text))
+            return _text_response(_BUSY)
+        ended = result.question is not None and result.question.outcome is not None
+        if result.question is None or result.kind not in ("taken", "late") or not ended:
+            return _text_response(visible(result.text))
+        return _card_response(render_outcome(result.question, result.text))
 
-    def _who(self, activity: Mapping[str, Any]) -> Who:
+    def _read_sender(self, activity: Mapping[str, Any]) -> Sender:
         """Who did something. What is contradictory is nobody's."""
         tenants = {
             found.lower()
@@ -141,111 +145,119 @@ class Incoming:
         }
         user, name = _dict(activity, "from").get("aadObjectId"), activity.get("id")
         if len(tenants) != 1 or not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
-            raise Garbled("from")
+            raise InvalidPayload("from")
         [tenant] = tenants
         user = user.lower() if isinstance(user, str) else ""
         if text_problem(name) or not is_id(tenant) or (user and not is_id(user)):
-            raise Garbled("from")
-        return Who(tenant, user, self._tenant, name)
+            raise InvalidPayload("from")
+        return Sender(tenant, user, self._tenant, name)
 
 
-def _step(question: Question, verb: str, place: Place) -> Element | None:
+def _step(question: Question, verb: str, reference: QuestionReference) -> Element | None:
     """The card behind a button that does not answer yet; None for one that does."""
-    form, url = question.form, place.link
-    asks_again = bool(question.undo_for) and place.data.get("sure") is not True
+    form, url = question.form, reference.link
+    asks_again = bool(question.undo_for) and reference.data.get("sure") is not True
     match verb, form:
         case "show", _:
-            return asking(question, url)
+            return render_question(question, url)
         case "decline", _:
             return reason_card(question, url, "Decline", "declined")
         case "approve", Approval():
-            return approve_card(question, form, url) if can_be_decided(question) else asking(question, url)
+            return (
+                approve_card(question, form, url)
+                if can_be_decided(question)
+                else render_question(question, url)
+            )
         case "reason", Approval():
-            return reason_card(question, url, "Deny", "denied", digest=place.data.get("digest"))
+            return reason_card(question, url, "Deny", "denied", digest=reference.data.get("digest"))
         case "change", Approval():
-            return change_card(question, form, url) if can_be_decided(question) else asking(question, url)
+            return (
+                change_card(question, form, url)
+                if can_be_decided(question)
+                else render_question(question, url)
+            )
         case "changed", Approval():
-            return _difference(question, form, place)
+            return _difference(question, form, reference)
         case "yes" | "no", Confirm() if asks_again:
-            return sure_card(
+            return confirmation_card(
                 question, url, f"You answer {verb}. It counts as soon as it is sent.", "Send", verb
             )
         case "option", Choice() if asks_again:
-            number = _number(place)
+            number = _number(reference)
             asked = f"You choose option {number + 1}. It counts as soon as it is sent."
-            return sure_card(question, url, asked, "Send", verb, n=number)
+            return confirmation_card(question, url, asked, "Send", verb, n=number)
         case _:
             return None
 
 
-def _pressed(question: Question, verb: str, place: Place, reply: Reply) -> Reply:
+def _pressed_reply(question: Question, verb: str, reference: QuestionReference, reply: Reply) -> Reply:
     """What a button answers."""
-    form, data = question.form, place.data
+    form, data = question.form, reference.data
     match verb, form:
         case "declined", _:
             return replace(reply, declines=True, reason=read_reason(data))
         case "yes" | "no", Confirm():
             return replace(reply, value=verb == "yes")
-        case "option", Choice() if _number(place) < len(form.options):
-            return replace(reply, value=form.options[_number(place)].id)
+        case "option", Choice() if _number(reference) < len(form.options):
+            return replace(reply, value=form.options[_number(reference)].id)
         case "approved", Approval():
-            approved: dict[str, Json] = {"decision": "approve", "digest": _digest(place)}
+            approved: dict[str, Json] = {"decision": "approve", "digest": _digest(reference)}
             if "arguments" in data:
                 approved["arguments"] = data["arguments"]
             return replace(reply, value=approved)
         case "deny", Approval():
-            return replace(reply, value={"decision": "deny", "digest": _digest(place)})
+            return replace(reply, value={"decision": "deny", "digest": _digest(reference)})
         case "denied", Approval():
-            denied = {"decision": "deny", "reason": read_reason(data), "digest": _digest(place)}
+            denied = {"decision": "deny", "reason": read_reason(data), "digest": _digest(reference)}
             return replace(reply, value=denied)
         case "send", _ if not isinstance(form, Approval):
             return replace(reply, value=read_answer(form, data))
         case _:
-            raise Garbled("verb")
+            raise InvalidPayload("verb")
 
 
-def _difference(question: Question, form: Approval, place: Place) -> Element:
+def _difference(question: Question, form: Approval, reference: QuestionReference) -> Element:
     """What a person changed, to be looked at before it is approved; raises `InvalidAnswer` where it does not fit."""
-    edits = read_answer(form, place.data)
+    edits = read_answer(form, reference.data)
     canonical = check_answer(form, {"decision": "approve", "arguments": edits})
     after = canonical.get("arguments", form.action.arguments)
     approved = {"arguments": edits, "digest": canonical["digest"]}
-    return difference_card(question, form, place.link, approved, after)
+    return difference_card(question, form, reference.link, approved, after)
 
 
-def _digest(place: Place) -> str:
+def _digest(reference: QuestionReference) -> str:
     """The action that a button is about: without one, it would be about any."""
-    digest = place.data.get("digest")
+    digest = reference.data.get("digest")
     if not isinstance(digest, str):
-        raise Garbled("digest")
+        raise InvalidPayload("digest")
     return digest
 
 
-def _number(place: Place) -> int:
-    number = place.data.get("n")
+def _number(reference: QuestionReference) -> int:
+    number = reference.data.get("n")
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise Garbled("n")
+        raise InvalidPayload("n")
     return number
 
 
-def _reply(place: Place, who: Who) -> Reply:
+def _reply(reference: QuestionReference, sender: Sender) -> Reply:
     """A reply that says nothing yet. Teams names everything that somebody does, and says it again where it must."""
     return Reply(
-        workspace=place.workspace,
-        question_id=place.question_id,
+        workspace=reference.workspace,
+        question_id=reference.question_id,
         channel=CHANNEL,
-        identity=who.identity,
+        identity=sender.identity,
         evidence=TOKEN,
-        id=who.activity,
-        details={"tenant": who.tenant, "user": who.user},
+        id=sender.activity,
+        details={"tenant": sender.tenant, "user": sender.user},
     )
 
 
-def _says(text: str) -> Element:
+def _text_response(text: str) -> Element:
     return {"statusCode": 200, "type": _SAYS, "value": text}
 
 
-def _shows(card: Element) -> Element:
+def _card_response(card: Element) -> Element:
     return {"statusCode": 200, "type": CARD, "value": card}
 
 

@@ -108,7 +108,7 @@ def read_conversation(service: str | None, conversation: object) -> Conversation
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuestionReference:
     """A question, the page where it is, and whatever else belongs to what was pressed."""
 
     workspace: str
@@ -117,18 +117,20 @@ class Place:
     data: Mapping[str, Any]
 
 
-def place_of(question: Draft, link: str, **more: Json) -> dict[str, Json]:
+def build_reference(question: Draft, link: str, **more: Json) -> dict[str, Json]:
     """A place as it is written into something that can be pressed."""
     return {"q": [question.workspace, question.id], "l": link, **more}
 
 
-def read_place(data: object) -> Place | None:
+def parse_reference(data: object) -> QuestionReference | None:
     """The place in what Teams sent back, or None where it is none of ours."""
     match data:
         case {"q": [str(workspace), str(question_id)], "l": str(link), **rest}:
             if text_problem(workspace) or text_problem(question_id) or not _is_link(link):
                 return None
-            return Place(workspace, question_id, link, {str(name): value for name, value in rest.items()})
+            return QuestionReference(
+                workspace, question_id, link, {str(name): value for name, value in rest.items()}
+            )
         case _:
             return None
 

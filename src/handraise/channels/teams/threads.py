@@ -32,5 +32,5 @@ class Threads:
                 case _:
                     return False
 
-        found = await self._replies.told(self._workspace, CHANNEL, identity, where=is_behind)
+        found = await self._replies.find_delivered(self._workspace, CHANNEL, identity, where=is_behind)
         return (found[0][0].workspace, found[0][0].id) if len(found) == 1 else None

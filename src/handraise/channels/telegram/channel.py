@@ -15,10 +15,10 @@ from typing import Any
 
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.telegram.api import TELEGRAM, BotApi, Refused, open_api
-from handraise.channels.telegram.interactions import CHANNEL, Garbled, Incoming, is_unchanged
-from handraise.channels.telegram.messages import asking, bundled, settled
+from handraise.channels.telegram.interactions import CHANNEL, InteractionHandler, InvalidPayload, is_unchanged
+from handraise.channels.telegram.messages import render_bundle, render_outcome, render_question
 from handraise.channels.telegram.polling import WANTED, Poller
-from handraise.channels.telegram.references import Places
+from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.errors import HandraiseError, RequestConflict
 from handraise.model.json_values import Json, digest
 from handraise.ports.channel import Message, NotSent, Response
@@ -52,7 +52,7 @@ async def open_telegram(
     machine to say.
     """
     async with open_api(bot_token, api_url, verify=verify) as api:
-        telegram = Telegram(api, replies, Places(bot_token), base_url, webhook_secret)
+        telegram = Telegram(api, replies, QuestionReferences(bot_token), base_url, webhook_secret)
         if webhook_secret is None:
             work = Poller(api, telegram.take_from_poll).run()
         else:
@@ -74,12 +74,17 @@ class Telegram:
     patience = timedelta(days=1)
 
     def __init__(
-        self, api: BotApi, replies: Replies, places: Places, base_url: str, webhook_secret: str | None
+        self,
+        api: BotApi,
+        replies: Replies,
+        references: QuestionReferences,
+        base_url: str,
+        webhook_secret: str | None,
     ) -> None:
         self._api = api
-        self._places = places
+        self._references = references
         self._secret = None if webhook_secret is None else webhook_secret.encode()
-        self._incoming = Incoming(api, replies, places, base_url)
+        self._incoming = InteractionHandler(api, replies, references, base_url)
 
     def rate_limit_key(self, to: Json) -> str | None:
         """All of Telegram; None unless `to` is a chat."""
@@ -92,14 +97,14 @@ class Telegram:
         if chat is None:
             raise NotSent("that is no chat", again=False)
         notice = message.notices[0]
-        rendered = asking(notice, self._places, room=chat < 0) if one else bundled(message)
+        rendered = render_question(notice, self._references, room=chat < 0) if one else render_bundle(message)
         sent = await self._send(chat, rendered.body)
         return sent | ({"shown": digest(rendered.body)} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a message say how its question ended. What has several questions is followed up."""
         notice = message.notices[0]
-        body = settled(notice.question, notice.link, self._places).body
+        body = render_outcome(notice.question, notice.link, self._references).body
         match receipt:
             case {"chat": int(chat), "message": int(number), "several": True}:
                 reply = {"message_id": number, "allow_sending_without_reply": True}
@@ -120,7 +125,7 @@ class Telegram:
             return Response(status=401)
         try:
             await self._incoming.take(_update(body), SECRET)
-        except Garbled:
+        except InvalidPayload:
             return Response(status=400)
         except RequestConflict:
             # Another process is at it, or we are. If that fails, it is to come again.
@@ -180,7 +185,7 @@ def _update(body: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        raise Garbled("body") from None
+        raise InvalidPayload("body") from None
     if not isinstance(found, dict):
-        raise Garbled("body")
+        raise InvalidPayload("body")
     return found

@@ -82,7 +82,7 @@ def mention(user: int, name: str) -> Piece:
     return Piece(shown, {"type": "text_mention", "user": {"id": user, "is_bot": False, "first_name": shown}})
 
 
-def composed(pieces: Iterable[Piece]) -> Text:
+def compose(pieces: Iterable[Piece]) -> Text:
     """The pieces one behind the other, with what Telegram must know of each."""
     text, entities, place = "", [], 0
     for piece in pieces:

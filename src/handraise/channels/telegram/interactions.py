@@ -12,20 +12,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
-from handraise.channels.inbound_replies import Replies, Reply, Said
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.channels.telegram.api import BotApi, Refused
-from handraise.channels.telegram.entities import Piece, composed, cut, ours
+from handraise.channels.telegram.entities import Piece, compose, cut, ours
 from handraise.channels.telegram.messages import (
     Keyboard,
     Rendered,
     can_be_answered,
     keyboard,
-    once_more,
-    prompting,
-    said,
-    settled,
+    render_confirmation,
+    render_outcome,
+    render_reply_prompt,
+    text_pieces,
 )
-from handraise.channels.telegram.references import Found, Place, Places
+from handraise.channels.telegram.references import QuestionReference, QuestionReferences, UnverifiedReference
 from handraise.model.errors import RequestConflict
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
 from handraise.model.json_values import Json
@@ -50,12 +50,12 @@ _REPLY_NOW = "Reply to the message that I have just sent."
 _TRY_AGAIN = "That did not work. Please press it again."
 
 
-class Garbled(Exception):
+class InvalidPayload(Exception):
     """Something that Telegram never sends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Sender:
     """Somebody at Telegram, what they did and where, and how sure we are that it was them."""
 
     user: int
@@ -75,34 +75,34 @@ class Who:
         return self.chat != self.user
 
 
-class Incoming:
+class InteractionHandler:
     """Takes what people do in Telegram to the desk, and tells them what came of it."""
 
-    def __init__(self, api: BotApi, replies: Replies, places: Places, base_url: str) -> None:
+    def __init__(self, api: BotApi, replies: Replies, references: QuestionReferences, base_url: str) -> None:
         self._api = api
         self._replies = replies
-        self._places = places
+        self._references = references
         self._base_url = base_url
 
     async def take(self, update: Mapping[str, Any], evidence: str) -> None:
         """Do what a genuine update says. The same one twice is one answer.
 
-        Raises `Garbled` where it makes no sense, and a desk's error where it should come again.
+        Raises `InvalidPayload` where it makes no sense, and a desk's error where it should come again.
         """
         number = update.get("update_id")
         if not _is_int(number):
-            raise Garbled("update_id")
+            raise InvalidPayload("update_id")
         name = f"{self._api.bot}-{number}"
         match update:
             case {"callback_query": dict(query)}:
-                await self._pressed(query, name, evidence)
+                await self._handle_press(query, name, evidence)
             case {"message": dict(message)}:
-                await self._written(message, name, evidence)
+                await self._handle_message(message, name, evidence)
 
-    async def _pressed(self, query: Mapping[str, Any], update: str, evidence: str) -> None:
+    async def _handle_press(self, query: Mapping[str, Any], update: str, evidence: str) -> None:
         """A button. Telegram shows that it is at work until it is told otherwise, whatever comes of it."""
         if not isinstance(query.get("id"), str):
-            raise Garbled("callback_query")
+            raise InvalidPayload("callback_query")
         try:
             told = await self._press(query, update, evidence)
         except RequestConflict:
@@ -122,86 +122,95 @@ class Incoming:
 
     async def _press(self, query: Mapping[str, Any], update: str, evidence: str) -> str:
         message = _dict(query, "message")
-        who = _who(query, message, update, evidence)
-        if who is None:
-            raise Garbled("callback_query")
-        found = self._places.read_data(query.get("data"), message)
+        sender = _read_sender(query, message, update, evidence)
+        if sender is None:
+            raise InvalidPayload("callback_query")
+        found = self._references.read_data(query.get("data"), message)
         if found is None:
             return _NOT_MINE
-        question = await self._question(found, who)
+        question = await self._question(found, sender)
         if isinstance(question, str):
             return question
-        deed, at = found.place.deed, _at(who, message)
-        if deed in _DOING:
-            return await self._decide(found.place, question, who, at)
+        action, at = found.reference.action, _at(sender, message)
+        if action in _DOING:
+            return await self._decide(found.reference, question, sender, at)
         if question.outcome is not None:
             await self._redraw(at, question)
             return too_late(question.outcome)
         try:
-            if deed in _WRITING:
-                return await self._prompt(question, deed, who, reply_to=at.get("message_id"))
-            if deed in _ASKING_FIRST:
-                await self._swap(at, once_more(question, self._places, deed, found.place.number))
-            elif deed == _BACK:
-                await self._swap(at, keyboard(question, self._places))
+            if action in _WRITING:
+                return await self._prompt(question, action, sender, reply_to=at.get("message_id"))
+            if action in _ASKING_FIRST:
+                await self._swap(
+                    at, render_confirmation(question, self._references, action, found.reference.number)
+                )
+            elif action == _BACK:
+                await self._swap(at, keyboard(question, self._references))
         except NotSent:
             return _TRY_AGAIN
         return ""
 
-    async def _decide(self, place: Place, question: Question, who: Who, at: Mapping[str, Any]) -> str:
-        reply = _reply(place, who)
-        if place.deed == "X":
+    async def _decide(
+        self, reference: QuestionReference, question: Question, sender: Sender, at: Mapping[str, Any]
+    ) -> str:
+        reply = _reply(reference, sender)
+        if reference.action == "X":
             reply = replace(reply, declines=True)
         elif not can_be_answered(question):
             return _ON_THE_PAGE
         else:
-            reply = replace(reply, value=_value(question, place))
-        came = await self._replies.take(reply)
-        if came.question is not None and came.question.outcome is None:
+            reply = replace(reply, value=_value(question, reference))
+        result = await self._replies.take(reply)
+        if result.question is not None and result.question.outcome is None:
             # A vote, or something that does not fit: there may be more to press.
             with suppress(NotSent):
-                await self._swap(at, keyboard(came.question, self._places))
-        elif came.kind == "late" and came.question is not None:
-            await self._redraw(at, came.question)
-        return came.text
+                await self._swap(at, keyboard(result.question, self._references))
+        elif result.kind == "late" and result.question is not None:
+            await self._redraw(at, result.question)
+        return result.text
 
-    async def _written(self, message: Mapping[str, Any], update: str, evidence: str) -> None:
+    async def _handle_message(self, message: Mapping[str, Any], update: str, evidence: str) -> None:
         """A message that somebody typed: a reply to one of ours is an answer."""
-        who = _who(message, message, update, evidence)
-        if who is None or not _is_typed(message):
+        sender = _read_sender(message, message, update, evidence)
+        if sender is None or not _is_typed(message):
             return
         text, parent = message.get("text"), _dict(message, "reply_to_message")
         mine = _dict(parent, "from").get("id") == self._api.bot
-        found = self._places.read_link(parent) if mine else None
+        found = self._references.read_link(parent) if mine else None
         if found is None:
             if isinstance(text, str) and _is_command(text):
-                await self._say(who, message, _introduction(who))
-            elif not who.in_room or mine:
-                await self._say(who, message, _WHICH)
+                await self._say(sender, message, _introduction(sender))
+            elif not sender.in_room or mine:
+                await self._say(sender, message, _WHICH)
             return
-        question = await self._question(found, who)
+        question = await self._question(found, sender)
         if isinstance(question, str):
-            await self._say(who, message, question)
+            await self._say(sender, message, question)
         elif not isinstance(text, str):
-            await self._say(who, message, _TEXT_ONLY)
-        elif who.in_room and found.place.user == 0:
+            await self._say(sender, message, _TEXT_ONLY)
+        elif sender.in_room and found.reference.user == 0:
             # Only who was asked by name is known to mean it.
-            if _takes_anything(question.form) or not isinstance(read_reply(question, text), NotAnAnswer):
-                await self._say(who, message, _PRESS)
-        elif found.place.user not in (0, who.user):
-            await self._say(who, message, _FOR_ANOTHER)
+            if _accepts_any_text(question.form) or not isinstance(read_reply(question, text), NotAnAnswer):
+                await self._say(sender, message, _PRESS)
+        elif found.reference.user not in (0, sender.user):
+            await self._say(sender, message, _FOR_ANOTHER)
         else:
-            await self._answer(found.place, question, who, message, text)
+            await self._answer(found.reference, question, sender, message, text)
 
     async def _answer(
-        self, place: Place, question: Question, who: Who, message: Mapping[str, Any], text: str
+        self,
+        reference: QuestionReference,
+        question: Question,
+        sender: Sender,
+        message: Mapping[str, Any],
+        text: str,
     ) -> None:
-        reply = _reply(place, who)
-        match place.deed, question.form:
+        reply = _reply(reference, sender)
+        match reference.action, question.form:
             case "r", _:
                 reply = replace(reply, declines=True, reason=text)
             case _ if not can_be_answered(question) and question.outcome is None:
-                await self._say(who, message, _ON_THE_PAGE)
+                await self._say(sender, message, _ON_THE_PAGE)
                 return
             case "e", Approval(digest=digest):
                 reply = replace(reply, value={"decision": "deny", "reason": text, "digest": digest})
@@ -209,39 +218,54 @@ class Incoming:
                 reply = replace(reply, value={"other": text.strip()})
             case _:
                 reply = replace(reply, text=text)
-        came = await self._replies.take(reply)
-        if came.kind == "misfit" and came.question is not None and came.question.outcome is None:
-            problem = [*said(came.text), ours("\n")]
+        result = await self._replies.take(reply)
+        if result.kind == "misfit" and result.question is not None and result.question.outcome is None:
+            problem = [*text_pieces(result.text), ours("\n")]
             with suppress(NotSent):
-                await self._prompt(question, place.deed or "w", who, message.get("message_id"), problem)
+                await self._prompt(
+                    question, reference.action or "w", sender, message.get("message_id"), problem
+                )
             return
-        await self._say(who, message, came.text)
-        if came.kind == "late" and came.question is not None and not place.deed:
+        await self._say(sender, message, result.text)
+        if result.kind == "late" and result.question is not None and not reference.action:
             parent = _dict(message, "reply_to_message")
-            await self._redraw(_at(who, parent), came.question)
+            await self._redraw(_at(sender, parent), result.question)
 
-    async def _question(self, found: Found, who: Who) -> Question | str:
+    async def _question(self, found: UnverifiedReference, sender: Sender) -> Question | str:
         """The question that a place is about, or what to tell: only who may see it learns that there is one."""
-        place = found.place
-        question = await self._replies.look(place.workspace, CHANNEL, who.identity, place.question_id)
-        if isinstance(question, Said):
+        reference = found.reference
+        question = await self._replies.find_question(
+            reference.workspace, CHANNEL, sender.identity, reference.question_id
+        )
+        if isinstance(question, ReplyResult):
             return question.text
-        return question if self._places.is_ours(found, question) else _NOT_MINE
+        return question if self._references.is_ours(found, question) else _NOT_MINE
 
     async def _prompt(
-        self, question: Question, deed: str, who: Who, reply_to: Any, problem: list[Piece] | None = None
+        self,
+        question: Question,
+        action: str,
+        sender: Sender,
+        reply_to: Any,
+        problem: list[Piece] | None = None,
     ) -> str:
-        name = who.name if who.in_room else None
-        prompt = prompting(
-            question, self._url(question), self._places, deed, user=who.user, name=name, problem=problem or []
+        name = sender.name if sender.in_room else None
+        prompt = render_reply_prompt(
+            question,
+            self._url(question),
+            self._references,
+            action,
+            user=sender.user,
+            name=name,
+            problem=problem or [],
         )
-        await self._send(who.chat, prompt, reply_to)
+        await self._send(sender.chat, prompt, reply_to)
         return _REPLY_NOW
 
-    async def _say(self, who: Who, message: Mapping[str, Any], text: str) -> None:
+    async def _say(self, sender: Sender, message: Mapping[str, Any], text: str) -> None:
         """Tell somebody something, in reply to what they wrote."""
         with suppress(NotSent):
-            await self._send(who.chat, Rendered(composed(said(text))), message.get("message_id"))
+            await self._send(sender.chat, Rendered(compose(text_pieces(text))), message.get("message_id"))
 
     async def _send(self, chat: int, what: Rendered, reply_to: Any) -> None:
         where: dict[str, Any] = {"chat_id": chat}
@@ -260,7 +284,7 @@ class Incoming:
     async def _redraw(self, at: Mapping[str, Any], question: Question) -> None:
         """Let a message that was pressed too late say how it ended."""
         with suppress(NotSent):
-            ended = settled(question, self._url(question), self._places)
+            ended = render_outcome(question, self._url(question), self._references)
             await self._api.call("editMessageText", {**at, **ended.body})
 
     def _url(self, question: Question) -> str:
@@ -276,12 +300,14 @@ def is_unchanged(refused: Refused) -> bool:
     return "message is not modified" in refused.why
 
 
-def _who(what: Mapping[str, Any], message: Mapping[str, Any], update: str, evidence: str) -> Who | None:
+def _read_sender(
+    what: Mapping[str, Any], message: Mapping[str, Any], update: str, evidence: str
+) -> Sender | None:
     user, chat = _dict(what, "from"), _dict(message, "chat").get("id")
     number, name = user.get("id"), user.get("first_name")
     if not _is_int(number) or not _is_int(chat) or user.get("is_bot") is not False:
         return None
-    return Who(number, name if isinstance(name, str) else "", chat, update, evidence)
+    return Sender(number, name if isinstance(name, str) else "", chat, update, evidence)
 
 
 def _is_typed(message: Mapping[str, Any]) -> bool:
@@ -295,46 +321,46 @@ def _is_command(text: str) -> bool:
     return re.fullmatch(r"/(start|id)(@\w+)?( .*)?", text, re.DOTALL) is not None
 
 
-def _introduction(who: Who) -> str:
-    where = f" The id of this room is {who.chat}." if who.in_room else ""
-    return f"Your Telegram id is {who.user}.{where} Whoever runs Handraise here needs it to reach you."
+def _introduction(sender: Sender) -> str:
+    where = f" The id of this room is {sender.chat}." if sender.in_room else ""
+    return f"Your Telegram id is {sender.user}.{where} Whoever runs Handraise here needs it to reach you."
 
 
-def _value(question: Question, place: Place) -> Json:
+def _value(question: Question, reference: QuestionReference) -> Json:
     """What a button answers."""
-    match question.form, place.deed:
+    match question.form, reference.action:
         case Confirm(), "Y" | "N":
-            return place.deed == "Y"
-        case Choice(options=options), "O" if place.number < len(options):
-            return options[place.number].id
+            return reference.action == "Y"
+        case Choice(options=options), "O" if reference.number < len(options):
+            return options[reference.number].id
         case Approval(digest=digest), "A" | "D":
-            return {"decision": "approve" if place.deed == "A" else "deny", "digest": digest}
-    raise Garbled("callback_data")
+            return {"decision": "approve" if reference.action == "A" else "deny", "digest": digest}
+    raise InvalidPayload("callback_data")
 
 
-def _takes_anything(form: AnyForm) -> bool:
+def _accepts_any_text(form: AnyForm) -> bool:
     """Whether whatever somebody says would be an answer."""
     if isinstance(form, Form):
-        return len(form.fields) == 1 and _takes_anything(form.fields[0].form)
+        return len(form.fields) == 1 and _accepts_any_text(form.fields[0].form)
     return isinstance(form, Open) and form.type == "text"
 
 
-def _reply(place: Place, who: Who) -> Reply:
+def _reply(reference: QuestionReference, sender: Sender) -> Reply:
     """A reply that says nothing yet. Telegram numbers everything that somebody does, and says it again if it must."""
     return Reply(
-        workspace=place.workspace,
-        question_id=place.question_id,
+        workspace=reference.workspace,
+        question_id=reference.question_id,
         channel=CHANNEL,
-        identity=who.identity,
-        evidence=who.evidence,
-        id=who.update,
-        details={"user": who.user, "chat": who.chat},
+        identity=sender.identity,
+        evidence=sender.evidence,
+        id=sender.update,
+        details={"user": sender.user, "chat": sender.chat},
     )
 
 
-def _at(who: Who, message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _at(sender: Sender, message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A message, so that it can be changed."""
-    return {"chat_id": who.chat, "message_id": message.get("message_id")}
+    return {"chat_id": sender.chat, "message_id": message.get("message_id")}
 
 
 def _is_int(value: object) -> TypeGuard[int]:

@@ -30,13 +30,13 @@ from handraise.channels.telegram.entities import (
     bold,
     box,
     code,
-    composed,
+    compose,
     cut,
     link,
     mention,
     ours,
 )
-from handraise.channels.telegram.references import Places
+from handraise.channels.telegram.references import QuestionReferences
 from handraise.model.deliveries import Reason
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice
 from handraise.model.questions import Question
@@ -87,37 +87,37 @@ class Rendered:
         return self.text.body | ({} if self.markup is None else {"reply_markup": self.markup})
 
 
-def asking(notice: Notice, places: Places, *, room: bool) -> Rendered:
+def render_question(notice: Notice, references: QuestionReferences, *, room: bool) -> Rendered:
     """A question, with what can be pressed to answer it. In a `room` people talk: replies are no answers there."""
     question = notice.question
-    where = link(places.link(notice.link, question), _PAGE)
-    text = composed(_asking(question, notice.reason, where, _level(question), room=room))
-    rows = keyboard(question, places)
+    where = link(references.link(notice.link, question), _PAGE)
+    text = compose(_question_pieces(question, notice.reason, where, _level(question), room=room))
+    rows = keyboard(question, references)
     return Rendered(text, {"inline_keyboard": rows} if rows else None)
 
 
-def bundled(message: Message) -> Rendered:
+def render_bundle(message: Message) -> Rendered:
     """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
-    texts = (composed(_bundle(message.notices, count)) for count in _COUNTS)
+    texts = (compose(_bundle_pieces(message.notices, count)) for count in _COUNTS)
     return Rendered(next(each for each in texts if each.fits))
 
 
-def settled(question: Question, url: str, places: Places) -> Rendered:
+def render_outcome(question: Question, url: str, references: QuestionReferences) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
-    where = link(places.link(url, question), _PAGE)
+    where = link(references.link(url, question), _PAGE)
     form = question.form
     if isinstance(form, Approval) and is_shown(form):
-        text = composed(_settled(question, where, action=form))
+        text = compose(_outcome_pieces(question, where, action=form))
         if text.fits:
             return Rendered(text)
-    return Rendered(composed(_settled(question, where, action=None)))
+    return Rendered(compose(_outcome_pieces(question, where, action=None)))
 
 
-def prompting(
+def render_reply_prompt(
     question: Question,
     url: str,
-    places: Places,
-    deed: str,
+    references: QuestionReferences,
+    action: str,
     *,
     user: int,
     name: str | None,
@@ -131,28 +131,30 @@ def prompting(
         *_heading(question),
         box(shortened(question.prompt, _EXCERPT)),
         ours("\nReply to this message"),
-        *_wanted(question.form, deed),
+        *_wanted(question.form, action),
         ours(" "),
-        link(places.link(url, question, deed, user), _PAGE),
+        link(references.link(url, question, action, user), _PAGE),
     ]
-    placeholder = {"w": "Your answer", "t": "Your own answer"}.get(deed, "The reason")
+    placeholder = {"w": "Your answer", "t": "Your own answer"}.get(action, "The reason")
     markup = {"force_reply": True, "input_field_placeholder": placeholder, "selective": name is not None}
-    return Rendered(composed(pieces), markup)
+    return Rendered(compose(pieces), markup)
 
 
-def keyboard(question: Question, places: Places) -> Keyboard:
+def keyboard(question: Question, references: QuestionReferences) -> Keyboard:
     """What can be pressed in the message of a question."""
-    answers = list(_answers(question, places)) if can_be_answered(question) else []
-    return [*answers, [_button(question, places, "Decline…", "x")]]
+    answers = list(_answers(question, references)) if can_be_answered(question) else []
+    return [*answers, [_button(question, references, "Decline…", "x")]]
 
 
-def once_more(question: Question, places: Places, deed: str, number: int) -> Keyboard:
+def render_confirmation(
+    question: Question, references: QuestionReferences, action: str, number: int
+) -> Keyboard:
     """What is asked before a press counts."""
-    back = [_button(question, places, "Go back", "b")]
-    if deed == "x":
-        reason = [_button(question, places, _MORE_IN_MESSAGE["r"], "r")]
-        return [[_button(question, places, "Yes, decline", "X")], reason, back]
-    return [[_button(question, places, _meaning(question, deed, number), deed.upper(), number)], back]
+    back = [_button(question, references, "Go back", "b")]
+    if action == "x":
+        reason = [_button(question, references, _MORE_IN_MESSAGE["r"], "r")]
+        return [[_button(question, references, "Yes, decline", "X")], reason, back]
+    return [[_button(question, references, _meaning(question, action, number), action.upper(), number)], back]
 
 
 def can_be_answered(question: Question) -> bool:
@@ -162,7 +164,7 @@ def can_be_answered(question: Question) -> bool:
     return not risky and (_level(question).is_full or _is_short(form))
 
 
-def said(text: str) -> list[Piece]:
+def text_pieces(text: str) -> list[Piece]:
     """What a person is told; what stands behind a colon may be somebody else's words."""
     before, colon, theirs = text.partition(": ")
     return [ours(before + colon), *([code(cut(theirs, 1_000))] if colon else [])]
@@ -175,17 +177,19 @@ def _level(question: Question) -> Level:
         if each.is_full and isinstance(form, Approval) and not is_shown(form):
             continue
         # The place behind a link is written out where the link is.
-        room = ours("x" * (_LONGEST_LINK + len(_PLACES.link("", question))))
-        if composed(_asking(question, "escalated", room, each, room=False)).fits:
+        room = ours("x" * (_LONGEST_LINK + len(_MEASURING_REFERENCES.link("", question))))
+        if compose(_question_pieces(question, "escalated", room, each, room=False)).fits:
             return each
     return _LEVELS[-1]
 
 
-_PLACES = Places("")
+_MEASURING_REFERENCES = QuestionReferences("")
 """Only to know how long a place is."""
 
 
-def _asking(question: Question, reason: Reason, where: Piece, level: Level, *, room: bool) -> Iterator[Piece]:
+def _question_pieces(
+    question: Question, reason: Reason, where: Piece, level: Level, *, room: bool
+) -> Iterator[Piece]:
     form = question.form
     if why := why_now(reason):
         yield ours(f"{why}\n")
@@ -256,9 +260,9 @@ def _argument(row: Row) -> str:
     return f"{row.name}{' (text)' if row.verbatim else ''}:\n{lines}"
 
 
-def _wanted(form: AnyForm, deed: str) -> Iterator[Piece]:
+def _wanted(form: AnyForm, action: str) -> Iterator[Piece]:
     """What a reply must look like."""
-    match deed:
+    match action:
         case "t":
             yield ours(" with your own answer.")
         case "r":
@@ -275,37 +279,44 @@ def _wanted(form: AnyForm, deed: str) -> Iterator[Piece]:
                 yield ours(f": {how}")
 
 
-def _answers(question: Question, places: Places) -> Iterator[list[dict[str, str]]]:
+def _answers(question: Question, references: QuestionReferences) -> Iterator[list[dict[str, str]]]:
     form = question.form
     match form:
         case Confirm():
-            yield [_choosing(question, places, "Yes", "y"), _choosing(question, places, "No", "n")]
+            yield [_choosing(question, references, "Yes", "y"), _choosing(question, references, "No", "n")]
         case Choice() if (labels := _labels(form)) is not None:
             for number, label in enumerate(labels):
-                yield [_choosing(question, places, label, "o", number)]
+                yield [_choosing(question, references, label, "o", number)]
         case Choice() if rows_of(form)[1] is None:
             numbers = range(len(form.options))
             for start in numbers[::_IN_A_ROW]:
                 yield [
-                    _choosing(question, places, str(number + 1), "o", number)
+                    _choosing(question, references, str(number + 1), "o", number)
                     for number in numbers[start : start + _IN_A_ROW]
                 ]
         case Approval():
-            yield [_button(question, places, "Approve…", "a"), _choosing(question, places, "Deny", "d")]
-            yield [_button(question, places, _MORE_IN_MESSAGE["e"], "e")]
+            yield [
+                _button(question, references, "Approve…", "a"),
+                _choosing(question, references, "Deny", "d"),
+            ]
+            yield [_button(question, references, _MORE_IN_MESSAGE["e"], "e")]
         case _:
-            yield [_button(question, places, _MORE_IN_MESSAGE["w"], "w")]
+            yield [_button(question, references, _MORE_IN_MESSAGE["w"], "w")]
     if isinstance(form, Choice) and form.allow_other:
-        yield [_button(question, places, _MORE_IN_MESSAGE["t"], "t")]
+        yield [_button(question, references, _MORE_IN_MESSAGE["t"], "t")]
 
 
-def _choosing(question: Question, places: Places, label: str, deed: str, number: int = 0) -> dict[str, str]:
+def _choosing(
+    question: Question, references: QuestionReferences, label: str, action: str, number: int = 0
+) -> dict[str, str]:
     """A button that answers; where there would be time to undo it, it asks once more."""
-    return _button(question, places, label, deed if question.undo_for else deed.upper(), number)
+    return _button(question, references, label, action if question.undo_for else action.upper(), number)
 
 
-def _button(question: Question, places: Places, label: str, deed: str, number: int = 0) -> dict[str, str]:
-    return {"text": label, "callback_data": places.data(question, deed, number)}
+def _button(
+    question: Question, references: QuestionReferences, label: str, action: str, number: int = 0
+) -> dict[str, str]:
+    return {"text": label, "callback_data": references.data(question, action, number)}
 
 
 def _labels(form: Choice) -> list[str] | None:
@@ -323,17 +334,17 @@ def _is_short(form: AnyForm) -> bool:
     )
 
 
-def _meaning(question: Question, deed: str, number: int) -> str:
-    match question.form, deed:
+def _meaning(question: Question, action: str, number: int) -> str:
+    match question.form, action:
         case Choice(options=options), "o" if number < len(options):
             return f"Send “{cut(visible_line(options[number].label).strip() or '…', _LONGEST_LABEL)}”"
         case _:
             return {"y": "Send “Yes”", "n": "Send “No”", "a": "Yes, approve", "d": "Yes, deny"}.get(
-                deed, "Send"
+                action, "Send"
             )
 
 
-def _settled(question: Question, where: Piece, *, action: Approval | None) -> Iterator[Piece]:
+def _outcome_pieces(question: Question, where: Piece, *, action: Approval | None) -> Iterator[Piece]:
     yield from _heading(question, "asked")
     prompt, _ = prompt_of(question, longest=_AFTERWARDS)
     yield from (box(prompt), ours("\n"))
@@ -359,7 +370,7 @@ def _with_name(sentence: str, name: str) -> Iterator[Piece]:
     yield bold(sentence)
 
 
-def _bundle(notices: Sequence[Notice], count: int) -> Iterator[Piece]:
+def _bundle_pieces(notices: Sequence[Notice], count: int) -> Iterator[Piece]:
     yield from (bold(f"{len(notices)} questions wait for an answer"), ours("\n"))
     for notice in notices[:count]:
         yield ours("\n")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from handraise.channels.telegram.api import BotApi, Refused
-from handraise.channels.telegram.interactions import Garbled
+from handraise.channels.telegram.interactions import InvalidPayload
 from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
 from handraise.ports.channel import NotSent
 
@@ -64,7 +64,7 @@ class Poller:
             except NotSent as failed:
                 await self._pause(failed)
             else:
-                await self._do(updates)
+                await self._handle_updates(updates)
                 if not updates and loop.time() - began < _FIRST_PAUSE:
                     # Whatever says at once that there is nothing is not asked without a breath.
                     await asyncio.sleep(_FIRST_PAUSE)
@@ -74,13 +74,13 @@ class Poller:
         found = await self._api.call("getUpdates", body, within=wait + _SLACK)
         return found if isinstance(found, list) else []
 
-    async def _do(self, updates: Sequence[Any]) -> None:
+    async def _handle_updates(self, updates: Sequence[Any]) -> None:
         """Do these at once, and go on behind them; what could not be done comes again, with all behind it."""
         everybody: dict[object, dict[int, Mapping[str, Any]]] = {}
         for each in updates:
             if (number := _number(each)) is not None:
                 everybody.setdefault(_sender(each), {})[number] = each
-        failed = await asyncio.gather(*map(self._do_one_by_one, everybody.values()))
+        failed = await asyncio.gather(*map(self._handle_in_order, everybody.values()))
         if again := [number for number in failed if number is not None]:
             self._offset = min(again)
             await self._pause(None)
@@ -89,14 +89,14 @@ class Poller:
         if everybody:
             self._offset = max(max(each) for each in everybody.values()) + 1
 
-    async def _do_one_by_one(self, updates: Mapping[int, Mapping[str, Any]]) -> int | None:
+    async def _handle_in_order(self, updates: Mapping[int, Mapping[str, Any]]) -> int | None:
         """Do what one person did, in order, up to what must come again; that one's number, if there is one."""
         for number, update in updates.items():
-            if not await self._one(update):
+            if not await self._handle_one(update):
                 return number
         return None
 
-    async def _one(self, update: Mapping[str, Any]) -> bool:
+    async def _handle_one(self, update: Mapping[str, Any]) -> bool:
         try:
             await self._take(update)
         except RequestConflict:
@@ -105,7 +105,7 @@ class Poller:
         except (StoreUnavailable, DeskClosed) as error:
             _log.warning("something from Telegram could not be done yet (%s)", type(error).__name__)
             return False
-        except Garbled:
+        except InvalidPayload:
             _log.warning("something from Telegram made no sense")
         except Exception as error:  # noqa: BLE001 -- whatever is in one update, the next one counts
             _log.error("something from Telegram could not be done: %s", type(error).__name__)

@@ -32,65 +32,67 @@ _BEHIND_LINK = re.compile(r"#t([A-Za-z0-9_-]{8,3000})\.([A-Za-z0-9_-]{22})(?=\s|
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuestionReference:
     """A question, and what is meant to be done: with a letter, a number, and for whom where that matters."""
 
     workspace: str
     question_id: str
-    deed: str = ""
+    action: str = ""
     number: int = 0
     user: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class UnverifiedReference:
     """A place that somebody says was ours, and the code that shows it."""
 
-    place: Place
+    reference: QuestionReference
     code: bytes = field(repr=False)
 
 
-class Places:
+class QuestionReferences:
     """Writes places into messages, and reads them; the key comes from the bot's token."""
 
     def __init__(self, bot_token: str) -> None:
         self._key = hashlib.sha256(b"handraise telegram " + bot_token.encode()).digest()
 
-    def data(self, question: Draft, deed: str, number: int = 0) -> str:
+    def data(self, question: Draft, action: str, number: int = 0) -> str:
         """What a button carries. The same question and deed have the same every time."""
-        place = Place(question.workspace, question.id, deed, number)
-        code = self._code(place, question)[:_CODE]
-        packed = _packed(place)
+        reference = QuestionReference(question.workspace, question.id, action, number)
+        code = self._code(reference, question)[:_CODE]
+        packed = _pack(reference)
         if packed is not None and _HEAD + len(packed) <= _LONGEST_DATA:
-            return _text(bytes([ord(deed), number]) + code + packed)
-        return _text(bytes([ord(deed) | _ELSEWHERE, number]) + code)
+            return _text(bytes([ord(action), number]) + code + packed)
+        return _text(bytes([ord(action) | _ELSEWHERE, number]) + code)
 
-    def link(self, url: str, question: Draft, deed: str = "", user: int = 0) -> str:
+    def link(self, url: str, question: Draft, action: str = "", user: int = 0) -> str:
         """The link with the place behind it, where no server sees it."""
-        place = Place(question.workspace, question.id, deed, user=user)
-        what = canonical_json([place.workspace, place.question_id, deed, user])
-        return f"{url}#t{_text(what.encode())}.{_text(self._code(place, question)[:_LONG_CODE])}"
+        reference = QuestionReference(question.workspace, question.id, action, user=user)
+        what = canonical_json([reference.workspace, reference.question_id, action, user])
+        return f"{url}#t{_text(what.encode())}.{_text(self._code(reference, question)[:_LONG_CODE])}"
 
-    def read_data(self, data: object, message: Mapping[str, Any]) -> Found | None:
+    def read_data(self, data: object, message: Mapping[str, Any]) -> UnverifiedReference | None:
         """The place in what a button carried, or None where it is none of ours; nothing is shown yet."""
         raw = _bytes(data) if isinstance(data, str) else None
         if raw is None or len(raw) < _HEAD:
             return None
-        deed, number, code, rest = chr(raw[0] & ~_ELSEWHERE), raw[1], raw[2:_HEAD], raw[_HEAD:]
-        beside = self.read_link(message)
+        action, number, code, rest = chr(raw[0] & ~_ELSEWHERE), raw[1], raw[2:_HEAD], raw[_HEAD:]
+        linked = self.read_link(message)
         if raw[0] & _ELSEWHERE:
-            where = None if rest or beside is None else (beside.place.workspace, beside.place.question_id)
+            where = (
+                None if rest or linked is None else (linked.reference.workspace, linked.reference.question_id)
+            )
         else:
-            where = _unpacked(rest)
+            where = _unpack(rest)
         if where is None:
             return None
-        found = Found(Place(*where, deed, number), code)
+        found = UnverifiedReference(QuestionReference(*where, action, number), code)
         # Anybody's program can send what another button carried; it is not for this message then.
-        if beside is not None and (beside.place.workspace, beside.place.question_id) != where:
+        if linked is not None and (linked.reference.workspace, linked.reference.question_id) != where:
             return None
         return found
 
-    def read_link(self, message: Mapping[str, Any]) -> Found | None:
+    def read_link(self, message: Mapping[str, Any]) -> UnverifiedReference | None:
         """The place behind the last link of a message of ours, or in its text; nothing is shown yet."""
         entities = message.get("entities")
         links = [
@@ -103,43 +105,50 @@ class Places:
         for each in texts:
             *_, last = [None, *_BEHIND_LINK.finditer(each)]
             if last is not None:
-                return _behind(_bytes(last[1]), _bytes(last[2]))
+                return _read_link_reference(_bytes(last[1]), _bytes(last[2]))
         return None
 
-    def is_ours(self, found: Found, question: Draft) -> bool:
+    def is_ours(self, found: UnverifiedReference, question: Draft) -> bool:
         """Whether we wrote this, about this very question and action."""
-        return hmac.compare_digest(self._code(found.place, question)[: len(found.code)], found.code)
+        return hmac.compare_digest(self._code(found.reference, question)[: len(found.code)], found.code)
 
-    def _code(self, place: Place, question: Draft) -> bytes:
+    def _code(self, reference: QuestionReference, question: Draft) -> bytes:
         about = question.form.digest if isinstance(question.form, Approval) else ""
-        what = [place.workspace, place.question_id, place.deed, place.number, place.user, about]
+        what = [
+            reference.workspace,
+            reference.question_id,
+            reference.action,
+            reference.number,
+            reference.user,
+            about,
+        ]
         return hmac.new(self._key, canonical_json(what).encode(), hashlib.sha256).digest()
 
 
-def _behind(what: bytes | None, code: bytes | None) -> Found | None:
+def _read_link_reference(what: bytes | None, code: bytes | None) -> UnverifiedReference | None:
     try:
         read = json.loads(what or b"null")
     except (ValueError, RecursionError):
         return None
     match read:
-        case [str(workspace), str(question_id), str(deed), int(user)] if code is not None:
-            if text_problem(workspace) or text_problem(question_id) or text_problem(deed):
+        case [str(workspace), str(question_id), str(action), int(user)] if code is not None:
+            if text_problem(workspace) or text_problem(question_id) or text_problem(action):
                 return None
-            return Found(Place(workspace, question_id, deed, user=user), code)
+            return UnverifiedReference(QuestionReference(workspace, question_id, action, user=user), code)
         case _:
             return None
 
 
-def _packed(place: Place) -> bytes | None:
+def _pack(reference: QuestionReference) -> bytes | None:
     """A place in few bytes, where the question's id is the usual one."""
     try:
-        number = uuid.UUID(place.question_id)
+        number = uuid.UUID(reference.question_id)
     except ValueError:
         return None
-    return number.bytes + place.workspace.encode() if str(number) == place.question_id else None
+    return number.bytes + reference.workspace.encode() if str(number) == reference.question_id else None
 
 
-def _unpacked(data: bytes) -> tuple[str, str] | None:
+def _unpack(data: bytes) -> tuple[str, str] | None:
     try:
         workspace = data[_ID:].decode()
         return workspace, str(uuid.UUID(bytes=data[:_ID]))

@@ -10,11 +10,11 @@ import unicodedata
 import nh3
 from markupsafe import Markup
 
-from handraise.presentation.markdown_html import TAGS, Look, to_html
+from handraise.presentation.markdown_html import TAGS, HtmlStyles, to_html
 
 _SIDES = ("right", "center")
 # Styles in a page are forbidden.
-_LOOK = Look(sides={"right": ' class="right"', "center": ' class="center"'})
+_LOOK = HtmlStyles(sides={"right": ' class="right"', "center": ' class="center"'})
 _ALIKE = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 _REL = "noopener noreferrer nofollow"
 
