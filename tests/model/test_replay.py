@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handraise.model.replay import Life
+from handraise.model.replay import QuestionReplay
 
 AT = "2026-11-16T12:00:00.000000+00:00"
 YES: dict[str, Any] = {"value": {"decision": "approve", "digest": "d"}, "by": "ana"}
@@ -26,9 +26,9 @@ def approved(**other: Any) -> dict[str, Any]:
     return {**PENDING, "status": "answered", "ending": ending, **other}
 
 
-def life(*events: tuple[str, str | None, Any], quorum: int = 1) -> Life:
+def life(*events: tuple[str, str | None, Any], quorum: int = 1) -> QuestionReplay:
     """A life of events, each a kind, who it was and its data."""
-    found = Life()
+    found = QuestionReplay()
     for number, (kind, by, data) in enumerate(events, 1):
         record = {"cursor": f"7.{number}", "kind": kind, "by": by, "at": AT, "data": data}
         if kind == "asked":
@@ -52,7 +52,7 @@ USED = ("consumed", "bot", {"digest": "d", "request": "r"})
     ],
 )
 def test_what_happened_is_good(events: list[Any], row: dict[str, Any]) -> None:
-    assert life(*events).misfit(row) is None
+    assert life(*events).find_inconsistency(row) is None
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,21 @@ def test_what_happened_is_good(events: list[Any], row: dict[str, Any]) -> None:
     ],
 )
 def test_what_cannot_have_happened_is_named(events: list[Any], place: int) -> None:
-    found = life(*events).misfit(approved(consumed=USED in events))
+    found = life(*events).find_inconsistency(approved(consumed=USED in events))
     assert found is not None
     assert found.place == place
 
 
 def test_what_several_had_to_agree_on_is_not_settled_by_one() -> None:
-    found = life(ASKED, ("voted", "ana", YES), ("answered", "ana", YES), quorum=2).misfit(approved())
+    found = life(ASKED, ("voted", "ana", YES), ("answered", "ana", YES), quorum=2).find_inconsistency(
+        approved()
+    )
     assert found is not None
     assert "2 people had to agree" in found.why
-    assert life(ASKED, ("voted", "bob", YES), ("answered", "ana", YES), quorum=2).misfit(approved()) is None
+    assert (
+        life(ASKED, ("voted", "bob", YES), ("answered", "ana", YES), quorum=2).find_inconsistency(approved())
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,13 +100,13 @@ def test_what_several_had_to_agree_on_is_not_settled_by_one() -> None:
     ],
 )
 def test_a_row_that_says_something_else_is_found(row: dict[str, Any]) -> None:
-    found = life(ASKED, ("answered", "ana", YES)).misfit(row)
+    found = life(ASKED, ("answered", "ana", YES)).find_inconsistency(row)
     assert found is not None
     assert (found.place, "the row of the question" in found.why) == (None, True)
 
 
 def test_the_order_is_that_in_which_it_happened_not_that_of_transactions() -> None:
-    found = Life()
+    found = QuestionReplay()
     for cursor, kind, by in (("5.3", "answered", "ana"), ("6.1", "asked", "bot"), ("7.2", "voted", "bob")):
         found.take({"cursor": cursor, "kind": kind, "by": by, "at": AT, "data": YES})
-    assert found.misfit(approved()) is None
+    assert found.find_inconsistency(approved()) is None

@@ -12,7 +12,7 @@ from handraise.model.errors import StoreUnavailable
 from handraise.model.events import Event, EventKind
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
-from handraise.model.replay import Life, row_record
+from handraise.model.replay import QuestionReplay, row_record
 from handraise.model.seals import HeadMark, Seal, Signer, event_record, instant_text, removal_leaf
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import Ledger, Store
@@ -38,7 +38,7 @@ async def export_lines(
     yield _text({"type": "export", "format": FORMAT, "workspace": workspace})
     trail = _Trail(store, workspace)
     last: Seal | None = None
-    lives: dict[str, Life] = {}
+    lives: dict[str, QuestionReplay] = {}
     seals = events = 0
     while page := await ledger.seals(workspace, after=last.number if last else 0, limit=_SEALS):
         for seal in page:
@@ -53,7 +53,7 @@ async def export_lines(
                 for line in await _event_lines(ledger, workspace, covered):
                     events += 1
                     if question := line["record"]["question"]:
-                        lives.setdefault(question, Life()).take(line["record"])
+                        lives.setdefault(question, QuestionReplay()).take(line["record"])
                     yield _text(line)
             for removal in await ledger.removals(workspace, seal=seal.number, limit=AT_ONCE):
                 yield _text({"type": "removal", "sealed": True, "record": removal.record})
@@ -82,7 +82,7 @@ async def export_lines(
 
 
 async def _question_lines(
-    store: Store, workspace: str, lives: Mapping[str, Life]
+    store: Store, workspace: str, lives: Mapping[str, QuestionReplay]
 ) -> AsyncIterator[dict[str, Any]]:
     """What the rows of questions say, with the events that no seal covers yet but their rows know of."""
     ids = list(lives)
@@ -93,12 +93,12 @@ async def _question_lines(
                 continue  # it went, and a removal says so
             record = row_record(question)
             line: dict[str, Any] = {"type": "question", "record": record, "later": []}
-            if lives[ref.id].misfit(record):
+            if lives[ref.id].find_inconsistency(record):
                 line = await _moved_on(store, ref, lives[ref.id]) or line
             yield line
 
 
-async def _moved_on(store: Store, ref: Ref, life: Life) -> dict[str, Any] | None:
+async def _moved_on(store: Store, ref: Ref, life: QuestionReplay) -> dict[str, Any] | None:
     """The row of a question with what happened since the last seal, both of one moment."""
     for _ in range(_LOOKS):
         (before,) = await store.read([ref])

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.replay import Life
+from handraise.model.replay import QuestionReplay
 from handraise.model.seals import (
     NOTHING_BEFORE,
     HeadMark,
@@ -180,7 +180,7 @@ class _Checking:
         self._ended = False
         self._loose: list[str] = []
         self._removed: set[str] = set()
-        self._lives: dict[str, Life] = {}
+        self._lives: dict[str, QuestionReplay] = {}
         self._rows: dict[str, tuple[int, dict[str, Any]]] = {}
 
     def run(self, lines: Iterable[str]) -> None:
@@ -270,7 +270,7 @@ class _Checking:
                 raise _Wrong("this event is of another workspace", **where)
             self._verdict.events += 1
             if record["question"]:
-                self._lives.setdefault(record["question"], Life()).take(record, number)
+                self._lives.setdefault(record["question"], QuestionReplay()).take(record, number)
         for cursor in seal.cursors[passed:]:
             self._count_gone(batch, cursor, batch.line + len(batch.events) + 1)
 
@@ -389,7 +389,7 @@ class _Checking:
             number, line = self._rows[question]
             for record in line["later"]:
                 life.take(record, number)
-            if found := life.misfit(line["record"]):
+            if found := life.find_inconsistency(line["record"]):
                 where: dict[str, Any] = {"cursor": found.cursor, "question_id": question}
                 raise _Wrong(found.why, found.place or number, **where)
             self._verdict.questions += 1

@@ -53,7 +53,7 @@ class _Step(NamedTuple):
     data: Any
 
 
-class Misfit(NamedTuple):
+class Inconsistency(NamedTuple):
     """What cannot have happened to a question, or is not what its row says; `place` is that of the event, if it is one."""
 
     why: str
@@ -61,8 +61,8 @@ class Misfit(NamedTuple):
     cursor: str | None = None
 
 
-class Life:
-    """The events of one question, taken in any order."""
+class QuestionReplay:
+    """The events of one question, added in any order, to be compared with its row."""
 
     __slots__ = ("_asked", "_steps")
 
@@ -85,37 +85,39 @@ class Life:
         """The places of its events."""
         return {step.cursor for step in self._steps}
 
-    def misfit(self, row: dict[str, Any]) -> Misfit | None:
-        """What is wrong with it, or with the row that should say the same; None if nothing is."""
+    def find_inconsistency(self, row: dict[str, Any]) -> Inconsistency | None:
+        """Find what is wrong with the events, or with the row that should say the same; None if nothing is."""
         try:
-            return self._misfit(row)
+            return self._find_inconsistency(row)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return Misfit(f"what happened to the question cannot be read: {error!r}")
+            return Inconsistency(f"what happened to the question cannot be read: {error!r}")
 
-    def _misfit(self, row: dict[str, Any]) -> Misfit | None:
+    def _find_inconsistency(self, row: dict[str, Any]) -> Inconsistency | None:
         ending: _Step | None = None
         used: set[str] = set()
         voters: set[str | None] = set()
         for number, step in enumerate(sorted(self._steps, key=lambda step: step.order)):
             where = (step.place, step.cursor)
             if (step.kind == "asked") != (number == 0):
-                return Misfit("a question is asked first, and once", *where)
+                return Inconsistency("a question is asked first, and once", *where)
             if (step.kind in ENDINGS or step.kind in _WHILE_PENDING) and ending is not None:
-                return Misfit(f"the question was {ending.kind} before, so this cannot have happened", *where)
+                return Inconsistency(
+                    f"the question was {ending.kind} before, so this cannot have happened", *where
+                )
             if step.kind == "voted" or step.kind in ENDINGS:
                 voters.add(step.by)
             if step.kind in ENDINGS:
                 if why := self._why_not(step, voters):
-                    return Misfit(why, *where)
+                    return Inconsistency(why, *where)
                 ending = step
             if step.kind in _OF_APPROVALS:
                 if used or ending is None or not _approves(ending, step):
-                    return Misfit("there was no approval that this could be about", *where)
+                    return Inconsistency("there was no approval that this could be about", *where)
                 used.add(step.kind)
         said = self._expected(ending, used)
         differing = [name for name, value in said.items() if not _same(value, row.get(name))]
         if differing:
-            return Misfit(
+            return Inconsistency(
                 f"the row of the question says something else than its events: {', '.join(differing)}"
             )
         return None
