@@ -300,7 +300,7 @@ async def test_what_was_settled_elsewhere_in_the_meantime_is_told(team: Team) ->
     await team.desk.withdraw(question.id)
     await team.peer.press(ANN, team.told_message(ANN), "approve")
     assert "was withdrawn" in team.told(ANN)
-    assert "The agent withdrew it" in (await team.ended(message)).shown
+    assert "Withdrawn by the agent" in (await team.ended(message)).shown
     question, message = await team.ask()
     await team.peer.press(ANN, message, "answer")
     await team.desk.answer(question.id, "elsewhere", by="ann", provenance=Provenance(channel="web"))
@@ -443,7 +443,7 @@ async def test_a_server_that_starts_anew_in_between_knows_what_is_pressed(empty_
             assert values[:3] == [True, "Option 4", "a text"]
             assert values[3]["decision"] == "approve"
             for _, message in asked:
-                assert "Answered by ann" in (await after.ended(message)).shown
+                assert " by ann" in (await after.ended(message)).shown
 
 
 @pytest.mark.parametrize("address", ON_DISK, indirect=True)

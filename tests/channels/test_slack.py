@@ -79,7 +79,7 @@ async def test_a_button_answers_and_the_message_says_so(either: Team) -> None:
     assert await either.value(question) == "Canary"
     ended = await either.ended(message)
     assert ended.pressable == []
-    assert "ann answered" in ended.shown
+    assert "Answered by ann" in ended.shown
     assert "Canary" in ended.shown
     await until_status(either, question, DeliveryStatus.UPDATED)
     assert either.peer.told == []
@@ -218,7 +218,7 @@ async def test_somebody_may_decline(team: Team) -> None:
     assert isinstance(outcome, Declined)
     assert (outcome.by, outcome.reason) == ("ann", "not mine to say")
     ended = await team.ended(message)
-    assert "ann declined" in ended.shown
+    assert "Declined by ann" in ended.shown
     assert "not mine to say" in ended.shown
 
 
@@ -349,7 +349,7 @@ async def test_a_room_answers_and_says_who_did(either: Team) -> None:
     outcome = await either.outcome(question)
     assert isinstance(outcome, Answered)
     assert outcome.by == "bob"
-    assert "bob answered" in (await either.ended(message)).shown
+    assert "Answered by bob" in (await either.ended(message)).shown
 
 
 async def test_people_may_talk_in_the_thread_of_a_room(team: Team) -> None:
@@ -421,7 +421,7 @@ async def test_a_view_that_is_sent_too_late_says_so(team: Team) -> None:
     await team.peer.press(ANN, message, "answer")
     await team.desk.withdraw(question.id)
     assert "was withdrawn" in await team.peer.submit(ANN, f0="late")
-    assert "The agent withdrew it" in (await team.ended(message)).shown
+    assert "Withdrawn by the agent" in (await team.ended(message)).shown
 
 
 async def test_votes_are_told_and_the_message_stays_until_enough_agree(team: Team) -> None:
@@ -463,7 +463,7 @@ async def test_reminders_and_escalations_say_that_they_are(team: Team) -> None:
     assert (reminder.channel, escalation.channel) == ("DU0ANN", "DU0BOB")
     await team.peer.press(BOB, escalation, "yes")
     await team.outcome(question)
-    assert "bob answered" in (await team.ended(reminder)).shown
+    assert "Answered by bob" in (await team.ended(reminder)).shown
 
 
 async def test_slack_and_the_desk_at_the_same_moment_have_one_winner(team: Team) -> None:
@@ -477,7 +477,7 @@ async def test_slack_and_the_desk_at_the_same_moment_have_one_winner(team: Team)
         outcome = await team.outcome(question)
         assert isinstance(outcome, Answered)
         assert (outcome.by, outcome.value) == (("bob", False) if his else ("ann", True))
-        assert f"{outcome.by} answered" in (await team.ended(message)).shown
+        assert f"Answered by {outcome.by}" in (await team.ended(message)).shown
         kinds = [each.kind.value for each in await team.desk.history(question.id)]
         assert kinds.count("answered") == 1
         winners.append(outcome.by)
@@ -530,6 +530,6 @@ async def test_on_a_file_it_is_the_same(tmp_path: Path) -> None:
         sent = await asyncio.gather(*(team.peer.send(event) for _ in range(10)))
         assert {each.status for each in sent} == {200}
         assert await team.value(question) is True
-        assert "ann answered" in (await team.ended(message)).shown
+        assert "Answered by ann" in (await team.ended(message)).shown
         kinds = [each.kind.value for each in await team.desk.history(question.id)]
         assert kinds == ["asked", "answered"]

@@ -69,7 +69,7 @@ class TestSlackContract(ChannelContract):
         [reply] = replies
         assert (first.edits, reply.thread_ts) == (0, first.ts)
         assert "Which 1?" in reply.shown
-        assert "ann answered" in reply.shown
+        assert "Answered by ann" in reply.shown
 
     @pytest.mark.parametrize(
         ("fault", "again", "after", "perhaps"),

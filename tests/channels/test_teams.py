@@ -265,7 +265,7 @@ async def test_an_action_is_approved_as_it_is_shown(office: Office) -> None:
     await office.peer.press(ANN, message, "approved", card=sure)
     assert (await office.value(question))["decision"] == "approve"
     assert (await office.desk.get(question.id)).decision
-    assert "│ Approved" in (await office.ended(message)).shown
+    assert "Approved by ann" in (await office.ended(message)).shown
 
 
 async def test_an_action_is_denied_at_once_or_with_a_reason(office: Office) -> None:
@@ -382,7 +382,7 @@ async def test_a_reply_to_the_message_answers(
     found = await office.value(question)
     assert found == value if value is not None else found["reason"] == "not now"
     assert "recorded" in await office.told(message.conversation)
-    assert "Answered by ann" in (await office.ended(message)).shown
+    assert " by ann" in (await office.ended(message)).shown
 
 
 async def test_a_reply_that_is_no_answer_is_told_why(office: Office) -> None:

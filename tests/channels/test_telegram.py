@@ -397,7 +397,7 @@ async def test_what_is_settled_elsewhere_says_so_and_replies_come_too_late(eithe
     await either.desk.withdraw(question.id)
     ended = await either.ended(message)
     assert ended.pressable == []
-    assert "The agent withdrew it" in ended.shown
+    assert "Withdrawn by the agent" in ended.shown
     for late in (prompt, ended):
         await either.peer.say(ANN, "late", to=late)
         assert "was withdrawn" in await either.told(late)

@@ -65,7 +65,7 @@ def test_a_question_is_left_pending_and_its_answer_found_under_its_key(run: Run,
     assert (left.returncode, left.stdout) == (7, "")
     assert left.stderr == f"Pending: {question.id}\nTo answer: handraise answer {question.id}\n"
     assert (question.asker, question.recipients) == ("agent", ("ada",))
-    assert run("answer", question.id, "rolling").stdout == "Settled: ada answered: Rolling.\n"
+    assert run("answer", question.id, "rolling").stdout == "Settled: answered by ada: Rolling.\n"
     assert run(*line) == Done(0, "Rolling\n", "")
     assert run("wait", question.id) == Done(0, "Rolling\n", "")
 
@@ -97,10 +97,10 @@ def test_a_waiting_script_goes_on_as_soon_as_somebody_answers(run: Run, file: st
 @pytest.mark.parametrize(
     ("verb", "code", "says"),
     [
-        ("decline", 3, "Not answered: bob would not answer (busy).\n"),
+        ("decline", 3, "Not answered: declined by bob (busy).\n"),
         ("expire", 4, "Not answered: expired without an answer.\n"),
-        ("withdraw", 5, "Not answered: withdrawn by agent.\n"),
-        ("exhaust", 6, "Not answered: too many answers did not fit, the last by bob.\n"),
+        ("withdraw", 5, "Not answered: withdrawn by the agent.\n"),
+        ("exhaust", 6, "Not answered: closed after too many answers that did not fit, the last by bob.\n"),
         ("nothing", 7, "Pending: "),
     ],
 )
@@ -268,12 +268,12 @@ def test_questions_are_listed_shown_declined_and_withdrawn(run: Run) -> None:
     assert "To ada" in shown
     assert run("decline", second["id"]).stderr.startswith("'ada' may not do this: the question is addressed")
     assert run("decline", first["id"], "--reason", "no time").stdout == (
-        "Settled: ada would not answer (no time).\n"
+        "Settled: declined by ada (no time).\n"
     )
     assert run("withdraw", second["id"]).stderr.startswith(
         f"There is no question {second['id']!r} that 'agent' asked"
     )
-    assert run("withdraw", second["id"], "--as", "other-bot").stdout == "Settled: withdrawn by other-bot.\n"
+    assert run("withdraw", second["id"], "--as", "other-bot").stdout == "Settled: withdrawn by the agent.\n"
     for _ in range(3):
         run("ask", "Third?", "--as", "runaway")
     assert "Say which" in run("withdraw").stderr
@@ -307,8 +307,8 @@ def test_what_has_ended_is_listed_newest_first_and_how(run: Run, file: str) -> N
     mine, all_of_it = run("list", "--settled").stdout, run("list", "--settled", "--all").stdout
     assert [line for line in mine.splitlines() if line.endswith("?")] == ["Third?", "First?"]
     assert [line for line in all_of_it.splitlines() if line.endswith("?")] == ["Third?", "Second?", "First?"]
-    assert "bob answered: A" in mine
-    assert "bob would not answer (busy)" in " ".join(all_of_it.split())
+    assert "answered by bob: A" in mine
+    assert "declined by bob (busy)" in " ".join(all_of_it.split())
     assert (mine.count("x") < 250, "…" in mine, "\x1b" in mine) == (True, True, False)
     told = [json.loads(line) for line in run("list", "--settled", "--all", "--json").stdout.splitlines()]
     assert [each["id"] for each in told] == [third, second, first]
@@ -335,7 +335,7 @@ def test_show_has_what_everybody_voted_and_whether_they_can_still_agree(run: Run
         return question.id
 
     shown = run("show", at_desk(file, vote), name="ann").stdout
-    for text in ("ann voted approve, with changed arguments", "+ 400", "+ 420", "cid would not answer"):
+    for text in ("ann voted: Approved with changed arguments", "+ 400", "+ 420", "cid declined"):
         assert text in shown
     assert "These votes cannot lead to an agreement." in shown
 
@@ -413,7 +413,7 @@ def test_at_a_server_an_agent_asks_by_its_key_and_a_person_answers_by_a_session(
     assert "deploy-bot" in run("list", url=server.address).stdout
     assert "to nobody else" in run("list", "--as", "ada", url=server.address).stderr
     answered = run("answer", question_id, "Canary", url=server.address)
-    assert answered.stdout == "Settled: admin answered: Canary.\n"
+    assert answered.stdout == "Settled: answered by admin: Canary.\n"
     assert run("wait", question_id, url=server.address, key=key) == Done(0, "Canary\n", "")
     assert "admin answered (terminal): Canary" in run("history", question_id, url=server.address).stdout
     reading = json.loads(run("keys", "create", "dashboard", "--read", "--json").stdout)["key"]

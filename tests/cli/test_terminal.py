@@ -150,7 +150,7 @@ def test_enter_alone_does_not_confirm(store: str) -> None:
         screen.send("y")
         screen.until("❯ 1  Yes")
         screen.send(ENTER)
-        screen.until("✓ Answered: yes")
+        screen.until("✓ Answered: Yes")
         assert screen.end() == 0
     assert answer_of(store, question) is True
 
@@ -220,7 +220,7 @@ def test_an_approval_shows_the_whole_action_and_enter_alone_approves_nothing(
         screen.send(ENTER, "a")
         screen.until("❯ 1  Approve, just this once")
         screen.send(ENTER)
-        screen.until("✓ Answered: approve")
+        screen.until("✓ Answered: Approved")
         assert screen.end() == 0
     assert answer_of(store, question) == {"decision": "approve", "digest": approval().digest}
 
@@ -329,7 +329,7 @@ def test_the_menu_closes_and_says_who_was_first(store: str, form: Any) -> None:
         screen.until("esc back")
         value = values.get(form.kind, "approve")
         at_desk(store, lambda desk: desk.answer(question.id, value, by="bob"))
-        screen.until("Already settled: bob answered")
+        screen.until("Already settled: answered by bob")
         assert "esc back" not in screen.text
         assert screen.end() == 0
 
@@ -342,7 +342,7 @@ def test_what_was_written_is_not_lost_when_somebody_else_is_first(store: str) ->
         screen.send("A long thought")
         screen.until("› A long thought")
         at_desk(store, lambda desk: desk.answer(question.id, "Because", by="bob"))
-        screen.until("You had written:\nA long thought", "bob answered: Because")
+        screen.until("You had written:\nA long thought", "answered by bob: Because")
 
 
 @pytest.mark.slow("starts a terminal; the gate has Ctrl+C at a menu")
@@ -366,7 +366,7 @@ def test_what_happens_can_be_watched(store: str) -> None:
             screen.look(0.5)
             question = post(store, "Which?", choices=["A", "B"])
         at_desk(store, lambda desk: desk.answer(question.id, "B", by="bob"))
-        screen.until("bob answered: B", question.id)
+        screen.until("answered by bob: B", question.id)
         screen.send(CTRL_C)
         assert screen.end() == 0
 
@@ -397,7 +397,7 @@ def test_the_inbox_is_live_and_answers_without_leaving_it(store: str) -> None:
         screen.send(ENTER)
         screen.until("❯ 1  Canary")
         screen.send("2", ENTER)
-        screen.until("0 waiting", "✓ ada answered: Rolling", "Nothing is waiting for you.")
+        screen.until("0 waiting", "✓ answered by ada: Rolling", "Nothing is waiting for you.")
         screen.send("q")
         assert screen.end() == 0
     assert answer_of(store, first) == "Rolling"
@@ -420,7 +420,7 @@ def test_equal_questions_are_one_row_that_opens_and_closes(store: str) -> None:
         screen.send(ENTER)
         screen.until("esc back")
         screen.send("y", ENTER)
-        screen.until("25 waiting", "✓ ada answered: yes", "  ❯ the same, asked")
+        screen.until("25 waiting", "✓ answered by ada: Yes", "  ❯ the same, asked")
         screen.send("h")
         screen.until("❯ Restart the worker?", "and 23 more just like this one", "→ shows all 24")
         screen.send("q")
@@ -470,7 +470,7 @@ def test_a_script_that_asks_here_goes_on_when_somebody_answers_elsewhere(store: 
             await desk.answer(found.id, False, by="bob")
 
         at_desk(store, answer)
-        screen.until("Already settled: bob answered: no", "code 8")
+        screen.until("Already settled: answered by bob: No", "code 8")
 
 
 @pytest.mark.slow("starts a server and a terminal; the gate has the inbox of a file")
@@ -486,7 +486,7 @@ def test_the_inbox_of_a_server_is_answered_by_whoever_is_signed_in(store: str, t
             screen.send(ENTER)
             screen.until("❯ 1  A")
             at_desk(store, lambda desk: desk.answer(question.id, "B", by="bob"))
-            screen.until("1 waiting", "✓ bob answered: B")
+            screen.until("1 waiting", "✓ answered by bob: B")
             screen.send(ENTER)
             screen.until("❯ 1  A")
             screen.send(ENTER)

@@ -133,7 +133,7 @@ async def _told(
     ended = await team.ended(message)
     assert ended.pressable == []
     assert CHOSEN[winner] in ended.shown
-    assert f"{winner} answered" in ended.shown
+    assert f"Answered by {winner}" in ended.shown
     again = await _mail(office, number, f"Answered by {'you' if winner == 'bob' else winner}")
     assert CHOSEN[winner] in again.text
     kinds = [event.kind for event in await team.desk.history(question.id)]

@@ -89,7 +89,7 @@ class TestFraming:
         assert (await desk.get(question.id)).outcome is None
         sent = await client.post(path, content=f"decision={decision}&digest={digest}", headers=ORIGIN | FORM)
         assert sent.status_code == 303
-        assert "You answered" in (await open_page(client, f"{path}/frame")).words
+        assert " by you" in (await open_page(client, f"{path}/frame")).words
 
 
 @pytest.mark.parametrize("settings", [{"embed_origins": ("https://a.example",), "embed_approvals": True}])
@@ -115,7 +115,7 @@ async def test_what_is_of_high_risk_is_decided_by_nobody_with_a_link_alone(
     assert ((await desk.get(question.id)).outcome is not None) is decides
     if not decides:
         await desk.answer(question.id, "approve", by="ann", provenance=Provenance(evidence="session"))
-        assert "You answered" in (await open_page(client, path)).words
+        assert "Approved by you" in (await open_page(client, path)).words
 
 
 async def test_no_site_may_frame_anything_unless_it_is_named(

@@ -308,7 +308,7 @@ class TestAnswering:
         assert last.data is not None
         assert last.data["details"]["link_made_by"] == made_by
         after = await open_page(client, path)
-        assert "You answered through e-mail" in after.words
+        assert "Answered by you through e-mail" in after.words
         assert "with a link to this one question" in after.words
         assert not [each for each in after.tags if each[0] == "button"]
 
@@ -395,7 +395,7 @@ class TestAnswering:
         await desk.answer(question.id, "first", by="cy", provenance=Provenance(channel="slack"))
         late = await send(client, sheet)
         assert (late.status_code, "my thought" in late.text) == (409, True)
-        assert "cy answered through Slack" in (await open_page(client, path)).words
+        assert "Answered by cy through Slack" in (await open_page(client, path)).words
         outcome = (await desk.get(question.id)).outcome
         assert isinstance(outcome, Answered)
         assert outcome.value == "first"
@@ -486,7 +486,7 @@ class TestItsEnd:
         path = await path_of(client, question.id, cy)
         await client.post(path, content="v=yes", headers=ORIGIN | FORM)
         await ctx.directory.put_group(workspace, "ops", [])
-        assert "You answered" in (await open_page(client, path)).words
+        assert "Answered by you" in (await open_page(client, path)).words
 
     @pytest.mark.parametrize("place", ["/q/nonsense", "/q/nonsense/frame", "/q/nonsense/status"])
     async def test_an_address_may_come_in_vain_so_often(

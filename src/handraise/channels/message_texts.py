@@ -14,11 +14,12 @@ from typing import assert_never
 from handraise.model.argument_order import reading_order
 from handraise.model.deliveries import Reason
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
-from handraise.model.json_values import Json, canonical_json
+from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
 from handraise.model.questions import Draft, Question
-from handraise.model.validation import Decision, decision_of
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.outcome_text import OutcomeText, outcome_text
 
 _LONGEST_NAME = 80
 _LONGEST_PROMPT, _MOST_LINES = 4_000, 100
@@ -184,31 +185,30 @@ def facts_of(question: Question) -> Iterator[str]:
                 yield f"{until}."
 
 
-def ending_of(question: Question, recipient: str) -> tuple[str, Sequence[str]]:
+def ending_of(question: Question, recipient: str) -> tuple[OutcomeText, Sequence[str]]:
     """How a question ended, in our words, and what was answered or why not, in theirs."""
     outcome = question.outcome
+    said: Sequence[str] = ()
     match outcome:
-        case Answered(source="default"):
-            return "Its time ran out, so the default that the agent had named was taken", _answer(
-                question, outcome.value
-            )
         case Answered(source="grant"):
-            return f"Approved by a grant that {_person(outcome.by, recipient)} gave before", ()
+            pass
         case Answered():
-            return f"Answered by {_person(outcome.by, recipient)}", _answer(question, outcome.value)
-        case Declined():
-            return f"Declined by {_person(outcome.by, recipient)}", _reason(outcome.reason)
-        case Expired():
-            return "Its time ran out before anybody answered", ()
-        case Withdrawn():
-            return "The agent withdrew it", _reason(outcome.reason)
-        case Exhausted():
-            who = _person(outcome.by, recipient)
-            return f"Closed after too many answers that did not fit, the last by {who}", ()
-        case None:
-            return "It has ended", ()
+            parts = answer_parts(question.form, outcome.value)
+            if isinstance(question.form, Approval) and outcome.source == "person":
+                parts = tuple(
+                    each for each in parts if each.name is not None
+                )  # the sentence says what was decided
+            said = [
+                shortened(each.text if each.name == "Reason" else str(each), _LONGEST_ANSWER)
+                for each in parts
+            ]
+        case Declined() | Withdrawn():
+            said = [quoted(outcome.reason)] if outcome.reason else ()
+        case Expired() | Exhausted() | None:
+            pass
         case _:
             assert_never(outcome)
+    return outcome_text(question, viewer=recipient), said
 
 
 def moment(at: datetime) -> str:
@@ -244,65 +244,6 @@ def _field(title: str | None, description: str | None, form: SimpleForm) -> str:
     if isinstance(form, (Choice, MultiChoice)):
         parts.append(" / ".join(each.label for each in form.options[:_MOST_OPTIONS]))
     return _label(" · ".join(parts)) or "…"
-
-
-def _answer(question: Question, value: Json) -> Sequence[str]:
-    form = question.form
-    try:
-        match form:
-            case Approval():
-                decision, said = decided(form, value)
-                return [said, *_reason(decision.reason)]
-            case Form():
-                fields = {each.name: each for each in form.fields}
-                return [
-                    quoted(f"{fields[name].title or name}: {simple_answer(fields[name].form, one)}")
-                    for name, one in value.items()
-                ]
-            case _:
-                return [quoted(simple_answer(form, value))]
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError):
-        # What another release took as an answer.
-        return [quoted(value if isinstance(value, str) else canonical_json(value))]
-
-
-def decided(form: Approval, value: Json) -> tuple[Decision, str]:
-    """What was decided on an action, and the words for it."""
-    decision = decision_of(form, value)
-    said = "Denied"
-    if decision.approved:
-        said = "Approved with changed arguments" if decision.edited else "Approved"
-        said += {"session": ", for this conversation", "always": ", always"}.get(value.get("scope", ""), "")
-    return decision, said
-
-
-def simple_answer(form: SimpleForm, value: Json) -> str:
-    """An answer to one field, by the names of what was chosen."""
-    match form:
-        case Choice() | MultiChoice():
-            labels = {option.id: option.label for option in form.options}
-            chosen = value if isinstance(value, (list, tuple)) else [value]
-            names = [
-                f"Other: {each['other']}" if isinstance(each, dict) else labels.get(each, str(each))
-                for each in chosen
-            ]
-            return ", ".join(names) if names else "none of them"
-        case Confirm():
-            return {True: "Yes", False: "No"}.get(value, str(value))
-        case Open():
-            return str(value) or "an empty text"
-        case _:
-            assert_never(form)
-
-
-def _reason(reason: str | None) -> Sequence[str]:
-    return [quoted(reason)] if reason else []
-
-
-def _person(person: str | None, recipient: str) -> str:
-    if person is None:
-        return "nobody"
-    return "you" if person == recipient else name_of(person)
 
 
 def _value(value: Json) -> str:

@@ -75,7 +75,7 @@ def ended_lines(question: Question) -> tuple[str, Sequence[str]]:
     """How a question ended, what was answered, and what had been asked."""
     ended, words = ending_of(question, "")
     asked = f"{name_of(question.asker)} had asked:"
-    return ended, [*theirs(words), asked, *_prompt(question, _LONGEST_PROMPT)]
+    return str(ended), [*theirs(words), asked, *_prompt(question, _LONGEST_PROMPT)]
 
 
 def theirs(texts: Iterable[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from handraise.cli.session import CHANNEL, CliSession
 from handraise.cli.terminal_texts import (
     answer_words,
     bounds_words,
+    json_words,
     kind_words,
     outcome_words,
     shown,
@@ -58,7 +59,7 @@ async def answer_at_terminal(
     except (Settled, AlreadySettled):
         question = await session.desk.get(question.id)
         assert question.outcome is not None  # noqa: S101 -- for the type checker
-        told = outcome_words(question.form, question.outcome)
+        told = outcome_words(question)
         terminal.put([[], *wrapped([("class:strong", f"Already settled: {told}.")], terminal.width)])
         return question
     except Back:
@@ -387,7 +388,6 @@ def _sameness(form: Approval) -> str:
     if form.remember_by is None:
         return f"Holds for {tool} with exactly these arguments, and can be revoked."
     names = ", ".join(
-        f"{shown(each)} = {answer_words(Open(), form.action.arguments.get(each))}"
-        for each in form.remember_by
+        f"{shown(each)} = {json_words(form.action.arguments.get(each))}" for each in form.remember_by
     )
     return f"Holds for {tool} with {names}, whatever its other arguments are, and can be revoked."

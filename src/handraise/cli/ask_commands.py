@@ -199,10 +199,10 @@ def _end(question: Question, *, as_json: bool) -> None:
     elif outcome is None:
         _say(f"Pending: {question.id}\nTo answer: handraise answer {question.id}")
     elif not isinstance(outcome, Answered):
-        _say(f"Not answered: {outcome_words(question.form, outcome)}.")
+        _say(f"Not answered: {outcome_words(question)}.")
     else:
         if outcome.source != "person":
-            _say(f"{outcome_words(question.form, outcome).capitalize()}.")
+            _say(f"{outcome_words(question).capitalize()}.")
         text = plain_answer(question)
         # A script gets what was answered to the letter; a terminal gets nothing that could move its cursor.
         typer.echo("\n".join(shown_lines(text)) if sys.stdout.isatty() else text)

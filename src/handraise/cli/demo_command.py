@@ -136,9 +136,10 @@ async def _ask(desk: Desk, prompt: str, *, form: Choice | Form, context: Json) -
 async def _settled(desk: Desk, prompt: str, options: QuestionOptions) -> Question:
     question = await desk.post(prompt, **options)
     typer.echo(f"  {AGENT} asks: {prompt}")
-    outcome = await desk.wait(question.id)
-    typer.secho(f"  → {outcome_words(question.form, outcome)}", fg=typer.colors.GREEN)
-    return await desk.get(question.id)
+    await desk.wait(question.id)
+    question = await desk.get(question.id)
+    typer.secho(f"  → {outcome_words(question)}", fg=typer.colors.GREEN)
+    return question
 
 
 def _say(text: str) -> None:

@@ -79,7 +79,7 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
 def _notice(question: Question, me: str) -> OutboxEntry:
     if question.outcome is None:
         return [("", " Your vote is in; others must agree." if has_voted(question, me) else " Left pending.")]
-    told = outcome_words(question.form, question.outcome)
+    told = outcome_words(question)
     return [("class:good", " ✓ "), ("", f"{told} · {shown_prompt(question.prompt)}")]
 
 

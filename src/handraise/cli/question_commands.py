@@ -360,7 +360,7 @@ def summary_lines(question: Question, width: int, me: str) -> list[OutboxEntry]:
         told += ["you voted"] if has_voted(question, me) else []
     else:
         ended = f"{question.outcome.at.astimezone():%Y-%m-%d %H:%M}"
-        told += [ended, _glance(outcome_words(question.form, question.outcome), _AT_A_GLANCE)]
+        told += [ended, _glance(outcome_words(question), _AT_A_GLANCE)]
     return [
         *wrapped([("class:strong", prompt)], width),
         *wrapped([("class:soft", " · ".join(filter(None, (*told, shown(question.id)))))], width),
@@ -372,7 +372,7 @@ def _tell(question: Question) -> None:
     if question.status is Status.PENDING:
         typer.echo(f"Your vote is in: {len(question.votes)} voted, and {question.quorum} must agree.")
     elif question.outcome is not None:
-        typer.echo(f"Settled: {outcome_words(question.form, question.outcome)}.")
+        typer.echo(f"Settled: {outcome_words(question)}.")
 
 
 def _next(question: Question) -> list[OutboxEntry]:

@@ -212,7 +212,7 @@ def _standing(question: Question, width: int) -> list[OutboxEntry]:
     facts.append(shown(question.id))
     lines = wrapped([("class:soft", " · ".join(facts))], width)
     if question.outcome is not None:
-        told = outcome_words(question.form, question.outcome)
+        told = outcome_words(question)
         lines += wrapped([("class:strong", f"Settled: {told}.")], width)
     return lines
 
@@ -221,7 +221,7 @@ def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[
     """Who voted what, with the arguments they changed, and whether enough people can still agree."""
     form = question.form
     for vote in cast_votes(question, events):
-        what = "would not answer" if vote.value is None else f"voted {answer_words(form, vote.value)}"
+        what = "declined" if vote.value is None else f"voted: {answer_words(form, vote.value)}"
         yield from wrapped([("class:strong", shown(vote.by)), ("", f" {what}")], width)
         if isinstance(form, Approval) and isinstance(vote.value, dict) and "arguments" in vote.value:
             before = form.action.arguments

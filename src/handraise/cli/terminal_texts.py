@@ -13,13 +13,15 @@ from prompt_toolkit.utils import get_cwidth
 
 from handraise.model import durations
 from handraise.model.events import Event, EventKind
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_text import text_lines
+from handraise.presentation.outcome_text import outcome_text
 
 _NAMES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _FEW = 10
@@ -127,25 +129,8 @@ def bounds_words(form: MultiChoice) -> str:
 
 
 def answer_words(form: AnyForm, value: Json) -> str:
-    """An answer as its question's form shows it, on one line."""
-    match form:
-        case Choice():
-            return _option_words(form.options, value)
-        case MultiChoice() if isinstance(value, list | tuple):
-            return ", ".join(_option_words(form.options, each) for each in value) or "none of them"
-        case Confirm():
-            return "yes" if value else "no"
-        case Form() if isinstance(value, dict):
-            fields = {field.name: field for field in form.fields}
-            return "; ".join(
-                f"{shown(fields[name].title or name).rstrip('?:')}: {answer_words(fields[name].form, each)}"
-                for name, each in value.items()
-                if name in fields
-            )
-        case Approval() if isinstance(value, dict):
-            return _decision_words(value)
-        case _:
-            return json_words(value)
+    """An answer on one line."""
+    return "; ".join(shown(str(part)) for part in answer_parts(form, value))
 
 
 def json_words(value: Json) -> str:
@@ -160,23 +145,22 @@ def json_line(record: pydantic.BaseModel) -> str:
     return json.dumps(record.model_dump(mode="json", exclude_none=True))
 
 
-def outcome_words(form: AnyForm, outcome: Outcome) -> str:
+def outcome_words(question: Question) -> str:
     """How a question ended, as a sentence without its full stop."""
+    form, outcome = question.form, question.outcome
+    text = shown(str(outcome_text(question)))
+    sentence = text[0].lower() + text[1:]
     match outcome:
-        case Answered(source="default"):
-            return f"its time ran out, and its default was taken: {answer_words(form, outcome.value)}"
         case Answered(source="grant"):
-            return f"approved by a grant of {shown(outcome.by or '?')}"
+            return sentence
+        case Answered() if isinstance(form, Approval) and outcome.source == "person":
+            return sentence + _because(outcome.value.get("reason"))
         case Answered():
-            return f"{shown(outcome.by or '?')} answered: {answer_words(form, outcome.value)}"
-        case Declined():
-            return f"{shown(outcome.by)} would not answer{_because(outcome.reason)}"
-        case Expired():
-            return "expired without an answer"
-        case Withdrawn():
-            return f"withdrawn by {shown(outcome.by)}{_because(outcome.reason)}"
-        case Exhausted():
-            return f"too many answers did not fit, the last by {shown(outcome.by)}"
+            return f"{sentence}: {answer_words(form, outcome.value)}"
+        case Declined() | Withdrawn():
+            return sentence + _because(outcome.reason)
+        case Expired() | Exhausted() | None:
+            return sentence
         case _:
             assert_never(outcome)
 
@@ -210,7 +194,7 @@ def event_words(event: Event, form: AnyForm | None) -> str:
             how = {"default": "its default was taken", "grant": f"a grant of {by} answered"}
             return f"{how.get(str(source), f'{by} answered')}{via}{value}"
         case EventKind.DECLINED:
-            return f"{by} would not answer{via}{_because(data.get('reason'))}"
+            return f"{by} declined to answer{via}{_because(data.get('reason'))}"
         case EventKind.EXPIRED:
             return "expired without an answer"
         case EventKind.WITHDRAWN:
@@ -226,26 +210,9 @@ def event_words(event: Event, form: AnyForm | None) -> str:
         case EventKind.JOINED:
             return f"another call of {by} waits for it too"
         case EventKind.UNREACHED:
-            return "nobody could be told of it; it waits for whoever looks"
+            return "no notification was delivered"
         case _:
             assert_never(event.kind)
-
-
-def _decision_words(value: dict[str, Json]) -> str:
-    words = "approve" if value.get("decision") == "approve" else "deny"
-    if value.get("scope"):
-        words += ", for this conversation" if value["scope"] == "session" else ", and always from now on"
-    if value.get("until"):
-        words += f" until {shown(str(value['until']))}"
-    if value.get("arguments") is not None:
-        words += ", with changed arguments"
-    return words + _because(value.get("reason"))
-
-
-def _option_words(options: tuple[Option, ...], value: Json) -> str:
-    if isinstance(value, dict) and isinstance(value.get("other"), str):
-        return f"other: {shown(value['other'])}"
-    return next((shown(each.label) for each in options if each.id == value), json_words(value))
 
 
 def _because(reason: Json) -> str:

@@ -121,7 +121,7 @@ async def test_every_kind_is_answered_without_scripts(
     assert isinstance(outcome, Answered)
     assert (outcome.value, outcome.by, outcome.channel, outcome.evidence) == (value, "ann", "web", "session")
     after = await open_page(ann, sent.headers["location"])
-    assert "You answered through this inbox" in after.words
+    assert "Answered by you through this inbox" in after.words
     assert not [each for each in after.tags if "data-answer" in each[1]]
 
 
@@ -253,7 +253,7 @@ class TestEndedMeanwhile:
         late = await send(ann, sheet)
         assert late.status_code == 409
         shown = Page(late.text)
-        assert "bob answered through Slack" in shown.words
+        assert "Answered by bob through Slack" in shown.words
         assert "my <long> thought" in shown.words
         assert "first" in shown.words
 
@@ -274,7 +274,7 @@ class TestEndedMeanwhile:
         sheet.fill("v", "my thought")
         clock.advance(timedelta(minutes=2))
         late = Page((await send(ann, sheet)).text)
-        assert "Its time ran out before anybody answered" in late.words
+        assert "Expired without an answer" in late.words
         assert "my thought" in late.words
 
 

@@ -58,7 +58,7 @@ class TestComingBackAfterSigningIn:
         await other.get_by_role("button", name="Sign in as Ann").click()
         await expect(other).to_have_url(f"{address}/questions/{question.id}")
         await other.get_by_role("button", name="Yes").click()
-        await expect(other.get_by_role("heading", name="You answered")).to_be_visible()
+        await expect(other.get_by_role("heading", name="Answered by you")).to_be_visible()
         assert await outcome_of(desk, question.id) is True
         await window.close()
 

@@ -126,7 +126,7 @@ async def test_it_is_answered_there_and_the_page_hears_of_that_and_of_nothing_el
     frame = await shown_in(host, sites[0], await link_to(question))
     await frame.get_by_label("Rolling").check()
     await frame.get_by_role("button", name="Send the answer").click()
-    await expect(frame.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(frame.get_by_role("heading", name="Answered by you")).to_be_visible()
     assert await settled(host) == [{"status": "answered"}]
     outcome = (await desk.get(question.id)).outcome
     assert isinstance(outcome, Answered)
@@ -244,10 +244,10 @@ async def test_an_approval_is_decided_in_a_tab_of_its_own_and_the_frame_follows(
     assert tab.url == url
     assert await tab.evaluate("window.opener") is None
     await tab.get_by_role("button", name="Approve").click()
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
     await host.bring_to_front()
     await frame.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    await expect(frame.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(frame.get_by_role("heading", name="Answered by you")).to_be_visible()
     assert await settled(host) == [{"status": "answered"}]
 
 
@@ -264,7 +264,7 @@ async def test_what_was_typed_stays_when_it_is_settled_elsewhere(
     await expect(frame.get_by_role("button", name="Send the answer")).to_be_disabled()
     assert await settled(host) == [{"status": "withdrawn"}]
     await frame.get_by_role("link", name="Show how it ended").click()
-    await expect(frame.get_by_role("heading", name="The agent withdrew it")).to_be_visible()
+    await expect(frame.get_by_role("heading", name="Withdrawn by the agent")).to_be_visible()
     assert await host.evaluate("settled") == [{"status": "withdrawn"}]
 
 
@@ -395,7 +395,7 @@ async def test_the_page_of_a_link_works_without_scripts_on_a_phone(
     await expect(tab.get_by_text("expected a whole number")).not_to_have_count(0)
     await tab.get_by_label("Your answer").fill("7")
     await tab.get_by_role("button", name="Send the answer").click()
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
     assert await context.cookies() == []
     outcome = (await desk.get(question.id)).outcome
     assert isinstance(outcome, Answered)

@@ -20,7 +20,7 @@ async def test_from_the_list_to_a_choice_and_back(tab: Page, desk: LocalDesk, er
     await tab.wait_for_url(f"**/questions/{question.id}")
     await tab.keyboard.press("2")
     await tab.keyboard.press("Enter")
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
     assert await outcome_of(desk, question.id) == "Rolling"
     await tab.wait_for_load_state()
     await tab.keyboard.press("u")
@@ -34,7 +34,7 @@ async def test_several_options(tab: Page, desk: LocalDesk) -> None:
     await tab.goto(f"/questions/{question.id}")
     for key in ("1", "2", "3", "2", "Enter"):
         await tab.keyboard.press(key)
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
     assert await outcome_of(desk, question.id) == ["a", "c"]
 
 
@@ -48,7 +48,7 @@ async def test_denying_is_as_easy_as_approving(tab: Page, desk: LocalDesk) -> No
     await tab.keyboard.press("n")
     assert (await desk.get(question.id)).outcome is None
     await tab.keyboard.press("Enter")
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Denied by you")).to_be_visible()
     assert (await outcome_of(desk, question.id))["decision"] == "deny"
 
 

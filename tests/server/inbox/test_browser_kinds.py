@@ -191,7 +191,7 @@ async def test_is_answered(page: Page, hand: Hand, desk: LocalDesk, group: str) 
         else:
             await page.goto(f"/questions/{question.id}")
         await deeds(hand)
-        await expect(page.get_by_role("heading", name="You answered through this inbox")).to_be_visible()
+        await expect(page.get_by_role("heading", name="by you through this inbox")).to_be_visible()
         settled = await desk.get(question.id)
         assert said(settled) == value, kind
         assert isinstance(settled.outcome, Answered)
@@ -207,7 +207,7 @@ async def test_is_declined(page: Page, hand: Hand, desk: LocalDesk) -> None:
         await hand.open("I will not answer this")
         await hand.write("Why (optional; the agent reads it)", "ask Bob")
         await hand.press("Decline")
-        await expect(page.get_by_role("heading", name="You declined to answer")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Declined by you")).to_be_visible()
         outcome = (await desk.get(question.id)).outcome
         assert isinstance(outcome, Declined)
         assert (outcome.by, outcome.reason) == ("ann", "ask Bob")

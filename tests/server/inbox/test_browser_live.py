@@ -46,7 +46,7 @@ async def test_answered_elsewhere_says_so_and_keeps_what_was_typed(
     await expect(tab.get_by_label("Your answer")).to_have_value("my long thought")
     await expect(tab.get_by_role("button", name="Send the answer")).to_be_disabled()
     await tab.get_by_role("link", name="Show how it ended").click()
-    await expect(tab.get_by_role("heading", name="bob answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by bob")).to_be_visible()
     await expect(tab.locator("[data-live]")).to_contain_text("my long thought")
     assert errors == []
 
@@ -59,6 +59,6 @@ async def test_a_draft_is_there_again_and_gone_once_sent(tab: Page, desk: LocalD
     await tab.goto(f"/questions/{question.id}")
     await expect(tab.get_by_label("Your answer")).to_have_value("half a th")
     await tab.get_by_role("button", name="Send the answer").click()
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
     await tab.wait_for_load_state()
     assert await tab.evaluate("Object.keys(localStorage).length") == 0

@@ -75,7 +75,7 @@ async def test_the_reason_stands_at_the_field_and_nothing_typed_is_lost(
         await retries.fill("5")
         await tab.get_by_role("checkbox", name="docs").uncheck()
         await tab.get_by_role("button", name="Send the answer").click()
-        await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+        await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
         expected = {"who": "ops@example.com", "retries": 5, "sure": True, "parts": ["web", "api"]}
         assert await outcome_of(desk, question.id) == expected
 

@@ -65,7 +65,7 @@ async def test_an_open_page_tells_what_was_asked_meanwhile_and_answers_as_before
                 await expect(queue.get_by_text("2 new questions.")).to_be_visible(timeout=BACK)
                 await expect(page.get_by_role("radio", name="Rolling")).to_be_checked()
                 await page.get_by_role("button", name="Send the answer").click()
-                await expect(page.get_by_role("heading", name="You answered")).to_be_visible()
+                await expect(page.get_by_role("heading", name="Answered by you")).to_be_visible()
                 outcome = (await desk.get(before.id)).outcome
                 assert isinstance(outcome, Answered)
                 assert (outcome.value, outcome.by) == ("Rolling", "admin")

@@ -81,12 +81,12 @@ async def test_send_now_and_the_end_of_the_time_send_it(tab: Page, desk: LocalDe
     await tab.get_by_label("Your answer").fill("at once")
     await tab.get_by_role("button", name="Send the answer").press("Enter")
     await tab.get_by_role("button", name="Send now").press("Enter")
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
     assert await outcome_of(desk, question) == "at once"
     question = await opened(tab, desk, undo_for=timedelta(seconds=1.5))
     await tab.get_by_label("Your answer").fill("by itself")
     await tab.get_by_role("button", name="Send the answer").click()
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible(timeout=SOON)
+    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible(timeout=SOON)
     assert await outcome_of(desk, question) == "by itself"
 
 
@@ -117,7 +117,7 @@ async def test_is_sent_when_the_page_is_left(tab: Page, desk: LocalDesk, way: st
     events = [event.kind.value for event in await desk.history(question)]
     assert events == ["asked", "answered"]
     if way == "by hiding":
-        await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+        await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
 
 
 @pytest.mark.slow(
@@ -154,7 +154,7 @@ async def test_is_not_sent_where_somebody_else_is_first(
     await expect(panel(tab)).to_have_count(0)
     await expect(tab.get_by_label("Your answer")).to_have_value("my thought")
     await tab.get_by_role("link", name="Show how it ended").click()
-    await expect(tab.get_by_role("heading", name="bob answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by bob")).to_be_visible()
     await expect(tab.get_by_text("my thought")).to_be_visible()
     assert [event.kind.value for event in await desk.history(question)] == ["asked", "answered"]
     assert errors == []
@@ -188,7 +188,7 @@ async def test_an_answer_that_could_not_be_sent_is_still_there(tab: Page, desk: 
     await tab.context.set_offline(False)
     await tab.get_by_role("button", name="Send the answer").click()
     await tab.get_by_role("button", name="Send now").press("Enter")
-    await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+    await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
     assert await outcome_of(desk, question) == "my thought"
 
 
@@ -250,7 +250,7 @@ class TestWhatIsHeldBack:
     async def test_nothing_where_the_asker_does_not_say_so(self, tab: Page, desk: LocalDesk) -> None:
         question = await opened(tab, desk, Confirm(), undo_for=0)
         await tab.get_by_role("button", name="No").click()
-        await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+        await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
         assert await outcome_of(desk, question) is False
 
     async def test_nothing_without_scripts(self, person: NewWindow, desk: LocalDesk) -> None:
@@ -259,7 +259,7 @@ class TestWhatIsHeldBack:
             tab = await window.new_page()
             await tab.goto(f"/questions/{question.id}")
             await tab.get_by_role("button", name="Yes").click()
-            await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+            await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
         assert await outcome_of(desk, question.id) is True
 
     async def test_nothing_that_a_page_could_not_send_while_it_is_left(
@@ -268,7 +268,7 @@ class TestWhatIsHeldBack:
         question = await opened(tab, desk)
         await tab.get_by_label("Your answer").fill("ä" * 15_000)
         await tab.get_by_role("button", name="Send the answer").click()
-        await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+        await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
         assert len(await outcome_of(desk, question)) == 15_000
 
 
@@ -283,7 +283,7 @@ class TestNearItsEnd:
     async def test_it_is_sent_at_once(self, tab: Page, desk: LocalDesk) -> None:
         question = await opened(tab, desk, Confirm(), expires_in=6)
         await tab.get_by_role("button", name="Yes").click()
-        await expect(tab.get_by_role("heading", name="You answered")).to_be_visible()
+        await expect(tab.get_by_role("heading", name="Answered by you")).to_be_visible()
         assert await outcome_of(desk, question) is True
 
     async def test_it_is_held_back_for_a_shorter_time(self, tab: Page, desk: LocalDesk) -> None:

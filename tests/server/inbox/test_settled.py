@@ -53,7 +53,7 @@ async def test_says_who_answered_what_and_through_what(
     for text in (
         "Which way?",
         "deploy-bot",
-        "bob answered through Slack",
+        "Answered by bob through Slack",
         "after 7 minutes",
         "12:07",
         "Today",
@@ -89,17 +89,17 @@ async def test_says_of_every_ending_how_it_came_about(
     shown = await open_page(ann, "/settled")
     assert len(ended(shown)) == 6
     for text in (
-        "You answered through this inbox",
+        "Denied by you through this inbox",
         "Denied; Reason: not today",
-        "bob declined to answer through e-mail",
+        "Declined by bob through e-mail",
         "not mine to say",
-        "The agent withdrew it",
+        "Withdrawn by the agent",
         "it solved itself",
         "Closed after too many answers that did not fit, the last by bob",
         "Exhausted",
-        "Its time ran out before anybody answered",
+        "Expired without an answer",
         "Expired",
-        "the default that the agent had named was taken",
+        "the agent's default was taken",
         "the usual",
     ):
         assert text in shown.words

@@ -96,7 +96,7 @@ def render_outcome(question: Question) -> Rendered:
     # By name, whoever looks: a message is passed on, and shown to others.
     ending, told = message_texts.ending_of(question, "")
     at = "" if question.outcome is None else f" · {message_texts.moment(question.outcome.at)}"
-    end = f"{bold(ending)}{at}"
+    end = f"{bold(str(ending))}{at}"
     parts = [head, end]
     if any(each.startswith(_CHANGED) for each in told[:1]):
         told = [*told, "What was executed is in the inbox."]

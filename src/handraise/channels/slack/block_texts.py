@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from handraise.channels import message_texts
@@ -21,10 +21,12 @@ from handraise.channels.slack.blocks import (
 from handraise.channels.slack.blocks import line as paragraph
 from handraise.model.deliveries import Reason
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
-from handraise.model.json_values import Json, canonical_json
+from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.outcome_text import outcome_text
 
 _LONGEST_ANSWER = 1_500
 _LONGEST_CHANGE = 2_000
@@ -101,99 +103,36 @@ def difference(before: Mapping[str, Json], after: Mapping[str, Json]) -> str | N
 def ending(question: Question) -> Iterator[Block]:
     """How a question ended: who answered what, or why nobody did."""
     outcome = question.outcome
+    text = outcome_text(question)
+    person = [name(text.person)] if text.person else []
+    after = [words(text.after)] if text.after else []
+    when = [] if outcome is None else [words(" on "), moment(outcome.at)]
+    yield paragraph(words(text.before, bold=True), *person, *after, *when, words("."))
     match outcome:
-        case Answered(source="default"):
-            yield paragraph(
-                words("Its time ran out", bold=True),
-                words(", so the default that the agent had named was taken:"),
-            )
-            yield from _answer(question, outcome.value)
         case Answered(source="grant"):
-            yield paragraph(
-                words("Approved", bold=True), words(" by a grant of "), name(outcome.by or "somebody")
-            )
+            pass
         case Answered():
-            yield paragraph(
-                name(outcome.by or "somebody"), words(" answered on "), moment(outcome.at), words(":")
-            )
-            yield from _answer(question, outcome.value)
-        case Declined():
-            yield paragraph(
-                name(outcome.by), words(" declined to answer on "), moment(outcome.at), words(".")
-            )
+            yield from _answer(question.form, outcome)
+        case Declined() | Withdrawn():
             yield from _reason(outcome.reason)
-        case Expired():
-            yield paragraph(
-                words("Its time ran out", bold=True),
-                words(" before anybody answered, on "),
-                moment(outcome.at),
-            )
-        case Withdrawn():
-            yield paragraph(
-                words("The agent withdrew it", bold=True), words(" on "), moment(outcome.at), words(".")
-            )
-            yield from _reason(outcome.reason)
-        case Exhausted():
-            yield paragraph(
-                words("Closed", bold=True),
-                words(" after too many answers that did not fit, the last by "),
-                name(outcome.by),
-            )
-        case None:
-            yield paragraph(words("It has ended."))
+        case Expired() | Exhausted() | None:
+            pass
         case _:
             assert_never(outcome)
 
 
-def ending_in_short(question: Question) -> str:
-    """How a question ended, for a notification."""
-    match question.outcome:
-        case Answered(source="person", by=by):
-            return f"Answered by {visible_line(by or 'somebody')}"
-        case Answered():
-            return "Answered"
-        case Declined(by=by):
-            return f"Declined by {visible_line(by)}"
-        case Expired():
-            return "Expired"
-        case Withdrawn():
-            return "Withdrawn"
-        case Exhausted() | None:
-            return "Closed"
-        case _:
-            assert_never(question.outcome)
-
-
-def _answer(question: Question, value: Json) -> Sequence[Block]:
-    try:
-        return list(_known_answer(question.form, value))
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError):
-        # What an older or newer release took as an answer.
-        return [quote(words(_start(canonical_json(value), _LONGEST_ANSWER)))]
-
-
-def _known_answer(form: AnyForm, value: Json) -> Iterator[Block]:
-    if isinstance(form, Approval):
-        yield from _decision(form, value)
-    elif isinstance(form, Form):
-        fields = {field.name: field for field in form.fields}
-        for key, one in value.items():
-            title = shortened(fields[key].title or key, 200)
-            said = message_texts.simple_answer(fields[key].form, one)
-            yield quote(
-                words(title, bold=True),
-                words(": " + _start(said, max(40, _LONGEST_ANSWER // len(value)))),
-            )
-    else:
-        yield quote(words(_start(message_texts.simple_answer(form, value), _LONGEST_ANSWER)))
-
-
-def _decision(form: Approval, value: Json) -> Iterator[Block]:
-    decision, said = message_texts.decided(form, value)
-    yield paragraph(words(said, bold=True))
-    yield from _reason(decision.reason)
-    if decision.edited:
-        changes = difference(form.action.arguments, decision.action.arguments)
+def _answer(form: AnyForm, outcome: Answered) -> Iterator[Block]:
+    parts = answer_parts(form, outcome.value)
+    for part in parts:
+        if isinstance(form, Approval) and part.name is None and outcome.source == "person":
+            continue  # the sentence says what was decided
+        said = _start(part.text, max(40, _LONGEST_ANSWER // len(parts)))
+        if part.name is None or isinstance(form, Approval):
+            yield quote(words(said))
+        else:
+            yield quote(words(shortened(part.name, 200), bold=True), words(f": {said}"))
+    if isinstance(form, Approval) and isinstance(outcome.value, dict) and outcome.value.get("arguments"):
+        changes = difference(form.action.arguments, outcome.value["arguments"])
         yield literal(_start(changes or "", _LONGEST_CHANGE))
 
 

@@ -12,7 +12,6 @@ from handraise.channels.message_texts import SIGN_IN_TO_DECIDE
 from handraise.channels.slack.block_texts import (
     action_text,
     ending,
-    ending_in_short,
     facts,
     kind_of,
     opening,
@@ -48,6 +47,7 @@ from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.outcome_text import outcome_title
 
 MOST_BUTTONS = 5
 _LONGEST_BLOCK_ID = 255
@@ -87,7 +87,7 @@ def render_bundle(message: Message) -> Rendered:
 
 def render_outcome(question: Question) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
-    text = f"{ending_in_short(question)}: {question.prompt}"
+    text = f"{outcome_title(question)}: {question.prompt}"
     blocks = next(each for each in _endings(question) if fits(each))
     return Rendered(_notification(text), blocks)
 
@@ -230,7 +230,7 @@ def _endings(question: Question) -> Iterator[list[Block]]:
     if isinstance(question.form, Approval) and shows_action(question):
         yield [*head, rich(literal(action_text(question.form))), end]
     yield [*head, end]
-    yield [rich(line(words(f"{ending_in_short(question)}. More about it is in the inbox.")))]
+    yield [rich(line(words(f"{outcome_title(question)}. More about it is in the inbox.")))]
 
 
 def _lists(notices: Sequence[Notice], heading: str) -> Iterator[list[Block]]:

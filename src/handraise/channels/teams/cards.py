@@ -295,7 +295,7 @@ def _endings(question: Question, note: str | None) -> Iterator[Element]:
     for longest in (_AFTERWARDS, _EXCERPT):
         cut = theirs(line(words(message_texts.shortened(prompt, longest), isSubtle=True)))
         yield card([*first, asked, cut, *end])
-    yield card([*first, asked, ours(f"{message_texts.shortened(ended, 200)}{when}.", weight="Bolder")])
+    yield card([*first, asked, ours(f"{message_texts.shortened(str(ended), 200)}{when}.", weight="Bolder")])
 
 
 def _changes(question: Question) -> Iterator[Element]:

@@ -354,20 +354,13 @@ def _outcome_pieces(question: Question, where: Piece, *, action: Approval | None
         if rows:
             yield from (box("\n".join(_argument(row) for row in rows)), ours("\n"))
     how, theirs = ending_of(question, "")
-    yield from _with_name(how, name_of(getattr(question.outcome, "by", None) or ""))
+    yield bold(how.before)
+    if how.person:
+        yield from (code(how.person), *([bold(how.after)] if how.after else []))
     yield ours(":\n" if theirs else ".\n")
     if theirs:
         yield from (box(cut("\n".join(theirs), _LONGEST_ANSWER)), ours("\n"))
     yield where
-
-
-def _with_name(sentence: str, name: str) -> Iterator[Piece]:
-    """A sentence of ours with somebody's name at its end, or nearly there."""
-    for end in ("", " gave before"):
-        if name and sentence.endswith(name + end):
-            yield from (bold(sentence[: -len(name + end)]), code(name), bold(end))
-            return
-    yield bold(sentence)
 
 
 def _bundle_pieces(notices: Sequence[Notice], count: int) -> Iterator[Piece]:

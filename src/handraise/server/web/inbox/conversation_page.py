@@ -74,6 +74,6 @@ def _row(question: Question, me: str, now: datetime) -> Asked:
         text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),
         verdict=verdict_of(question),
-        how=None if question.outcome is None else outcome_in_words(question.outcome, me),
+        how=None if question.outcome is None else outcome_in_words(question, me),
         asked=since(question.asked_at, now),
     )

@@ -12,21 +12,16 @@ from handraise.model.events import Event, EventKind
 from handraise.model.forms import (
     AnyForm,
     Approval,
-    Choice,
-    Confirm,
-    Form,
-    MultiChoice,
-    Open,
     Risk,
     Scope,
-    SimpleForm,
 )
-from handraise.model.json_values import Json, canonical_json
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Answered, Declined, Outcome
 from handraise.model.people import GROUP, VOUCHED
 from handraise.model.questions import Question
-from handraise.model.validation import decision_of
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.outcome_text import outcome_text
 
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 _LONGEST_STORY = 40
@@ -115,14 +110,6 @@ class Said:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One part of an answer in words; `name` is None where the answer has one part only."""
-
-    name: str | None
-    text: str
-
-
 def span(length: timedelta) -> str:
     """A length of time as people say it: its largest unit, and the next where that says much."""
     seconds = max(0, int(length.total_seconds()))
@@ -201,51 +188,12 @@ def channel_name(channel: str) -> str:
     return _CHANNELS.get(channel, visible_line(channel))
 
 
-def answer_in_words(form: AnyForm, value: Json) -> tuple[Entry, ...]:
-    """A canonical answer as a person would say it: labels, not ids."""
-    match form:
-        case Form():
-            titles = {each.name: each for each in form.fields}
-            return tuple(
-                Entry(visible_line(titles[name].title or name), _simple_in_words(titles[name].form, one))
-                for name, one in value.items()
-                if name in titles
-            )
-        case Approval():
-            return _decision_in_words(form, value)
-        case _:
-            return (Entry(None, _simple_in_words(form, value)),)
-
-
-def any_in_words(form: AnyForm, value: Json) -> tuple[Entry, ...]:
-    """Some answer in words, also one that does not fit."""
-    try:
-        return answer_in_words(form, value)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError):
-        return (Entry(None, visible(value if isinstance(value, str) else canonical_json(value))),)
-
-
-def outcome_in_words(outcome: Outcome, me: str) -> str:
-    """How a question ended, as one sentence of ours; what was answered or why stands beside it."""
-    match outcome:
-        case Answered(source="default"):
-            return "Its time ran out, so the default that the agent had named was taken"
-        case Answered(source="grant"):
-            return f"Approved by a grant that {name_of(outcome.by, me)} gave before"
-        case Answered():
-            who = "You" if outcome.by == me else name_of(outcome.by, me)
-            return f"{who} answered{channel_of(outcome.channel)}"
-        case Declined():
-            who = "You" if outcome.by == me else name_of(outcome.by, me)
-            return f"{who} declined to answer{channel_of(outcome.channel)}"
-        case Expired():
-            return "Its time ran out before anybody answered"
-        case Withdrawn():
-            return "The agent withdrew it"
-        case Exhausted():
-            return f"Closed after too many answers that did not fit, the last by {name_of(outcome.by, me)}"
-        case _:
-            assert_never(outcome)
+def outcome_in_words(question: Question, me: str) -> str:
+    """How a question ended, as one sentence of ours; what was answered, or why not, stands beside it."""
+    outcome = question.outcome
+    through = channel_of(outcome.channel) if isinstance(outcome, (Answered, Declined)) else ""
+    text = outcome_text(question, viewer=me)
+    return f"{text.before}{text.person}{through}{text.after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,14 +303,20 @@ def _happened(question: Question, event: Event, me: str) -> Said:
             )
         case EventKind.ANSWERED:
             if question.outcome is not None:
-                return Said(event.at, outcome_in_words(question.outcome, me), _values(question.form, data))
+                return Said(
+                    event.at,
+                    outcome_in_words(question, me),
+                    _values(question.form, data),
+                )
             return Said(event.at, f"{who} answered{how}", _values(question.form, data))
         case EventKind.DECLINED:
             return Said(event.at, f"{who} declined to answer{how}", _reason(data))
         case EventKind.EXPIRED:
             return Said(event.at, "Its time ran out")
         case EventKind.WITHDRAWN:
-            return Said(event.at, "The agent withdrew it", _reason(data))
+            return Said(
+                event.at, f"Withdrawn by {'the agent' if event.by == question.asker else by}", _reason(data)
+            )
         case EventKind.EXHAUSTED:
             ours = f"{who} gave the last answer that did not fit{how}, and it was closed"
             return Said(event.at, ours, _attempt(question.form, data))
@@ -377,7 +331,7 @@ def _happened(question: Question, event: Event, me: str) -> Said:
         case EventKind.JOINED:
             return Said(event.at, "Another call of the agent waits for the same answer")
         case EventKind.UNREACHED:
-            return Said(event.at, "Nobody could be told of it. It waits for whoever looks here")
+            return Said(event.at, "No notification was delivered")
         case _:
             assert_never(event.kind)
 
@@ -393,10 +347,7 @@ def _attempt(form: AnyForm, data: dict[str, Json]) -> tuple[str, ...]:
 def _values(form: AnyForm, data: dict[str, Json]) -> tuple[str, ...]:
     if "value" not in data:
         return _reason(data)
-    return tuple(
-        each.text if each.name is None else f"{each.name}: {each.text}"
-        for each in any_in_words(form, data["value"])
-    )
+    return tuple(map(str, answer_parts(form, data["value"])))
 
 
 def _reason(data: dict[str, Json]) -> tuple[str, ...]:
@@ -407,36 +358,6 @@ def _recipient(name: str, me: str) -> str:
     return (
         f"the group {visible_line(name.removeprefix(GROUP))}" if name.startswith(GROUP) else name_of(name, me)
     )
-
-
-def _simple_in_words(form: SimpleForm, value: Json) -> str:
-    match form:
-        case Choice() | MultiChoice():
-            labels = {option.id: option.label for option in form.options}
-            chosen = value if isinstance(value, (list, tuple)) else [value]
-            names = [
-                f"Other: {each['other']}" if isinstance(each, dict) else labels.get(each, str(each))
-                for each in chosen
-            ]
-            return visible(", ".join(names)) if names else "none of them"
-        case Confirm():
-            return {True: "Yes", False: "No"}.get(value, visible(str(value)))
-        case Open():
-            return visible(str(value)) or "an empty text"
-        case _:
-            assert_never(form)
-
-
-def _decision_in_words(form: Approval, value: Json) -> tuple[Entry, ...]:
-    decision = decision_of(form, value)
-    text = "Denied"
-    if decision.approved:
-        text = "Approved with changed arguments" if decision.edited else "Approved"
-        text += {"session": ", for this conversation", "always": ", always"}.get(value.get("scope", ""), "")
-    entries = [Entry(None, text)]
-    if decision.reason:
-        entries.append(Entry("Reason", visible(decision.reason)))
-    return tuple(entries)
 
 
 def _count(count: int, unit: str) -> str:

@@ -37,6 +37,7 @@ from handraise.model.urgency import is_escalated
 from handraise.model.validation import check_answer
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox
+from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of, is_own_answer
 from handraise.server.api.question_routes import visible as visible_question
@@ -54,7 +55,6 @@ from handraise.server.web.inbox.form_controls import (
     read_answer,
 )
 from handraise.server.web.inbox.page_texts import (
-    any_in_words,
     audience_of,
     end_at,
     reach_of,
@@ -445,8 +445,8 @@ def _approval(question: Question, form: Approval, now: datetime, typed: Submitte
 def _kept(question: Question, tried: Tried) -> tuple[Any, ...]:
     """What a person had written when the question ended under their hands."""
     if tried.submitted.get("do") == ["decline"]:
-        return any_in_words(question.form, next(iter(tried.submitted.get("why", ())), ""))
-    return any_in_words(question.form, read_answer(question.form, tried.submitted).value)
+        return answer_parts(question.form, next(iter(tried.submitted.get("why", ())), ""))
+    return answer_parts(question.form, read_answer(question.form, tried.submitted).value)
 
 
 def _fold(question: Question) -> dict[str, Any] | None:

@@ -16,12 +16,13 @@ from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Out
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
+from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
-from handraise.server.web.inbox.page_texts import When, any_in_words, moment, outcome_in_words, span
+from handraise.server.web.inbox.page_texts import When, moment, outcome_in_words, span
 from handraise.server.web.inbox.queue_page import kind_in_words
 from handraise.server.web.inbox.search import SEARCHED_AT_ONCE, TheView, find, offers_of, part_of
 from handraise.server.web.pages import PageRoute, live_page
@@ -124,7 +125,7 @@ def _row(question: Question, outcome: Outcome, me: str) -> Ended:
         asker_mixed=mixes_alphabets(question.asker),
         text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),
-        how=outcome_in_words(outcome, me),
+        how=outcome_in_words(question, me),
         said=_said(question.form, outcome),
         badge=outcome.status.value.capitalize() if isinstance(outcome, (Expired, Exhausted)) else None,
         at=When(at.isoformat(), f"{at:%H:%M}", moment(at)),
@@ -136,8 +137,7 @@ def _row(question: Question, outcome: Outcome, me: str) -> Ended:
 def _said(form: AnyForm, outcome: Outcome) -> str | None:
     match outcome:
         case Answered(value=value):
-            entries = any_in_words(form, value)
-            text = "; ".join(f"{each.name}: {each.text}" if each.name else each.text for each in entries)
+            text = "; ".join(map(str, answer_parts(form, value)))
         case Declined(reason=str(reason)) | Withdrawn(reason=str(reason)):
             text = reason
         case _:

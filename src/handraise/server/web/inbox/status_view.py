@@ -12,8 +12,8 @@ from handraise.model.questions import Question
 from handraise.model.timelines import Step
 from handraise.model.validation import decision_of
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.answer_text import answer_parts
 from handraise.server.web.inbox.page_texts import (
-    any_in_words,
     evidence_in_words,
     outcome_in_words,
     since,
@@ -49,7 +49,7 @@ def settled_of(question: Question, now: datetime, me: str) -> dict[str, Any] | N
     outcome = question.outcome
     if outcome is None:
         return None
-    entries = any_in_words(question.form, outcome.value) if isinstance(outcome, Answered) else ()
+    entries = answer_parts(question.form, outcome.value) if isinstance(outcome, Answered) else ()
     changes = None
     if isinstance(question.form, Approval) and isinstance(outcome, Answered):
         decision = decision_of(question.form, outcome.value)
@@ -57,7 +57,7 @@ def settled_of(question: Question, now: datetime, me: str) -> dict[str, Any] | N
             changes = changed(question.form.action.arguments, decision.action.arguments)
     reason = outcome.reason if isinstance(outcome, (Declined, Withdrawn)) else None
     return {
-        "text": outcome_in_words(outcome, me),
+        "text": outcome_in_words(question, me),
         "entries": entries,
         "changes": changes,
         "reason": None if reason is None else visible(reason),
@@ -86,7 +86,7 @@ def _deed(question: Question, step: Step) -> str:
             approval = isinstance(question.form, Approval)
             return "it expires and is not approved" if approval else "it expires without an answer"
         case "default":
-            words = any_in_words(question.form, (step.record or {}).get("value"))
+            words = answer_parts(question.form, (step.record or {}).get("value"))
             return f"the default is taken: {'; '.join(each.text for each in words)}"
         case _:
             assert_never(step.do)

@@ -13,7 +13,8 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.validation import decision_of
 from handraise.model.visible import visible
-from handraise.server.web.inbox.page_texts import Entry, When, any_in_words, channel_of, name_of, since
+from handraise.presentation.answer_text import AnswerPart, answer_parts
+from handraise.server.web.inbox.page_texts import When, channel_of, name_of, since
 from handraise.server.web.inbox.value_view import Rows, changed
 
 DECLINED = "Declined to answer"
@@ -40,7 +41,7 @@ class Side:
     title: str
     ours: bool
     """Whether the title is in our words, not the agent's."""
-    entries: tuple[Entry, ...]
+    entries: tuple[AnswerPart, ...]
     changes: Rows | None
     voters: tuple[Voter, ...]
 
@@ -98,7 +99,7 @@ def _side(question: Question, votes: Sequence[CastVote], me: str, now: datetime)
         decision = decision_of(form, value)
         if decision.edited:
             changes = changed(form.action.arguments, decision.action.arguments)
-    entries = () if value is None else any_in_words(form, value)
+    entries = () if value is None else answer_parts(form, value)
     title = DECLINED if value is None else next((each.text for each in entries if each.name is None), "")
     return Side(
         ballot=votes[0].ballot,

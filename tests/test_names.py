@@ -1,0 +1,103 @@
+"""Names that a newcomer can guess: one basename for one thing, no gerunds as modules, no metaphors.
+
+The rule is in CONTRIBUTING.md. A name that must be an exception is listed here with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "handraise"
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.stem not in ("__init__", "__main__"))
+
+SHARED = {
+    "a port, what implements it in each backend, and its contract": {
+        "backend",
+        "bus",
+        "channel",
+        "clock",
+        "directory",
+        "ledger",
+        "outbox",
+        "store",
+    },
+    "the same part of two SQL backends": {"connections", "durability", "event_writer"},
+    "the same part of each chat service": {
+        "api",
+        "interactions",
+        "messages",
+        "modals",
+        "references",
+        "signatures",
+    },
+    "the side of a protocol that calls somebody else's agent": {"client"},
+    "a public module, and the module of the model behind it": {
+        "errors",
+        "events",
+        "forms",
+        "outcomes",
+        "questions",
+    },
+}
+"""Why modules may have one basename, and which."""
+
+GERUNDS = {"blocking", "drafting", "polling", "routing", "row_mapping"}
+"""Words of the industry that end in -ing."""
+
+METAPHORS = {
+    *(
+        "bell",
+        "chore",
+        "crier",
+        "door",
+        "doorkeeper",
+        "doorway",
+        "ear",
+        "errand",
+        "house",
+        "nursery",
+        "seat",
+        "sight",
+    ),
+    *("sights", "walls"),
+}
+
+
+def test_modules_share_a_basename_only_if_they_are_the_same_part() -> None:
+    by_name = defaultdict(list)
+    for path in MODULES:
+        by_name[path.stem].append(str(path.relative_to(SOURCE)))
+    allowed = set().union(*SHARED.values())
+    assert {name: paths for name, paths in by_name.items() if len(paths) > 1 and name not in allowed} == {}
+    assert [name for name in sorted(allowed) if len(by_name[name]) < 2] == []
+
+
+def test_a_module_is_not_named_by_a_gerund() -> None:
+    assert [
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        if path.stem.endswith("ing") and path.stem not in GERUNDS
+    ] == []
+
+
+def words_of(name: str) -> set[str]:
+    """The words of an identifier."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+@pytest.mark.parametrize("folder", ["src", "tests", "chaos", "benchmarks", "scripts"])
+def test_no_name_is_a_metaphor(folder: str) -> None:
+    found = set()
+    for path in sorted((SOURCE.parents[1] / folder).rglob("*.py")):
+        names = {path.stem}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                names.add(node.name)
+        names = {name for name in names if not name.startswith("test_")}
+        found |= {f"{path.stem}: {name}" for name in names if words_of(name) & METAPHORS}
+    assert found == set()
