@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 FILE = Path(__file__).with_name("surface.txt")
-DOORS = (
+PUBLIC_MODULES = (
     "handraise",
     "handraise.blocking",
     "handraise.client",
@@ -37,10 +37,10 @@ DOORS = (
 
 def surface() -> list[str]:
     """Every public name of the release that is imported here, sorted."""
-    return sorted({line for door in DOORS for line in _door(door)})
+    return sorted({line for name in PUBLIC_MODULES for line in _module_names(name)})
 
 
-def _door(name: str) -> Iterator[str]:
+def _module_names(name: str) -> Iterator[str]:
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError:  # an older release has fewer
@@ -123,10 +123,10 @@ class Changes:
 
 
 def bare(line: str) -> str:
-    """The last two parts of a name, such as `Desk.ask`, or its last, where that is a door's."""
+    """The last two parts of a name, such as `Desk.ask`, or its last if it belongs to a module."""
     name = re.split(r"[(:=]", line.removeprefix("class "), maxsplit=1)[0].strip()
-    door = max((each for each in DOORS if name.startswith(f"{each}.")), key=len)
-    return name.removeprefix(f"{door}.")
+    module = max((each for each in PUBLIC_MODULES if name.startswith(f"{each}.")), key=len)
+    return name.removeprefix(f"{module}.")
 
 
 def changes(before: list[str], after: list[str]) -> Changes:

@@ -47,7 +47,7 @@ def test_a_long_prompt_is_read_no_further_than_it_is_shown() -> None:
     assert _cut("x" * 1_000_000, 80) == "x" * 79 + "…"
 
 
-def seat_of(desk: LocalDesk) -> CliSession:
+def session_of(desk: LocalDesk) -> CliSession:
     return CliSession(desk, Responder("ada"), may_answer=True)
 
 
@@ -61,7 +61,7 @@ async def test_more_than_twenty_equal_questions_of_one_agent_are_one_row_that_op
         posted = [await desk.post("Restart?", form=Confirm()) for _ in range(25)]
         alike = await desk.scoped(asker="other-bot").post("Restart?", form=Confirm())
         last = await desk.post("And now?")
-        found = await rows_for(seat_of(desk))
+        found = await rows_for(session_of(desk))
         assert [row.question.id for row in found.rows] == [posted[0].id, alike.id, last.id]
         assert [each.id for each in found.rows[0].equal] == [each.id for each in posted[1:]]
         assert (found.total, found.more) == (27, False)
@@ -72,7 +72,7 @@ async def test_more_than_twenty_equal_questions_of_one_agent_are_one_row_that_op
         assert "and 24 more just like this one" in said(row_parts(found.rows[0], 80, me="ada", marked=False))
         for question in posted[:5]:
             await desk.answer(question.id, True, by="ada")
-        assert len((await rows_for(seat_of(desk))).rows) == 22
+        assert len((await rows_for(session_of(desk))).rows) == 22
 
 
 async def test_what_stands_behind_many_equal_questions_is_in_the_list() -> None:
@@ -80,7 +80,7 @@ async def test_what_stands_behind_many_equal_questions_is_in_the_list() -> None:
         assert isinstance(desk, LocalDesk)
         await asyncio.gather(*(desk.post("Restart?", form=Confirm()) for _ in range(700)))
         last = await desk.post("And now?")
-        found = await rows_for(seat_of(desk))
+        found = await rows_for(session_of(desk))
         assert (len(found.rows), found.total, found.rows[1].question.id) == (2, 701, last.id)
 
 
@@ -88,11 +88,11 @@ async def test_the_list_says_that_you_have_voted_and_that_others_have_not() -> N
     async with open_desk("memory:", asker="bot") as desk:
         assert isinstance(desk, LocalDesk)
         question = await desk.post("Ship it?", form=Confirm(), quorum=2)
-        [row] = (await rows_for(seat_of(desk))).rows
+        [row] = (await rows_for(session_of(desk))).rows
         assert "voted" in said(row_parts(row, 80, me="ada", marked=False))
         assert "you voted" not in said(row_parts(row, 80, me="ada", marked=False))
         question = await desk.answer(question.id, True, by="ada")
-        [row] = (await rows_for(seat_of(desk))).rows
+        [row] = (await rows_for(session_of(desk))).rows
         assert "✓ you voted · " in said(row_parts(row, 80, me="ada", marked=False))
         assert "you voted" not in said(row_parts(row, 80, me="bob", marked=False))
         assert "you voted" in said(summary_lines(question, 80, "ada")[1])
@@ -105,6 +105,6 @@ async def test_no_row_is_wider_than_the_screen(size: int) -> None:
         assert isinstance(desk, LocalDesk)
         for _ in range(30):
             await desk.post("**Restart** " + "the worker " * 30, form=Confirm(), quorum=2, expires_in=600)
-        [row] = (await rows_for(seat_of(desk))).rows
+        [row] = (await rows_for(session_of(desk))).rows
         first, *_ = said(row_parts(row, size, me="ada", marked=True)).split("\n")
         assert get_cwidth(first) <= size

@@ -28,7 +28,7 @@ from handraise.wire.problems import STATUSES
 from tests.docs.reading import DOCS, ROOT, blocks_of, name_of, prose_of, rows_of
 
 API = DOCS / "reference" / "python-api.md"
-DOORS = [
+PUBLIC_MODULES = [
     "handraise.blocking",
     "handraise.channels",
     "handraise.client",
@@ -65,8 +65,8 @@ def test_the_api_page_lists_every_public_name_and_no_other() -> None:
             assert hasattr(importlib.import_module(module), attribute), f"there is no {name}"
 
 
-@pytest.mark.parametrize("module", DOORS)
-def test_the_api_page_lists_every_name_of_the_smaller_doors(module: str) -> None:
+@pytest.mark.parametrize("module", PUBLIC_MODULES)
+def test_the_api_page_lists_every_name_of_the_smaller_modules(module: str) -> None:
     text = API.read_text(encoding="utf-8")
     names = set(importlib.import_module(module).__all__) - set(handraise.__all__ if module in AGAIN else ())
     assert [name for name in sorted(names) if f"`{module}.{name}`" not in text] == []
@@ -107,8 +107,8 @@ INSIDE = {"ConflictingQuestion"}
 
 
 def errors() -> list[type[HandraiseError]]:
-    for door in DOORS:
-        importlib.import_module(door)
+    for module in PUBLIC_MODULES:
+        importlib.import_module(module)
     found, unseen = [HandraiseError], [HandraiseError]
     while unseen:
         below = unseen.pop().__subclasses__()

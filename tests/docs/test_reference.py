@@ -20,7 +20,7 @@ from handraise.model.identities import Role
 from handraise.model.people import _STRONG, _WHY_WEAK, VOUCHED
 from handraise.tools import ResultStatus
 from tests.docs.reading import DOCS, ROOT, prose_of, rows_of
-from tests.docs.test_pages_and_code import API, DOORS
+from tests.docs.test_pages_and_code import API, PUBLIC_MODULES
 
 SOURCE = ROOT / "src"
 INTEGRATIONS = SOURCE / "handraise" / "integrations"
@@ -83,7 +83,7 @@ def integrations() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["handraise", *DOORS, *(f"handraise.integrations.{name}" for name in integrations())]
+    "module", ["handraise", *PUBLIC_MODULES, *(f"handraise.integrations.{name}" for name in integrations())]
 )
 def test_every_public_name_has_a_docstring(module: str) -> None:
     assert [name for name in public(module) if not docstring(module, name)] == []

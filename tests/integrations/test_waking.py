@@ -25,10 +25,10 @@ from tests.server_process import free_clock, server_process
 from tests.serving import issuer_at
 
 
-class Bell:
+class RecordingEngine:
     """An engine of the test's own: it remembers whom it woke, and fails where it is told to."""
 
-    name = "bell"
+    name = "engine"
 
     def __init__(self) -> None:
         self.woken: list[str] = []
@@ -47,8 +47,10 @@ class Bell:
 
 
 @asynccontextmanager
-async def waking(desk: Desk, bell: Bell, cursor: Path, **options: Any) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(keep_waking(desk, bell, cursor=cursor, poll=0.02, **options))
+async def waking(
+    desk: Desk, engine: RecordingEngine, cursor: Path, **options: Any
+) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(keep_waking(desk, engine, cursor=cursor, poll=0.02, **options))
     try:
         yield task
     finally:
@@ -57,7 +59,7 @@ async def waking(desk: Desk, bell: Bell, cursor: Path, **options: Any) -> AsyncI
 
 
 async def posted(desk: Desk, name: str, **options: Any) -> Question:
-    return await desk.post("Well?", state={"wake": {"engine": "bell", "name": name}}, **options)
+    return await desk.post("Well?", state={"wake": {"engine": "engine", "name": name}}, **options)
 
 
 async def answered(desk: Desk, name: str) -> Question:
@@ -79,41 +81,41 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 async def test_every_ending_wakes_and_nothing_else_does(desk: Desk, tmp_path: Path) -> None:
-    bell = Bell()
-    async with waking(desk, bell, tmp_path / "cursor"):
+    engine = RecordingEngine()
+    async with waking(desk, engine, tmp_path / "cursor"):
         await posted(desk, "pending")
         await desk.post("Well?", state={"wake": "not an address"})
         await answered(desk, "answered")
         await desk.decline((await posted(desk, "declined")).id, by="ana")
         await desk.withdraw((await posted(desk, "withdrawn")).id)
         await posted(desk, "expired", expires_in=0.01)
-        await bell.has_woken("answered", "declined", "withdrawn", "expired")
-    assert sorted(bell.woken) == ["answered", "declined", "expired", "withdrawn"]
+        await engine.has_woken("answered", "declined", "withdrawn", "expired")
+    assert sorted(engine.woken) == ["answered", "declined", "expired", "withdrawn"]
 
 
 async def test_what_was_settled_before_the_first_start_is_delivered(desk: Desk, tmp_path: Path) -> None:
     await answered(desk, "early")
-    bell = Bell()
-    async with waking(desk, bell, tmp_path / "cursor"):
-        await bell.has_woken("early")
+    engine = RecordingEngine()
+    async with waking(desk, engine, tmp_path / "cursor"):
+        await engine.has_woken("early")
 
 
 async def test_one_that_cannot_be_woken_holds_up_no_other_and_is_tried_again_after_a_crash(
     desk: Desk, tmp_path: Path
 ) -> None:
-    bell, cursor = Bell(), tmp_path / "cursor"
+    engine, cursor = RecordingEngine(), tmp_path / "cursor"
     await answered(desk, "before")
-    async with waking(desk, bell, cursor):
+    async with waking(desk, engine, cursor):
         end = await end_of(desk)
         await until(lambda: place(cursor) == end)
-        bell.fails["stuck"] = ConnectionError("the engine is away")
+        engine.fails["stuck"] = ConnectionError("the engine is away")
         await answered(desk, "stuck")
         await answered(desk, "behind")
-        await bell.has_woken("behind")
+        await engine.has_woken("behind")
         asked = (await desk.feed(after=end)).items[0]
         await until(lambda: place(cursor) == asked.cursor)
-    assert "stuck" in bell.tried
-    again = Bell()
+    assert "stuck" in engine.tried
+    again = RecordingEngine()
     async with waking(desk, again, cursor):
         await again.has_woken("stuck", "behind")
         end = await end_of(desk)
@@ -122,46 +124,46 @@ async def test_one_that_cannot_be_woken_holds_up_no_other_and_is_tried_again_aft
 
 
 async def test_an_engine_that_comes_back_is_told(desk: Desk, tmp_path: Path) -> None:
-    bell = Bell()
-    bell.fails["late"] = ConnectionError("the engine is away")
-    async with waking(desk, bell, tmp_path / "cursor"):
+    engine = RecordingEngine()
+    engine.fails["late"] = ConnectionError("the engine is away")
+    async with waking(desk, engine, tmp_path / "cursor"):
         await answered(desk, "late")
-        await until(lambda: len(bell.tried) > 1)
-        bell.fails.clear()
-        await bell.has_woken("late")
+        await until(lambda: len(engine.tried) > 1)
+        engine.fails.clear()
+        await engine.has_woken("late")
 
 
 async def test_no_more_than_so_many_are_tried_at_once(desk: Desk, tmp_path: Path) -> None:
-    bell = Bell()
-    bell.fails = {name: ConnectionError("away") for name in "ab"}
-    async with waking(desk, bell, tmp_path / "cursor", at_once=2):
+    engine = RecordingEngine()
+    engine.fails = {name: ConnectionError("away") for name in "ab"}
+    async with waking(desk, engine, tmp_path / "cursor", at_once=2):
         for name in "abc":
             await answered(desk, name)
-        await until(lambda: bell.tried.count("a") > 2 and bell.tried.count("b") > 2)
-        assert "c" not in bell.tried
-        bell.fails.clear()
-        await bell.has_woken("a", "b", "c")
+        await until(lambda: engine.tried.count("a") > 2 and engine.tried.count("b") > 2)
+        assert "c" not in engine.tried
+        engine.fails.clear()
+        await engine.has_woken("a", "b", "c")
 
 
 async def test_a_workflow_that_is_gone_is_passed_over(desk: Desk, tmp_path: Path) -> None:
-    bell, cursor = Bell(), tmp_path / "cursor"
-    bell.fails["gone"] = NobodyWaits("gone")
-    async with waking(desk, bell, cursor):
+    engine, cursor = RecordingEngine(), tmp_path / "cursor"
+    engine.fails["gone"] = NobodyWaits("gone")
+    async with waking(desk, engine, cursor):
         await answered(desk, "gone")
         await answered(desk, "here")
-        await bell.has_woken("here")
+        await engine.has_woken("here")
         end = await end_of(desk)
         await until(lambda: place(cursor) == end)
-    assert bell.tried == ["gone", "here"]
+    assert engine.tried == ["gone", "here"]
 
 
 async def test_only_the_questions_of_its_own_asker_are_woken(desk: Desk, tmp_path: Path) -> None:
-    bell = Bell()
-    async with waking(desk, bell, tmp_path / "cursor"):
+    engine = RecordingEngine()
+    async with waking(desk, engine, tmp_path / "cursor"):
         await answered(desk.scoped(asker="mallory"), "theirs")
         await answered(desk, "ours")
-        await bell.has_woken("ours")
-    assert bell.tried == ["ours"]
+        await engine.has_woken("ours")
+    assert engine.tried == ["ours"]
 
 
 @pytest.mark.parametrize("change", [{"engine": "another"}, {"workspace": "another"}])
@@ -169,14 +171,14 @@ async def test_the_cursor_of_another_waker_is_refused(
     desk: Desk, tmp_path: Path, change: dict[str, str]
 ) -> None:
     cursor = tmp_path / "cursor"
-    cursor.write_text(json.dumps({"engine": "bell", "workspace": "default", "place": "9", **change}))
+    cursor.write_text(json.dumps({"engine": "engine", "workspace": "default", "place": "9", **change}))
     with pytest.raises(ValueError, match="another waker"):
-        await keep_waking(desk, Bell(), cursor=cursor)
+        await keep_waking(desk, RecordingEngine(), cursor=cursor)
 
 
 async def test_it_ends_with_its_desk(tmp_path: Path) -> None:
     async with open_desk(f"sqlite:///{tmp_path / 'questions.db'}") as desk:
-        task = asyncio.create_task(keep_waking(desk, Bell(), cursor=tmp_path / "cursor"))
+        task = asyncio.create_task(keep_waking(desk, RecordingEngine(), cursor=tmp_path / "cursor"))
         await answered(desk, "one")
         await until((tmp_path / "cursor").exists)
     async with asyncio.timeout(SOON):
@@ -207,13 +209,13 @@ async def test_at_a_server_a_waker_follows_with_its_key_and_wakes(tmp_path: Path
             open_desk(address, credentials=other) as elsewhere,
             open_desk(address, credentials=session) as hers,
         ):
-            bell = Bell()
+            engine = RecordingEngine()
             mine, theirs = await posted(desk, "mine"), await posted(elsewhere, "theirs")
-            async with waking(desk, bell, tmp_path / "cursor"):
+            async with waking(desk, engine, tmp_path / "cursor"):
                 await hers.answer(theirs.id, "yes", by="ana")
                 await hers.answer(mine.id, "yes", by="ana")
-                await bell.has_woken("mine")
-            assert bell.tried == ["mine"]
+                await engine.has_woken("mine")
+            assert engine.tried == ["mine"]
 
 
 def test_what_is_kept_is_on_the_disk_under_its_name_before_anybody_is_asked(

@@ -12,10 +12,10 @@ from handraise import Approval, Question
 from handraise.channels.email.mail_body import Rendered, render_question
 from handraise.cli.question_view import question_lines
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.line_wrap import cells, wrapped
 from handraise.presentation.markdown import CodeBlock, ListBlock, Paragraph, Rule, Table, one_line, parse
 from handraise.presentation.markdown_html import TAGS, HtmlStyles, to_html
 from handraise.presentation.markdown_text import plain_lines, text_lines
-from handraise.presentation.wrapping import cells, wrapped
 from handraise.testing.contract.channel import AT, a_question, link_to
 from tests.server.inbox.hostile import TEXTS
 

@@ -97,9 +97,9 @@ def running() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def door() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        yield door
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
 
 
 @pytest.fixture
@@ -109,9 +109,9 @@ def store() -> str:
 
 
 @pytest.fixture
-def settings(provider: Provider, door: socket.socket) -> dict[str, Any]:
+def settings(provider: Provider, listener: socket.socket) -> dict[str, Any]:
     return {
-        "public_url": f"http://127.0.0.1:{door.getsockname()[1]}",
+        "public_url": f"http://127.0.0.1:{listener.getsockname()[1]}",
         "secret": "a secret of thirty-two characters",
         "oidc_issuer": provider.issuer,
         "oidc_client_id": CLIENT,
@@ -121,8 +121,8 @@ def settings(provider: Provider, door: socket.socket) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def address(app: FastAPI, ctx: ServerContext, door: socket.socket) -> AsyncIterator[str]:
-    async with listening(app, door):
+async def address(app: FastAPI, ctx: ServerContext, listener: socket.socket) -> AsyncIterator[str]:
+    async with listening(app, listener):
         yield ctx.settings.base_url
 
 

@@ -37,7 +37,7 @@ from handraise.model.events import Event
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Risk
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
-from handraise.presentation import wrapping
+from handraise.presentation import line_wrap
 
 OutboxEntry: TypeAlias = list[tuple[str, str]]
 
@@ -156,7 +156,7 @@ def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int
 
 def wrapped(line: OutboxEntry, width: int, *, indent: int = 0) -> list[OutboxEntry]:
     """A line as several that fit, the later ones indented; broken at blanks where there are some."""
-    return wrapping.wrapped(line, width, indent=indent, measure=get_cwidth)
+    return line_wrap.wrapped(line, width, indent=indent, measure=get_cwidth)
 
 
 def put(lines: Iterable[OutboxEntry], *, output: Output | None = None) -> None:

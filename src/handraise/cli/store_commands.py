@@ -124,7 +124,7 @@ async def _examine(settings: ServerSettings) -> str | None:
         [
             ("Survives  ", durability.survives),
             ("Settings  ", in_force),
-            ("Workspaces", _walls(settings.url, trouble)),
+            ("Workspaces", _row_security(settings.url, trouble)),
             ("Clock     ", await _clock(settings)),
             ("Listener  ", await _listener(settings)),
             ("Audit     ", audit),
@@ -212,7 +212,7 @@ def without_secrets(address: str) -> str:
     return visible_line(f"{parts.scheme}://{user}{host}{parts.path}")
 
 
-def _walls(address: str, trouble: str | None) -> str:
+def _row_security(address: str, trouble: str | None) -> str:
     if not address.startswith("postgres"):
         return "kept apart by Handraise alone, which is all that this store can do"
     if trouble is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from handraise.presentation.line_wrap import Measure, Run, cells, wrapped
 from handraise.presentation.markdown import (
     Block,
     Blocks,
@@ -23,7 +24,6 @@ from handraise.presentation.markdown import (
     Table,
     parse,
 )
-from handraise.presentation.wrapping import Measure, Run, cells, wrapped
 
 _BETWEEN = "  "
 _CODE_INDENT = 4

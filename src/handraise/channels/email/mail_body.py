@@ -31,9 +31,9 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoic
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.visible import visible_line
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.line_wrap import wrapped
 from handraise.presentation.markdown_html import HtmlStyles, to_html
 from handraise.presentation.markdown_text import plain_lines
-from handraise.presentation.wrapping import wrapped
 
 try:
     import jinja2
