@@ -16,7 +16,7 @@ import pyte
 import pytest
 
 from handraise import Approval, Choice, Desk, Field, Form, Open, Option, Question, open_desk
-from handraise.cli.question_view import OutboxEntry, form_lines, question_lines
+from handraise.cli.question_view import StyledLine, form_lines, question_lines
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.visible import visible, visible_line
 from handraise.testing import ManualClock
@@ -94,7 +94,7 @@ async def drawn(desk: Desk, text: str, width: int, place: int) -> list[str]:
     return [said(each) for each in lines]
 
 
-def said(line: OutboxEntry) -> str:
+def said(line: StyledLine) -> str:
     return "".join(text for _, text in line)
 
 

@@ -13,7 +13,7 @@ from handraise import Confirm, Responder, open_desk
 from handraise.cli.inbox_command import _cut, row_parts
 from handraise.cli.inbox_rows import entries_of, rows_for
 from handraise.cli.question_commands import summary_lines
-from handraise.cli.question_view import OutboxEntry
+from handraise.cli.question_view import StyledLine
 from handraise.cli.session import CliSession
 from handraise.desk.local_desk import LocalDesk
 
@@ -51,7 +51,7 @@ def session_of(desk: LocalDesk) -> CliSession:
     return CliSession(desk, Responder("ada"), may_answer=True)
 
 
-def said(line: OutboxEntry) -> str:
+def said(line: StyledLine) -> str:
     return "".join(text for _, text in line)
 
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, assert_never
 
-from handraise.cli.exit_codes import CannotDo
+from handraise.cli.exit_codes import CommandError
 from handraise.cli.prompts import Back, Check, Entry, Refuses, Settled, Terminal
-from handraise.cli.question_view import OutboxEntry, difference_lines, digest_of, question_lines, wrapped
+from handraise.cli.question_view import StyledLine, difference_lines, digest_of, question_lines, wrapped
 from handraise.cli.session import CHANNEL, CliSession
 from handraise.cli.terminal_texts import (
     answer_words,
@@ -49,13 +49,13 @@ async def answer_at_terminal(
     """
     terminal = terminal or Terminal()
     if not session.may_answer:
-        raise CannotDo("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
+        raise CommandError("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
     settled = asyncio.ensure_future(session.desk.wait(question.id))
     terminal.end_with(settled)
     terminal.forget_typed()
     try:
         with terminal.sitting():
-            return await _Answering(session, question, terminal).run()
+            return await _AnswerDialog(session, question, terminal).run()
     except (Settled, AlreadySettled):
         question = await session.desk.get(question.id)
         assert question.outcome is not None  # noqa: S101 -- for the type checker
@@ -84,7 +84,7 @@ def _say_how_to_come_back(terminal: Terminal, question: Question) -> None:
     )
 
 
-class _Answering:
+class _AnswerDialog:
     """One sitting over one question."""
 
     def __init__(self, session: CliSession, question: Question, terminal: Terminal) -> None:
@@ -108,7 +108,7 @@ class _Answering:
             except InvalidAnswer as misfit:
                 if misfit.outcome is not None:
                     raise Settled from None
-                self._complain(misfit)
+                self._print_problems(misfit)
 
     async def _show(self) -> None:
         """Print the question; an approval is not asked for before all of it has been on the screen."""
@@ -201,8 +201,8 @@ class _Answering:
             found.pop(field.name, None)
             if value is not None:
                 found[field.name] = value
-            given = "left empty" if value is None else answer_words(field.form, value)
-            self._terminal.put(wrapped([("class:cursor", "❯ "), ("", given)], self._terminal.width, indent=2))
+            text = "left empty" if value is None else answer_words(field.form, value)
+            self._terminal.put(wrapped([("class:cursor", "❯ "), ("", text)], self._terminal.width, indent=2))
             place += 1
         return {field.name: found[field.name] for field in fields if field.name in found}
 
@@ -224,7 +224,7 @@ class _Answering:
             return None
         return await self._value(form, _NOTHING if start is None else start)
 
-    def _field_lines(self, field: Field, place: int, total: int) -> list[OutboxEntry]:
+    def _field_lines(self, field: Field, place: int, total: int) -> list[StyledLine]:
         width = self._terminal.width
         about = f"{place + 1}/{total} " if total > 1 else ""
         lines = wrapped(
@@ -244,7 +244,7 @@ class _Answering:
         entries = [Entry("once", "Approve, just this once", ours=True, key="a")]
         entries.append(Entry("deny", "Deny", ours=True, key="d"))
         longest = span_words(timedelta(seconds=form.remember_for))
-        same = _sameness(form)
+        same = _scope_hint(form)
         if "session" in form.scopes:
             entries.append(
                 Entry("session", f"Approve, and again in this conversation for {longest}", same, ours=True)
@@ -323,7 +323,7 @@ class _Answering:
             reason=reason.strip() or None,
             provenance=Provenance(channel=CHANNEL, shown_digest=self._seen),
         )
-        self._tell(question, "You declined.")
+        self._print_result(question, "You declined.")
         return question
 
     async def _send(self, value: Json) -> Question:
@@ -343,15 +343,15 @@ class _Answering:
                 await self._terminal.choose(again, hint="enter sends · esc leaves it pending")
                 continue
             canonical = check_answer(self._question.form, value)
-            self._tell(question, f"Answered: {answer_words(self._question.form, canonical)}")
+            self._print_result(question, f"Answered: {answer_words(self._question.form, canonical)}")
             return question
 
-    def _tell(self, question: Question, done: str) -> None:
+    def _print_result(self, question: Question, done: str) -> None:
         if question.outcome is None:
             done += f" · {len(question.votes)} voted, {question.quorum} must agree"
         self._terminal.put(wrapped([("class:good", "✓ "), ("", done)], self._terminal.width, indent=2))
 
-    def _complain(self, misfit: InvalidAnswer) -> None:
+    def _print_problems(self, misfit: InvalidAnswer) -> None:
         for problem in misfit.problems:
             self._terminal.put(
                 wrapped([("class:bad", f"! {shown(str(problem))}")], self._terminal.width, indent=2)
@@ -382,7 +382,7 @@ def _problem(form: SimpleForm, value: Json) -> str | None:
     return None
 
 
-def _sameness(form: Approval) -> str:
+def _scope_hint(form: Approval) -> str:
     """For what a remembered approval holds, in words."""
     tool = shown(form.action.tool)
     if form.remember_by is None:

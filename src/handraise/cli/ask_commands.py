@@ -14,7 +14,7 @@ import pydantic
 import typer
 
 from handraise.cli.answer_prompt import answer_at_terminal
-from handraise.cli.exit_codes import STILL_PENDING, CannotDo, code_of
+from handraise.cli.exit_codes import STILL_PENDING, CommandError, code_of
 from handraise.cli.session import AsAsker, CliSession, Workspace, as_asker, as_person, person_session
 from handraise.cli.terminal_texts import json_line, outcome_words, shown, shown_lines, span_of
 from handraise.model.drafting import QuestionOptions
@@ -132,7 +132,7 @@ def ask(
         if here and question.outcome is None:
             await _ask_here(question, patience, workspace=workspace)
         elif wait or patience is not None:
-            _say(f"Waiting for an answer. To give it: handraise answer {question.id}")
+            _print_status(f"Waiting for an answer. To give it: handraise answer {question.id}")
             await _until_settled(session, question.id, patience)
         question = await session.desk.get(question.id)
         if question.decision:
@@ -148,7 +148,7 @@ def ask(
         if not posted:
             raise
         if not here:
-            _say(f"\nLeft pending. To wait again: handraise wait {posted[0].id}")
+            _print_status(f"\nLeft pending. To wait again: handraise wait {posted[0].id}")
         raise typer.Exit(STILL_PENDING) from None
     _end(question, as_json=as_json)
 
@@ -170,7 +170,7 @@ def wait_for(
     try:
         question = as_person(work, name=None, workspace=workspace)
     except KeyboardInterrupt:
-        _say(f"\nLeft pending. To wait again: handraise wait {shown(question_id)}")
+        _print_status(f"\nLeft pending. To wait again: handraise wait {shown(question_id)}")
         raise typer.Exit(STILL_PENDING) from None
     _end(question, as_json=as_json)
 
@@ -197,12 +197,12 @@ def _end(question: Question, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
     elif outcome is None:
-        _say(f"Pending: {question.id}\nTo answer: handraise answer {question.id}")
+        _print_status(f"Pending: {question.id}\nTo answer: handraise answer {question.id}")
     elif not isinstance(outcome, Answered):
-        _say(f"Not answered: {outcome_words(question)}.")
+        _print_status(f"Not answered: {outcome_words(question)}.")
     else:
         if outcome.source != "person":
-            _say(f"{outcome_words(question).capitalize()}.")
+            _print_status(f"{outcome_words(question).capitalize()}.")
         text = plain_answer(question)
         # A script gets what was answered to the letter; a terminal gets nothing that could move its cursor.
         typer.echo("\n".join(shown_lines(text)) if sys.stdout.isatty() else text)
@@ -310,16 +310,16 @@ def json_or_text(text: str) -> Json:
 
 def _read_form(file: str) -> FormSource:
     if file.lstrip().startswith(("{", "[")):
-        raise CannotDo(
+        raise CommandError(
             "--form takes the name of a file. To give the form itself: echo '…' | handraise ask … --form -"
         )
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise CannotDo(f"{file} is not JSON: {error}.") from None
+        raise CommandError(f"{file} is not JSON: {error}.") from None
     if not isinstance(found, dict):
-        raise CannotDo(f"{file} is not a form: expected an object with a kind, or a JSON Schema.")
+        raise CommandError(f"{file} is not a form: expected an object with a kind, or a JSON Schema.")
     if "kind" not in found:
         return found
     try:
@@ -328,8 +328,8 @@ def _read_form(file: str) -> FormSource:
         return FORM.validate_python(found)
     except pydantic.ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise CannotDo(f"{file} is not a form: {problems}") from None
+        raise CommandError(f"{file} is not a form: {problems}") from None
 
 
-def _say(text: str) -> None:
+def _print_status(text: str) -> None:
     typer.echo(text, err=True)

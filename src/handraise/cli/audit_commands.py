@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from handraise.cli.environment import with_context
-from handraise.cli.exit_codes import REFUSED, CannotDo
+from handraise.cli.exit_codes import REFUSED, CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_facts
 from handraise.cli.terminal_texts import shown
@@ -42,9 +42,9 @@ def key(
     from handraise.server.audit_keys import make_key  # noqa: PLC0415 -- cryptography is an extra
 
     if file.exists():
-        raise CannotDo(f"{file} exists already, and is left as it is.")
+        raise CommandError(f"{file} exists already, and is left as it is.")
     if not file.parent.is_dir():
-        raise CannotDo(f"There is no folder {file.parent}. Make it first.")
+        raise CommandError(f"There is no folder {file.parent}. Make it first.")
     name = make_key(file)
     typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and show the file to nobody.")
     typer.echo(f"Its public half is in {file}.pub. Whoever checks an export needs it.")
@@ -59,7 +59,7 @@ def head(*, workspace: Workspace = None) -> None:
 
     seal = with_context(work, workspace=workspace)
     if seal is None:
-        raise CannotDo("Nothing is sealed yet. A server seals, and so does: handraise audit export")
+        raise CommandError("Nothing is sealed yet. A server seals, and so does: handraise audit export")
     typer.echo(f"{seal.number}:{seal.digest.hex()}")
 
 
@@ -80,11 +80,11 @@ def accept(
 
     async def work(ctx: ServerContext) -> None:
         if ctx.signed_heads is None:
-            raise CannotDo("HANDRAISE_AUDIT_KEY is not set, so nothing is signed here.")
+            raise CommandError("HANDRAISE_AUDIT_KEY is not set, so nothing is signed here.")
         last = (await ctx.ledger.head(ctx.settings.workspace)).seal
         there = None if last is None else HeadMark(last.number, last.digest)
         if there != chosen:
-            raise CannotDo(
+            raise CommandError(
                 f"The last seal of the store is {there or 'none'}. Look into that one, then give it."
             )
         await ctx.signed_heads.reset(ctx.settings.workspace, there)
@@ -128,7 +128,7 @@ def export(
         return number
 
     if file and file.exists():
-        raise CannotDo(f"{file} exists already, and is left as it is.")
+        raise CommandError(f"{file} exists already, and is left as it is.")
     number = with_context(work, workspace=workspace)
     if file:
         typer.echo(f"{number} lines are in {file}. To check it: handraise audit verify {file} --key KEY.pub")
@@ -229,11 +229,13 @@ def _trusted(text: str) -> TrustedKey:
             return trusted_key(Path(text))
         return trusted_key(Path(found[1]), int(found[2]), int(found[3]) if found[3] else None)
     except ValueError as error:
-        raise CannotDo(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def _mark(text: str) -> HeadMark:
     found = _HEAD.fullmatch(text.strip())
     if found is None:
-        raise CannotDo(f"{text!r} is not a seal. It looks like 12:ab…, as `handraise audit head` prints it.")
+        raise CommandError(
+            f"{text!r} is not a seal. It looks like 12:ab…, as `handraise audit head` prints it."
+        )
     return HeadMark(int(found[1]), bytes.fromhex(found[2]))

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from handraise import __version__
-from handraise.cli.exit_codes import EXPECTED, ending
+from handraise.cli.exit_codes import EXPECTED, exit_of
 from handraise.cli.terminal_texts import shown_lines
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
@@ -118,7 +118,7 @@ def app_for(line: Sequence[str]) -> typer.Typer:
         return app_with()
     app = _empty_app()
     for name, (_, _, summary) in COMMANDS.items():
-        app.command(name, help=summary, context_settings=_ANYTHING)(_given_late)
+        app.command(name, help=summary, context_settings=_ANYTHING)(_load_and_run)
     return app
 
 
@@ -127,7 +127,7 @@ def run(app: typer.Typer) -> None:
     try:
         app(prog_name="handraise")
     except EXPECTED as error:
-        text, code = ending(error)
+        text, code = exit_of(error)
         typer.echo("\n".join(shown_lines(text)), err=True)
         sys.exit(code)
 
@@ -145,8 +145,8 @@ def _empty_app() -> typer.Typer:
     return app
 
 
-def _given_late(context: typer.Context) -> None:
-    """Do a command that does not come first on the command line."""
+def _load_and_run(context: typer.Context) -> None:
+    """Run a command that is not the first word of the command line."""
     app_with([str(context.info_name)])(prog_name="handraise")
 
 

@@ -90,7 +90,7 @@ def _welcome(told: process.RunningServer) -> None:
 async def _agent(address: str, key: str) -> None:
     """The script: three questions of three kinds, each built on the answer before."""
     async with open_desk(address, credentials=key) as desk:
-        _say("I have built release 4.2 and may deploy it now.")
+        _print_status("I have built release 4.2 and may deploy it now.")
         how = await _ask(
             desk,
             "Which strategy should I use to deploy release 4.2?",
@@ -114,10 +114,10 @@ async def _agent(address: str, key: str) -> None:
         try:
             action = await desk.consume_approval(question.id)
         except NotApproved:
-            _say("Not approved: I deploy nothing.")
+            _print_status("Not approved: I deploy nothing.")
         else:
-            given = ", ".join(f"{name}={value!r}" for name, value in action.arguments.items())
-            _say(f"Done, exactly as you approved it: {action.tool}({given})")
+            arguments = ", ".join(f"{name}={value!r}" for name, value in action.arguments.items())
+            _print_status(f"Done, exactly as you approved it: {action.tool}({arguments})")
     typer.secho(
         "\nThat was it. Each question was kept in a store, so the agent could have been restarted, or have\n"
         "waited for two weeks. Have a look around; Ctrl+C stops the demo.",
@@ -142,7 +142,7 @@ async def _settled(desk: Desk, prompt: str, options: QuestionOptions) -> Questio
     return question
 
 
-def _say(text: str) -> None:
+def _print_status(text: str) -> None:
     typer.echo(f"  {AGENT}: {shown(text)}")
 
 

@@ -1,10 +1,10 @@
-"""How a command ends: what could not be done is one sentence on stderr, and a code says what kind it is.
+"""Exit codes. An error is one sentence on stderr, and the code says what kind it is.
 
-1: not done, as it was asked for. 2: the command line cannot be read. 69: something is not available now, and
-trying again later may help. 78: something is set up wrongly, and trying again does not help.
+1: the command failed. 2: the command line is not valid. 69: something is unavailable; try again later. 78: something is
+configured wrongly; trying again does not help.
 
-Commands that ask or wait say by their code how the question stands. Only a 0 is an answer to go on with: a no
-and a denial have a code of their own, so that no script takes one for a yes.
+Commands that ask or wait show the status of the question by their code. Only 0 is an answer to go on with: a no and a
+denial have their own code, so that no script takes them for a yes.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ UNAVAILABLE = 69
 MISCONFIGURED = 78
 
 
-class CannotDo(Exception):
-    """The command cannot be done as it was asked for; the text says why and what to do."""
+class CommandError(Exception):
+    """The command failed; the text says why and what to do."""
 
 
-EXPECTED = (CannotDo, HandraiseError, OSError, pydantic.ValidationError, SettingsError)
-"""What a command may raise; anything else is a fault of ours and keeps its traceback."""
+EXPECTED = (CommandError, HandraiseError, OSError, pydantic.ValidationError, SettingsError)
+"""What a command may raise; anything else is a bug and shows its traceback."""
 
 
-def ending(error: BaseException) -> tuple[str, int]:
-    """The sentence and the code with which a command ends."""
+def exit_of(error: BaseException) -> tuple[str, int]:
+    """The message and the exit code for an error."""
     match error:
         case pydantic.ValidationError():
             return "\n".join(map(_setting_problem, error.errors())), MISCONFIGURED
@@ -77,7 +77,7 @@ def ending(error: BaseException) -> tuple[str, int]:
 
 
 def code_of(question: Question) -> int:
-    """The code that says how a question stands."""
+    """The exit code for the status of a question."""
     match question.outcome:
         case None:
             return STILL_PENDING
@@ -104,7 +104,7 @@ def _where_from(path: str) -> str:
 
 
 def _setting_problem(found: object) -> str:
-    """Which variable is wrong; what it was set to may be a secret, and is not said."""
+    """Which variable is wrong, without its value, which may be a secret."""
     details = found if isinstance(found, dict) else {}
     name = "_".join(str(part) for part in details.get("loc", ())[:1]).upper()
     why = str(details.get("msg", "it is not valid")).removeprefix("Value error, ")

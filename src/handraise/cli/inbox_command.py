@@ -16,10 +16,10 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.utils import get_cwidth
 
 from handraise.cli.answer_prompt import answer_at_terminal
-from handraise.cli.exit_codes import CannotDo
+from handraise.cli.exit_codes import CommandError
 from handraise.cli.inbox_rows import Entry, Row, Rows, entries_of, rows_for
 from handraise.cli.prompts import HERE, Terminal
-from handraise.cli.question_view import STYLE, OutboxEntry
+from handraise.cli.question_view import STYLE, StyledLine
 from handraise.cli.session import AsPerson, CliSession, Workspace, as_person
 from handraise.cli.terminal_texts import (
     age_words,
@@ -49,7 +49,7 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
 
     async def work(session: CliSession) -> str:
         if not session.may_answer:
-            raise CannotDo("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
+            raise CommandError("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
         terminal = Terminal()
         queue = _Queue(session, terminal)
         async with asyncio.TaskGroup() as tasks:
@@ -76,7 +76,7 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
         typer.echo(f"{pending} pending. To come back: handraise inbox")
 
 
-def _notice(question: Question, me: str) -> OutboxEntry:
+def _notice(question: Question, me: str) -> StyledLine:
     if question.outcome is None:
         return [("", " Your vote is in; others must agree." if has_voted(question, me) else " Left pending.")]
     told = outcome_words(question)
@@ -87,7 +87,7 @@ class _Queue:
     """The list, kept fresh whether it is on the screen or not."""
 
     def __init__(self, session: CliSession, terminal: Terminal) -> None:
-        self.notice: OutboxEntry = []
+        self.notice: StyledLine = []
         self._session = session
         self._terminal = terminal
         self._waiting = Rows()
@@ -227,7 +227,7 @@ class _Queue:
         left = f" Handraise · {shown(self._session.me.id)}"
         right = f"{self.told_total or 0} waiting " if self._loaded else "looking… "
         blank = " " * max(1, size - get_cwidth(left) - get_cwidth(right))
-        parts: OutboxEntry = [("class:name", left), ("", blank), ("class:strong", right), ("", "\n")]
+        parts: StyledLine = [("class:name", left), ("", blank), ("class:strong", right), ("", "\n")]
         if self._trouble:
             parts.append(("class:bad", _cut(f" ! {self._trouble}", size)))
         else:
@@ -240,7 +240,7 @@ class _Queue:
         if marked is None:
             return FormattedText(_EMPTY if self._loaded else [])
         size = self._terminal.output.get_size().columns
-        parts: OutboxEntry = []
+        parts: StyledLine = []
         for row in self._waiting.rows:
             parts += row_parts(row, size, me=self._session.me.id, marked=marked.id == row.question.id)
             for each in list(entries_of([row], self._opened))[1:]:
@@ -257,7 +257,7 @@ class _Queue:
         return FormattedText([("class:soft", f" {told}")])
 
 
-_EMPTY: OutboxEntry = [
+_EMPTY: StyledLine = [
     ("class:strong", "\n Nothing is waiting for you.\n\n"),
     ("", " This list is live: what is asked appears by itself. To see that, ask in another\n"),
     ("", " terminal:\n\n"),
@@ -265,7 +265,7 @@ _EMPTY: OutboxEntry = [
 ]
 
 
-def row_parts(row: Row, size: int, *, me: str, marked: bool) -> OutboxEntry:
+def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
     """A row as two lines: its prompt, and what is known about it."""
     question = row.question
     told = [shown(question.asker), kind_words(question.form), age_words(question)]
@@ -292,7 +292,7 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> OutboxEntry:
     ]
 
 
-def _equal_parts(entry: Entry, *, marked: bool) -> OutboxEntry:
+def _equal_parts(entry: Entry, *, marked: bool) -> StyledLine:
     """One of the equal questions below its row, on one line: only its age is another."""
     assert entry.equal is not None  # noqa: S101 -- for the type checker
     age = span_words(datetime.now(UTC) - entry.equal.asked_at)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from handraise.cli.environment import operator, with_context
-from handraise.cli.exit_codes import CannotDo
+from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.model.identities import AgentKey
@@ -46,7 +46,7 @@ def create(
     """Make a key for an agent. It is shown this once."""
     issue = issue_reader_key if read else issue_key
     if not 1 <= len(name) <= _LONGEST or not name.isprintable():
-        raise CannotDo(
+        raise CommandError(
             f"No agent can be called {name!r}: up to {_LONGEST} printable characters are possible."
         )
 
@@ -55,7 +55,7 @@ def create(
         try:
             made = await issue(ctx, where, name, by=operator())
         except ValueError as error:
-            raise CannotDo(f"No key can be made for {name!r}: {error}.") from error
+            raise CommandError(f"No key can be made for {name!r}: {error}.") from error
         return {"key": made.key, "id": made.id, "agent": made.agent, "workspace": where}
 
     key = with_context(work, workspace=workspace)
@@ -109,7 +109,7 @@ def revoke(
 
     key = with_context(work, workspace=workspace)
     if key is None:
-        raise CannotDo(f"There is no key {key_id!r} here. Look at: handraise keys list")
+        raise CommandError(f"There is no key {key_id!r} here. Look at: handraise keys list")
     typer.echo(f"The key of {visible_line(key.agent)} is revoked, since {when(key.revoked_at)}.")
 
 

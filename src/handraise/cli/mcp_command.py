@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handraise.cli.exit_codes import CannotDo
+from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import AsAsker, Workspace, asker_session, person_session
 from handraise.cli.terminal_texts import span_of
 
@@ -71,10 +71,10 @@ def mcp(
         raise typer.BadParameter(f"{risk!r} is not a risk: low, medium or high.")
     key = os.environ.get("HANDRAISE_MCP_STATE_KEY")
     if key is not None and len(key.encode()) < _LONG_ENOUGH:
-        raise CannotDo(f"HANDRAISE_MCP_STATE_KEY is too short: {_LONG_ENOUGH} characters or more.")
+        raise CommandError(f"HANDRAISE_MCP_STATE_KEY is too short: {_LONG_ENOUGH} characters or more.")
     token = os.environ.get("HANDRAISE_MCP_TOKEN") or None
     if http and person is not None and token is None:
-        raise CannotDo(
+        raise CommandError(
             f"With --http, any program on this machine could ask and then answer as {person}. "
             "Set HANDRAISE_MCP_TOKEN to what the client must present, or leave out --person."
         )
@@ -89,14 +89,14 @@ def mcp(
         "state_keys": () if key is None else (key,),
     }
     if http and token is None and not door.is_loopback(host):
-        raise CannotDo(
+        raise CommandError(
             f"Whoever reaches {host} could ask in this agent's name. "
             "Set HANDRAISE_MCP_TOKEN to what clients must present, or listen at 127.0.0.1."
         )
     if not http and sys.stdin.isatty():
         typer.echo("This speaks MCP over stdin: let a client start it. Stop with Ctrl+C.", err=True)
 
-    async def inside() -> None:
+    async def run() -> None:
         async with AsyncExitStack() as stack:
             asker = await stack.enter_async_context(asker_session(name=name, workspace=workspace))
             if person is not None:
@@ -106,14 +106,14 @@ def mcp(
                 options["person"] = door.ClientPerson(session.desk, session.me)
             server = door.mcp_server(asker.desk, **options)
             if http:
-                await door.serve_http(server, host=host, port=port, token=token, listening=_say)
+                await door.serve_http(server, host=host, port=port, token=token, listening=_print_address)
             else:
                 # Whoever reads stdin cannot be interrupted; nothing is lost, because the store has it all.
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 await door.serve_stdio(server)
 
-    asyncio.run(inside())
+    asyncio.run(run())
 
 
-def _say(address: str) -> None:
+def _print_address(address: str) -> None:
     typer.echo(f"Listening {address}")

@@ -12,7 +12,7 @@ import pydantic
 import typer
 
 from handraise.cli.environment import operator, settings_with, with_context
-from handraise.cli.exit_codes import CannotDo
+from handraise.cli.exit_codes import CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.model.errors import PermissionDenied
@@ -66,12 +66,12 @@ def add(
     try:
         asked = PutPerson(name=name, email=email, role=Role.ADMIN if admin else Role.MEMBER)
     except pydantic.ValidationError as error:
-        raise CannotDo(f"{email!r} is not an e-mail address.") from error
+        raise CommandError(f"{email!r} is not an e-mail address.") from error
 
     async def work(ctx: ServerContext) -> Person | None:
         where = ctx.settings.workspace
         if await ctx.directory.find_person(where, name) is not None:
-            raise CannotDo(f"There is somebody called {name!r} already.")
+            raise CommandError(f"There is somebody called {name!r} already.")
         person = await ctx.directory.put_person(
             where, name, name=asked.name, email=asked.email, role=asked.role, by=operator()
         )
@@ -79,7 +79,7 @@ def add(
         return person
 
     if with_context(work, workspace=workspace) is None:
-        raise CannotDo(f"{email} belongs to somebody else here.")
+        raise CommandError(f"{email} belongs to somebody else here.")
     typer.echo(f"{visible_line(name)} is added. To let them in: handraise people link {visible_line(name)}")
 
 
@@ -96,7 +96,7 @@ def link(name: Name, *, server: Server = None, workspace: Workspace = None) -> N
 
     made = with_context(work, workspace=workspace, public_url=server)
     if made is None:
-        raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
+        raise CommandError(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
     typer.echo(
         f"This link lets {visible_line(name)} in. It works once, until {when(made.expires_at)}.\n"
         "Send it to them and to nobody else:\n"
@@ -132,7 +132,7 @@ def question_link(
 
     made = with_context(work, workspace=workspace, public_url=server)
     if made is None:
-        raise CannotDo(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
+        raise CommandError(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
     typer.echo(
         f"With this link {visible_line(name)} answers that one question, until {when(made.expires_at)}.\n"
         "Send it to them and to nobody else:\n"
@@ -192,7 +192,7 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
         person = await _find(ctx, name)
         others = [each async for each in _everybody(ctx) if each.id != name and each.role is Role.ADMIN]
         if person.role is Role.ADMIN and not others:
-            raise CannotDo(
+            raise CommandError(
                 f"{name!r} is the only administrator. Add another first: handraise people add NAME --admin"
             )
         await ctx.directory.remove_person(where, name, by=operator())
@@ -249,7 +249,7 @@ def sign_out(
 
     number = with_context(work, workspace=workspace)
     if session is not None and not number:
-        raise CannotDo(f"{name!r} has no such session. To see theirs: handraise people sessions NAME")
+        raise CommandError(f"{name!r} has no such session. To see theirs: handraise people sessions NAME")
     typer.echo(f"Ended {number} {'session' if number == 1 else 'sessions'} of {visible_line(name)}.")
 
 
@@ -265,19 +265,21 @@ def set_group(
     """Make these the people of a group, and nobody else. With nobody, the group is gone."""
     names = PutGroup(people=tuple(people or ())).people
     if text_problem(name):
-        raise CannotDo(f"No group can be called {name!r}.")
+        raise CommandError(f"No group can be called {name!r}.")
 
     async def work(ctx: ServerContext) -> None:
         where = ctx.settings.workspace
         for each in names:
             if text_problem(each) or await ctx.directory.find_person(where, each) is None:
-                raise CannotDo(f"There is nobody called {each!r} here. Add them: handraise people add NAME")
+                raise CommandError(
+                    f"There is nobody called {each!r} here. Add them: handraise people add NAME"
+                )
         await ctx.directory.put_group(where, name, names, by=operator())
 
     with_context(work, workspace=workspace)
-    inside = ", ".join(map(visible_line, sorted(set(names))))
+    members = ", ".join(map(visible_line, sorted(set(names))))
     typer.echo(
-        f"group:{visible_line(name)} is {inside}." if names else f"group:{visible_line(name)} is gone."
+        f"group:{visible_line(name)} is {members}." if names else f"group:{visible_line(name)} is gone."
     )
 
 
@@ -293,7 +295,7 @@ async def _find(ctx: ServerContext, name: str) -> Person:
     where = ctx.settings.workspace
     person = None if text_problem(name) else await ctx.directory.find_person(where, name)
     if person is None:
-        raise CannotDo(f"There is nobody called {name!r} here. To see who is: handraise people list")
+        raise CommandError(f"There is nobody called {name!r} here. To see who is: handraise people list")
     return person
 
 
@@ -301,4 +303,4 @@ def _check_name(name: str) -> None:
     try:
         responder_of(Responder(name))
     except PermissionDenied as refusal:
-        raise CannotDo(f"Nobody can be called {name!r}: {refusal.reason}.") from None
+        raise CommandError(f"Nobody can be called {name!r}: {refusal.reason}.") from None

@@ -33,8 +33,8 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.output import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from handraise.cli.exit_codes import CannotDo
-from handraise.cli.question_view import STYLE, WIDEST, OutboxEntry, put, wrapped
+from handraise.cli.exit_codes import CommandError
+from handraise.cli.question_view import STYLE, WIDEST, StyledLine, put, wrapped
 from handraise.cli.terminal_texts import shown_lines
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Terminal:
 
     def __init__(self) -> None:
         if not any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-            raise CannotDo("There is no terminal here. Give the answer along: handraise answer ID VALUE")
+            raise CommandError("There is no terminal here. Give the answer along: handraise answer ID VALUE")
         self.input = create_input(always_prefer_tty=True)
         self.output = create_output(always_prefer_tty=True)
         if isinstance(self.output, Vt100_Output):
@@ -104,7 +104,7 @@ class Terminal:
         """How many lines can be seen at once."""
         return self.output.get_size().rows
 
-    def put(self, lines: Sequence[OutboxEntry]) -> None:
+    def put(self, lines: Sequence[StyledLine]) -> None:
         """Print lines for good."""
         put(lines, output=self.output)
 
@@ -125,7 +125,7 @@ class Terminal:
             if menu.at is not None:
                 event.app.exit(result=entries[menu.at].value)
 
-        return await self._run(menu.window, _hint(hint, self), _moving(keys, menu))
+        return await self._run(menu.window, _hint(hint, self), _bind_movement(keys, menu))
 
     async def choose_several(
         self, entries: Sequence[Entry], *, chosen: Sequence[Any], hint: str, check: Check
@@ -155,7 +155,7 @@ class Terminal:
             return f"{len(menu.ticked or ())} chosen, {hint}"
 
         found: list[Any] = await self._run(
-            menu.window, problem.window, _hint(told, self), _moving(keys, menu)
+            menu.window, problem.window, _hint(told, self), _bind_movement(keys, menu)
         )
         return found
 
@@ -207,7 +207,7 @@ class Terminal:
 
     async def _run(self, *parts: Any) -> Any:
         *windows, keys = parts
-        _leaving(keys)
+        _bind_exit(keys)
         app: Application[Any] = Application(
             layout=Layout(HSplit(windows)),
             key_bindings=keys,
@@ -272,7 +272,7 @@ class _Menu:
                 self.at, self.typed = place, ""
 
     def _draw(self) -> FormattedText:
-        parts: OutboxEntry = []
+        parts: StyledLine = []
         size = len(str(len(self.entries)))
         for place, entry in enumerate(self.entries):
             marked = place == self.at
@@ -281,7 +281,7 @@ class _Menu:
             box = "" if self.ticked is None else ("[x] " if place in self.ticked else "[ ] ")
             head = f"{'❯' if marked else ' '} {place + 1:>{size}}  {box}"
             style = "class:cursor" if marked else ("class:soft" if entry.ours else "")
-            line: OutboxEntry = [("class:cursor" if marked else "class:soft", head), (style, entry.text)]
+            line: StyledLine = [("class:cursor" if marked else "class:soft", head), (style, entry.text)]
             lines = wrapped(line, self._width(), indent=len(head))
             if entry.note and (marked or not entry.ours):
                 lines += wrapped(
@@ -300,7 +300,7 @@ class _Problem:
 
         def draw() -> FormattedText:
             lines = wrapped([("class:bad", f"! {self.text}")], terminal.width, indent=2)
-            return _joined(lines)
+            return _join_lines(lines)
 
         self.window = ConditionalContainer(
             Window(FormattedTextControl(draw), dont_extend_height=True), Condition(lambda: bool(self.text))
@@ -310,21 +310,21 @@ class _Problem:
 def _hint(told: str | Callable[[], str], terminal: Terminal) -> Window:
     def draw() -> FormattedText:
         text = told if isinstance(told, str) else told()
-        return _joined(wrapped([("class:soft", text)], terminal.width))
+        return _join_lines(wrapped([("class:soft", text)], terminal.width))
 
     return Window(FormattedTextControl(draw), dont_extend_height=True)
 
 
-def _plain(text: str, width: int) -> list[OutboxEntry]:
+def _plain(text: str, width: int) -> list[StyledLine]:
     return [part for line in shown_lines(text) for part in wrapped([("", line)], width)]
 
 
-def _joined(lines: Sequence[OutboxEntry]) -> FormattedText:
+def _join_lines(lines: Sequence[StyledLine]) -> FormattedText:
     parts = [part for line in lines for part in (*line, ("", "\n"))]
     return FormattedText(parts[:-1])
 
 
-def _moving(keys: KeyBindings, menu: _Menu) -> KeyBindings:
+def _bind_movement(keys: KeyBindings, menu: _Menu) -> KeyBindings:
     @keys.add("up")
     @keys.add("k")
     def _up(_: KeyPressEvent) -> None:
@@ -352,7 +352,7 @@ def _moving(keys: KeyBindings, menu: _Menu) -> KeyBindings:
     return keys
 
 
-def _leaving(keys: KeyBindings) -> None:
+def _bind_exit(keys: KeyBindings) -> None:
     @keys.add("escape", eager=True)
     def _back(event: KeyPressEvent) -> None:
         event.app.exit(exception=Back())

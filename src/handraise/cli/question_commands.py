@@ -12,8 +12,8 @@ import typer
 
 from handraise.cli.answer_prompt import answer_at_terminal
 from handraise.cli.ask_commands import AsJson, json_or_text
-from handraise.cli.exit_codes import STILL_PENDING, CannotDo, code_of
-from handraise.cli.question_view import OutboxEntry, columns, form_lines, put, question_lines, wrapped
+from handraise.cli.exit_codes import STILL_PENDING, CommandError, code_of
+from handraise.cli.question_view import StyledLine, columns, form_lines, put, question_lines, wrapped
 from handraise.cli.session import CHANNEL, AsPerson, CliSession, Workspace, as_asker, as_person
 from handraise.cli.terminal_texts import (
     age_words,
@@ -120,7 +120,7 @@ def show(
                 *question_lines(question, columns(), events),
                 *choices,
                 *([[]] if choices else []),
-                *_next(question),
+                *_next_steps(question),
             ]
         )
 
@@ -164,11 +164,11 @@ def answer(
     try:
         question = as_person(work, name=name, workspace=workspace)
     except InvalidAnswer as misfit:
-        raise CannotDo(f"{misfit}. It is kept as an attempt, and you can answer again.") from None
+        raise CommandError(f"{misfit}. It is kept as an attempt, and you can answer again.") from None
     except KeyboardInterrupt:
         raise typer.Exit(STILL_PENDING) from None
     if value is not None:
-        _tell(question)
+        _print_result(question)
     elif question.outcome is None and not any(vote.by for vote in question.votes):
         raise typer.Exit(code_of(question))
 
@@ -187,7 +187,7 @@ def decline(
             question_id, by=session.me, reason=reason, provenance=Provenance(channel=CHANNEL)
         )
 
-    _tell(as_person(work, name=name, workspace=workspace))
+    _print_result(as_person(work, name=name, workspace=workspace))
 
 
 def take_back(
@@ -228,8 +228,10 @@ def withdraw(
     """Take back a question that you asked or, as an administrator, those of an agent."""
     if asker is None:
         if question_id is None:
-            raise CannotDo("Say which: handraise withdraw ID, or --asker NAME for all that an agent asked.")
-        _tell(
+            raise CommandError(
+                "Say which: handraise withdraw ID, or --asker NAME for all that an agent asked."
+            )
+        _print_result(
             as_asker(
                 lambda session: session.desk.withdraw(question_id, reason=reason),
                 name=name,
@@ -241,11 +243,11 @@ def withdraw(
     async def one(session: CliSession) -> Question:
         found = await session.desk.get(question_id or "")
         if found.asker != asker:
-            raise CannotDo(f"{shown(found.asker)} asked that question, not {shown(asker)}.")
+            raise CommandError(f"{shown(found.asker)} asked that question, not {shown(asker)}.")
         return await session.desk.withdraw(found.id, reason=reason, by=session.me)
 
     if question_id is not None:
-        _tell(as_person(one, name=name, workspace=workspace))
+        _print_result(as_person(one, name=name, workspace=workspace))
         return
     number = as_person(
         lambda session: session.desk.withdraw_all(asker, by=session.me, reason=reason),
@@ -351,7 +353,7 @@ def instant_of(text: str) -> datetime:
         ) from None
 
 
-def summary_lines(question: Question, width: int, me: str) -> list[OutboxEntry]:
+def summary_lines(question: Question, width: int, me: str) -> list[StyledLine]:
     """A question in a list: its prompt, and below that who asks, for what, since when or how it ended, and its id."""
     prompt = shown_prompt(question.prompt)
     told = [shown(question.asker), kind_words(question.form)]
@@ -360,7 +362,7 @@ def summary_lines(question: Question, width: int, me: str) -> list[OutboxEntry]:
         told += ["you voted"] if has_voted(question, me) else []
     else:
         ended = f"{question.outcome.at.astimezone():%Y-%m-%d %H:%M}"
-        told += [ended, _glance(outcome_words(question), _AT_A_GLANCE)]
+        told += [ended, _shorten(outcome_words(question), _AT_A_GLANCE)]
     return [
         *wrapped([("class:strong", prompt)], width),
         *wrapped([("class:soft", " · ".join(filter(None, (*told, shown(question.id)))))], width),
@@ -368,14 +370,14 @@ def summary_lines(question: Question, width: int, me: str) -> list[OutboxEntry]:
     ]
 
 
-def _tell(question: Question) -> None:
+def _print_result(question: Question) -> None:
     if question.status is Status.PENDING:
         typer.echo(f"Your vote is in: {len(question.votes)} voted, and {question.quorum} must agree.")
     elif question.outcome is not None:
         typer.echo(f"Settled: {outcome_words(question)}.")
 
 
-def _next(question: Question) -> list[OutboxEntry]:
+def _next_steps(question: Question) -> list[StyledLine]:
     if question.outcome is not None:
         return []
     return [[("class:soft", f"To answer: handraise answer {shown(question.id)}")]]
@@ -393,16 +395,16 @@ def _value_of(question: Question, text: str) -> Json:
         return text if isinstance(meant, str) or not isinstance(meant, (dict, list)) else meant
 
 
-def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[OutboxEntry]:
+def _event_lines(event: Event, form: AnyForm | None, question: Question | None = None) -> list[StyledLine]:
     at = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}  "
-    line: OutboxEntry = [("class:soft", at), ("", event_words(event, form))]
+    line: StyledLine = [("class:soft", at), ("", event_words(event, form))]
     if question is not None:
-        line.append(("class:soft", f" · {_glance(shown_prompt(question.prompt), 60)}"))
+        line.append(("class:soft", f" · {_shorten(shown_prompt(question.prompt), 60)}"))
         line.append(("class:soft", f" · {shown(event.question_id)}"))
     return wrapped(line, columns(), indent=len(at))
 
 
-def _glance(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     return f"{text[:longest]}…" if len(text) > longest else text
 
 

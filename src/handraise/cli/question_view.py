@@ -39,7 +39,7 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.presentation import line_wrap
 
-OutboxEntry: TypeAlias = list[tuple[str, str]]
+StyledLine: TypeAlias = list[tuple[str, str]]
 
 WIDEST = 100
 STYLE = Style.from_dict(
@@ -68,28 +68,28 @@ _RISKS: dict[Risk, str] = {
 }
 
 
-def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[OutboxEntry]:
+def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[StyledLine]:
     """The whole question: who asks, what, about what, how it stands, and the votes that its history has."""
     lines = [_heading(question), []]
     prompt = shown_markdown(question.prompt, width - len(_BAR))
     lines += [[("class:bar", _BAR), *line] for line in prompt]
     if question.context is not None:
-        lines += [[("class:bar", _BAR.rstrip())], *_barred(value_lines(question.context), width)]
+        lines += [[("class:bar", _BAR.rstrip())], *_with_bar(value_lines(question.context), width)]
     if names := _names(question):
-        lines += [[("class:bar", _BAR.rstrip())], *_barred(names, width)]
+        lines += [[("class:bar", _BAR.rstrip())], *_with_bar(names, width)]
     lines += [[], *_standing(question, width), *_votes(question, events, width)]
     if isinstance(question.form, Approval):  # last, and so right above what one decides with
         lines += [[], *action_lines(question.form, width)]
     return lines
 
 
-def action_lines(approval: Approval, width: int) -> list[OutboxEntry]:
+def action_lines(approval: Approval, width: int) -> list[StyledLine]:
     """The frozen action in full: this and nothing else is what runs."""
     action = approval.action
-    lines: list[OutboxEntry] = [[("class:strong", "If approved, exactly this runs")]]
+    lines: list[StyledLine] = [[("class:strong", "If approved, exactly this runs")]]
     if told_risk := _RISKS.get(approval.risk):
         lines += wrapped([("class:strong", told_risk)], width)
-    told: list[OutboxEntry] = [[("class:strong", shown(action.tool))]]
+    told: list[StyledLine] = [[("class:strong", shown(action.tool))]]
     arguments = (
         value_lines(reading_order(action.arguments))
         if action.arguments
@@ -99,16 +99,16 @@ def action_lines(approval: Approval, width: int) -> list[OutboxEntry]:
     if approval.editable:
         names = ", ".join(shown(field.name) for field in approval.editable)
         told.append([("class:soft", f"You may change: {names}")])
-    return lines + _barred(told, width, bar=_ACTION_BAR, style="class:action")
+    return lines + _with_bar(told, width, bar=_ACTION_BAR, style="class:action")
 
 
-def form_lines(form: AnyForm, width: int) -> list[OutboxEntry]:
+def form_lines(form: AnyForm, width: int) -> list[StyledLine]:
     """What can be answered, for where there is no menu: the options, or the fields with theirs."""
     match form:
         case Choice() | MultiChoice():
-            return _barred(list(_option_lines(form)), width)
+            return _with_bar(list(_option_lines(form)), width)
         case Form():
-            lines: list[OutboxEntry] = []
+            lines: list[StyledLine] = []
             for field in form.fields:
                 optional = "" if field.required else ", optional"
                 told = f"  {kind_words(field.form)}{optional}"
@@ -117,20 +117,20 @@ def form_lines(form: AnyForm, width: int) -> list[OutboxEntry]:
                     lines.append([("", "  "), ("", shown(field.description))])
                 if isinstance(field.form, Choice | MultiChoice):
                     lines += [[("", "  "), *line] for line in _option_lines(field.form)]
-            return _barred(lines, width)
+            return _with_bar(lines, width)
         case Open() | Confirm() | Approval():
             return []
         case _:
             assert_never(form)
 
 
-def value_lines(value: Json, depth: int = 0) -> list[OutboxEntry]:
+def value_lines(value: Json, depth: int = 0) -> list[StyledLine]:
     """A value as a table, a list or a text, rather than as JSON."""
     match value:
         case dict() if value and depth < _DEEPEST:
             return list(_table(value, depth))
         case list() | tuple() if value and depth < _DEEPEST:
-            lines: list[OutboxEntry] = []
+            lines: list[StyledLine] = []
             for each in value:
                 first, *rest = value_lines(each, depth + 1)
                 lines += [[("class:soft", "• "), *first], *([("", "  "), *line] for line in rest)]
@@ -141,25 +141,25 @@ def value_lines(value: Json, depth: int = 0) -> list[OutboxEntry]:
             return [[("", json_words(value))]]
 
 
-def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int) -> list[OutboxEntry]:
+def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int) -> list[StyledLine]:
     """What was changed, argument by argument."""
-    lines: list[OutboxEntry] = []
+    lines: list[StyledLine] = []
     for name, value in after.items():
         if before.get(name) != value:
             lines += wrapped([("class:strong", shown(name))], width)
-            lines += _barred(
+            lines += _with_bar(
                 [[("class:bad", json_words(before.get(name)))]], width, bar="- ", style="class:bad"
             )
-            lines += _barred([[("class:good", json_words(value))]], width, bar="+ ", style="class:good")
+            lines += _with_bar([[("class:good", json_words(value))]], width, bar="+ ", style="class:good")
     return lines
 
 
-def wrapped(line: OutboxEntry, width: int, *, indent: int = 0) -> list[OutboxEntry]:
+def wrapped(line: StyledLine, width: int, *, indent: int = 0) -> list[StyledLine]:
     """A line as several that fit, the later ones indented; broken at blanks where there are some."""
     return line_wrap.wrapped(line, width, indent=indent, measure=get_cwidth)
 
 
-def put(lines: Iterable[OutboxEntry], *, output: Output | None = None) -> None:
+def put(lines: Iterable[StyledLine], *, output: Output | None = None) -> None:
     """Print lines: with colours at a terminal, as plain text elsewhere."""
     if output is None and (not sys.stdout.isatty() or "NO_COLOR" in os.environ):
         for line in lines:
@@ -169,12 +169,12 @@ def put(lines: Iterable[OutboxEntry], *, output: Output | None = None) -> None:
     print_formatted_text(FormattedText(parts), style=STYLE, output=output, end="")
 
 
-def digest_of(lines: Iterable[OutboxEntry]) -> str:
+def digest_of(lines: Iterable[StyledLine]) -> str:
     """The SHA-256 of lines as they are read, without their colours."""
     return hashlib.sha256("\n".join(map(_plain_text, lines)).encode()).hexdigest()
 
 
-def _plain_text(line: OutboxEntry) -> str:
+def _plain_text(line: StyledLine) -> str:
     return "".join(text for _, text in line).rstrip()
 
 
@@ -183,13 +183,13 @@ def columns() -> int:
     return min(shutil.get_terminal_size().columns, WIDEST)
 
 
-def _heading(question: Question) -> OutboxEntry:
+def _heading(question: Question) -> StyledLine:
     what = " asks for an approval" if isinstance(question.form, Approval) else " asks"
     told = " · ".join(filter(None, (age_words(question), end_words(question))))
     return [("class:name", shown(question.asker)), ("", what), ("class:soft", f" · {told}")]
 
 
-def _names(question: Question) -> list[OutboxEntry]:
+def _names(question: Question) -> list[StyledLine]:
     """Whom the agent asks, and in which conversation: names that the agent chose."""
     told = []
     if question.audience:
@@ -199,7 +199,7 @@ def _names(question: Question) -> list[OutboxEntry]:
     return [[("class:soft", each)] for each in told]
 
 
-def _standing(question: Question, width: int) -> list[OutboxEntry]:
+def _standing(question: Question, width: int) -> list[StyledLine]:
     """What we know about it: what is wanted, and how it stands."""
     facts = [] if question.audience else ["To anyone"]
     facts.append("an approval" if isinstance(question.form, Approval) else kind_words(question.form))
@@ -217,7 +217,7 @@ def _standing(question: Question, width: int) -> list[OutboxEntry]:
     return lines
 
 
-def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[OutboxEntry]:
+def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[StyledLine]:
     """Who voted what, with the arguments they changed, and whether enough people can still agree."""
     form = question.form
     for vote in cast_votes(question, events):
@@ -232,7 +232,7 @@ def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[
         yield from wrapped([("class:bad", told)], width)
 
 
-def _table(value: dict[str, Json], depth: int) -> Iterator[OutboxEntry]:
+def _table(value: dict[str, Json], depth: int) -> Iterator[StyledLine]:
     names = {name: shown(name) for name in value}
     width = min(max(get_cwidth(name) for name in names.values()), _LONGEST_NAME)
     for name, each in value.items():
@@ -245,14 +245,14 @@ def _table(value: dict[str, Json], depth: int) -> Iterator[OutboxEntry]:
             yield from ([("", "  "), *line] for line in told)
 
 
-def _option_lines(form: Choice | MultiChoice) -> Iterator[OutboxEntry]:
+def _option_lines(form: Choice | MultiChoice) -> Iterator[StyledLine]:
     for place, option in enumerate(form.options, 1):
         yield [("class:soft", f"{place:>2}  "), ("", shown(option.label))]
         if option.description:
             yield [("", "    "), ("class:soft", shown(option.description))]
 
 
-def _text_block(text: str) -> list[OutboxEntry]:
+def _text_block(text: str) -> list[StyledLine]:
     """A text of several lines; one that is a difference between files is shown as such."""
     lines = shown_lines(text)
     is_difference = any(line.startswith("@@") for line in lines)
@@ -260,14 +260,16 @@ def _text_block(text: str) -> list[OutboxEntry]:
     return [[(styles.get(line[:1], "") if is_difference else "", line)] for line in lines]
 
 
-def _barred(
-    lines: Sequence[OutboxEntry], width: int, *, bar: str = _BAR, style: str = "class:bar"
-) -> list[OutboxEntry]:
-    inside = width - len(bar)
-    return [[(style, bar), *part] for line in lines for part in wrapped(line, inside, indent=_indent(line))]
+def _with_bar(
+    lines: Sequence[StyledLine], width: int, *, bar: str = _BAR, style: str = "class:bar"
+) -> list[StyledLine]:
+    inner_width = width - len(bar)
+    return [
+        [(style, bar), *part] for line in lines for part in wrapped(line, inner_width, indent=_indent(line))
+    ]
 
 
-def _indent(line: OutboxEntry) -> int:
+def _indent(line: StyledLine) -> int:
     """Where the later lines of a long one begin: below its text, not below its name."""
     first = "".join(text for style, text in line[:-1])
     return min(get_cwidth(first), _LONGEST_NAME + 2)

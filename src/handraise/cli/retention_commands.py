@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from handraise.cli.environment import operator, with_context
-from handraise.cli.exit_codes import REFUSED, CannotDo
+from handraise.cli.exit_codes import REFUSED, CommandError
 from handraise.cli.session import Workspace
 from handraise.cli.terminal_output import show_table, when
 from handraise.cli.terminal_texts import shown
@@ -109,7 +109,7 @@ def add_hold(
     """Keep a workspace, or one question, from being removed or erased until the hold is lifted."""
     for text in (name, reason, question or ""):
         if text_problem(text):
-            raise CannotDo("A hold's name and reason must be plain text.")
+            raise CommandError("A hold's name and reason must be plain text.")
 
     async def work(ctx: ServerContext) -> Hold:
         hold = Hold(
@@ -125,7 +125,7 @@ def add_hold(
 
     hold = with_context(work, workspace=workspace)
     if (hold.question_id, hold.reason) != (question, reason):
-        raise CannotDo(f"There is another hold {name!r} already. Look at: handraise hold list")
+        raise CommandError(f"There is another hold {name!r} already. Look at: handraise hold list")
     what = f"Question {shown(question)}" if question else f"All of {shown(hold.workspace)}"
     typer.echo(f"{what} is held, until: handraise hold lift {shown(name)}")
 
@@ -162,7 +162,7 @@ def lift_hold(
         return not text_problem(name) and await ctx.ledger.lift(ctx.settings.workspace, name)
 
     if not with_context(work, workspace=workspace):
-        raise CannotDo(f"There is no hold {name!r} here. Look at: handraise hold list")
+        raise CommandError(f"There is no hold {name!r} here. Look at: handraise hold list")
     typer.echo(f"The hold {shown(name)} is lifted.")
 
 
@@ -185,9 +185,9 @@ def erase(
     The audit trail keeps that something was there, and nothing of what it was.
     """
     if person is None and not question:
-        raise CannotDo("Say whom or what to erase: a PERSON, or --question ID.")
+        raise CommandError("Say whom or what to erase: a PERSON, or --question ID.")
     if any(map(text_problem, (person or "", *(question or ())))):
-        raise CannotDo("There is nobody and nothing of such a name.")
+        raise CommandError("There is nobody and nothing of such a name.")
 
     async def work(ctx: ServerContext) -> tuple[list[str], list[str], bool]:
         where, ledger = ctx.settings.workspace, ctx.ledger
@@ -231,7 +231,7 @@ def _rule(days: str) -> Rule:
     except ValueError:
         number = -1.0
     if not 0 <= number <= _LONGEST_DAYS:
-        raise CannotDo(f"{days!r} is not a number of days, nor `forever`.")
+        raise CommandError(f"{days!r} is not a number of days, nor `forever`.")
     return Rule(timedelta(days=number))
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from handraise.cli.exit_codes import CannotDo
+from handraise.cli.exit_codes import CommandError
 from handraise.cli.sign_in_commands import kept_session
 from handraise.desk_factory import default_address, desk_from_store, open_backend, open_desk
 from handraise.model.errors import Unauthenticated
@@ -57,21 +57,21 @@ class CliSession:
 def as_person(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
     """What `work` gives, done by a person."""
 
-    async def inside() -> T:
+    async def run() -> T:
         async with person_session(name=name, workspace=workspace) as session:
             return await work(session)
 
-    return asyncio.run(inside())
+    return asyncio.run(run())
 
 
 def as_asker(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
     """What `work` gives, done by somebody who asks."""
 
-    async def inside() -> T:
+    async def run() -> T:
         async with asker_session(name=name, workspace=workspace) as session:
             return await work(session)
 
-    return asyncio.run(inside())
+    return asyncio.run(run())
 
 
 @asynccontextmanager
@@ -85,13 +85,13 @@ async def person_session(
             key = None if ignore_key else os.environ.get("HANDRAISE_KEY")
             token = key or kept_session(address)
             if token is None:
-                raise CannotDo(f"You are not signed in to {address}. Sign in: handraise sign-in LINK")
+                raise CommandError(f"You are not signed in to {address}. Sign in: handraise sign-in LINK")
             try:
                 session = await _at_server(stack, address, token, name=name, workspace=workspace)
             except Unauthenticated:
                 if key is not None:
                     raise
-                raise CannotDo(
+                raise CommandError(
                     f"Your session at {address} is over. Sign in again: handraise sign-in LINK"
                 ) from None
             yield session
@@ -107,7 +107,7 @@ async def asker_session(*, name: str | None, workspace: str | None) -> AsyncIter
         if _is_server(address):
             token = os.environ.get("HANDRAISE_KEY")
             if token is None:
-                raise CannotDo("Asking at a server needs the key of an agent: set HANDRAISE_KEY.")
+                raise CommandError("Asking at a server needs the key of an agent: set HANDRAISE_KEY.")
             yield await _at_server(stack, address, token, name=name, workspace=workspace)
         else:
             yield await _on_store(stack, address, name or ASKER, workspace=workspace)
@@ -118,7 +118,7 @@ def login_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):
-        raise CannotDo("This machine does not know your name. Say it: --as NAME") from None
+        raise CommandError("This machine does not know your name. Say it: --as NAME") from None
 
 
 async def _at_server(
@@ -126,12 +126,12 @@ async def _at_server(
 ) -> CliSession:
     known = read_token(token)
     if known is None:
-        raise CannotDo(
+        raise CommandError(
             "HANDRAISE_KEY is neither the key of an agent or a reader nor the session of a person."
         )
     desk = await stack.enter_async_context(open_desk(address, credentials=token))
     if (name or desk.asker, workspace or desk.workspace) != (desk.asker, desk.workspace):
-        raise CannotDo(
+        raise CommandError(
             f"The key or session belongs to {desk.asker!r} in workspace {desk.workspace!r}, and to nobody else."
         )
     return CliSession(desk, Responder(desk.asker), known.kind is TokenKind.SESSION)
@@ -139,7 +139,7 @@ async def _at_server(
 
 async def _on_store(stack: AsyncExitStack, address: str, name: str, *, workspace: str | None) -> CliSession:
     if address == "memory:":
-        raise CannotDo("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
+        raise CommandError("HANDRAISE_URL is memory:, which keeps nothing after this command. Name a file.")
     where = workspace or os.environ.get("HANDRAISE_WORKSPACE") or "default"
     me = responder_of(name)
     backend = await stack.enter_async_context(open_backend(address))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from handraise.cli.environment import settings_with
-from handraise.cli.exit_codes import CannotDo
+from handraise.cli.exit_codes import CommandError
 from handraise.cli.store_commands import without_secrets
 from handraise.cli.terminal_output import show_table
 from handraise.cli.terminal_texts import shown
@@ -32,7 +32,7 @@ def add(
     from handraise.backends.shards import enlist  # noqa: PLC0415 -- asyncpg is an extra
 
     if not address.startswith(("postgresql://", "postgres://")):
-        raise CannotDo("A shard is a PostgreSQL database: postgresql://user@host/database.")
+        raise CommandError("A shard is a PostgreSQL database: postgresql://user@host/database.")
     number = asyncio.run(enlist(_placements(), address))
     typer.echo(f"{shown(without_secrets(address))} is shard {number}. New workspaces may go there.")
 
@@ -96,7 +96,7 @@ def _placements() -> str:
 
     address = settings_with().url
     if not address.startswith(f"{_SCHEME}:"):
-        raise CannotDo(
+        raise CommandError(
             f"HANDRAISE_URL is not the address of a placement database. Set it to {_SCHEME}://user@host/database."
         )
     return placement_address(address)

@@ -12,7 +12,7 @@ import httpx2
 import pydantic
 import typer
 
-from handraise.cli.exit_codes import CannotDo
+from handraise.cli.exit_codes import CommandError
 from handraise.cli.terminal_output import when
 from handraise.cli.terminal_texts import shown
 from handraise.desk_factory import default_address
@@ -40,7 +40,7 @@ def sign_in(
         try:
             said = _call(http, "POST", f"{address}/v1/sessions", json={"link": token})
         except Unauthenticated:
-            raise CannotDo(
+            raise CommandError(
                 "This link does not work: it was used already, or its time is over. Ask for a new one."
             ) from None
         session = _read(SessionRecord, said)
@@ -58,7 +58,7 @@ def sign_out() -> None:
     address = os.environ.get("HANDRAISE_URL", "").rstrip("/")
     token = kept_session(address)
     if token is None:
-        raise CannotDo("Nobody is signed in to that server here. HANDRAISE_URL says which one is meant.")
+        raise CommandError("Nobody is signed in to that server here. HANDRAISE_URL says which one is meant.")
     _keep({each: kept for each, kept in _kept().items() if each != address})
     with httpx2.Client(timeout=_PATIENCE) as http:
         bearer = {"authorization": f"Bearer {token}"}
@@ -77,7 +77,9 @@ def _parts(link: str) -> tuple[str, str]:
     token = parse_qs(found.query).get("token", [""])[0]
     known = read_token(token)
     if found.scheme not in ("http", "https") or known is None or known.kind is not TokenKind.LINK:
-        raise CannotDo("That is not a sign-in link: https://…/sign-in/link?token=… Copy it whole, in quotes.")
+        raise CommandError(
+            "That is not a sign-in link: https://…/sign-in/link?token=… Copy it whole, in quotes."
+        )
     path = found.path.removesuffix("/sign-in/link").rstrip("/")
     return f"{found.scheme}://{found.netloc}{path}", token
 

@@ -20,7 +20,7 @@ from handraise.backends.sql_files import load_migrations
 from handraise.backends.sqlite.backend import check_folder
 from handraise.backends.sqlite.backend import check_readable as check_readable_file
 from handraise.cli.environment import settings_with
-from handraise.cli.exit_codes import MISCONFIGURED, CannotDo
+from handraise.cli.exit_codes import MISCONFIGURED, CommandError
 from handraise.cli.terminal_output import show_facts
 from handraise.desk.sealer import BrokenChain, Sealer
 from handraise.desk_factory import default_address, open_backend
@@ -71,7 +71,7 @@ def migrate() -> None:
 
     before, after = asyncio.run(work())
     if before.applied > before.newest:
-        typer.echo(f"Nothing to do: the schema is at {_compared(before)}.")
+        typer.echo(f"Nothing to do: the schema is at {_compare_schema(before)}.")
     elif before.applied == after.applied:
         typer.echo(f"Nothing to do: the schema is at {after.applied}, which is what this release needs.")
     else:
@@ -94,7 +94,7 @@ def doctor() -> None:
     if schema.applied == 0:
         show_facts([("Schema    ", "none yet: handraise migrate makes it, or the first start")])
         raise typer.Exit(MISCONFIGURED)
-    show_facts([("Schema    ", _compared(schema))])
+    show_facts([("Schema    ", _compare_schema(schema))])
     if schema.applied < schema.newest or schema.unreadable:
         raise typer.Exit(MISCONFIGURED)
     trouble = asyncio.run(_examine(settings))
@@ -220,7 +220,7 @@ def _row_security(address: str, trouble: str | None) -> str:
     return "kept apart by PostgreSQL: row-level security is in force"
 
 
-def _compared(schema: Schema) -> str:
+def _compare_schema(schema: Schema) -> str:
     if schema.applied == schema.newest:
         return f"{schema.applied}, which is what this release needs"
     if schema.applied < schema.newest:
@@ -234,7 +234,7 @@ async def _schema(settings: ServerSettings) -> Schema:
     """Where the schema is now. Looking changes nothing, where opening the store would bring it up to date."""
     scheme, _, rest = settings.url.partition(":")
     if scheme == "memory":
-        raise CannotDo("HANDRAISE_URL is memory:, which has no schema and keeps nothing.")
+        raise CommandError("HANDRAISE_URL is memory:, which has no schema and keeps nothing.")
     if scheme == "sqlite":
         applied, unreadable = await asyncio.to_thread(_schema_of_file, rest.removeprefix("///"))
         return Schema(applied, _known("handraise.backends.sqlite"), unreadable)

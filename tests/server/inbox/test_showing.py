@@ -5,8 +5,8 @@ from __future__ import annotations
 from handraise.model.json_values import Json
 from handraise.server.web.inbox.value_view import (
     Difference,
+    DiffLine,
     Grid,
-    OutboxEntry,
     Plain,
     Rows,
     arguments_of,
@@ -19,10 +19,10 @@ from handraise.server.web.inbox.value_view import (
 def test_a_difference_has_what_went_what_came_and_what_is_around() -> None:
     found = difference("a\nb\nc", "a\nx\nc")
     assert found.lines == (
-        OutboxEntry("same", "a"),
-        OutboxEntry("gone", "b"),
-        OutboxEntry("new", "x"),
-        OutboxEntry("same", "c"),
+        DiffLine("same", "a"),
+        DiffLine("gone", "b"),
+        DiffLine("new", "x"),
+        DiffLine("same", "c"),
     )
 
 

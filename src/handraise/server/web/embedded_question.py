@@ -25,7 +25,14 @@ from handraise.server.context import ServerContext
 from handraise.server.middleware.security import framed_policy
 from handraise.server.web.inbox.form_controls import Submitted
 from handraise.server.web.inbox.page_texts import when
-from handraise.server.web.inbox.question_page import Elsewhere, Tried, Way, respond, show, submitted_in
+from handraise.server.web.inbox.question_page import (
+    AnswerContext,
+    OtherPage,
+    Submission,
+    respond,
+    show,
+    submitted_in,
+)
 from handraise.server.web.pages import PageRoute, message, page
 
 ELEMENT = "embed.js"
@@ -33,10 +40,10 @@ ELEMENT = "embed.js"
 
 _LAYOUT = "inbox/embedded.html"
 _TITLE = "This link does not work any more"
-_GONE = "Its time is over, it was ended, or it was cut short on the way. Ask whoever sent it for a new one."
+_GONE = "It has expired, was ended, or is incomplete. Ask the sender for a new one."
 _IN_A_TAB = (
     "Open in a new tab to decide",
-    "This is shown inside a page of somebody else's, and nothing is approved in there.",
+    "This is shown inside another site's page, where nothing can be approved.",
 )
 _SIGNED_IN = (
     "Sign in to decide",
@@ -49,15 +56,15 @@ class LinkRoute(PageRoute):
     """A route whose address has a secret in it, which goes into no other request."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's handler, discreet."""
+        """Wrap the route's handler, so that no request names its address as the referrer."""
         handle = super().get_route_handler()
 
-        async def discreetly(request: Request) -> Response:
+        async def handle_without_referrer(request: Request) -> Response:
             response = await handle(request)
             response.headers["referrer-policy"] = "strict-origin"
             return response
 
-        return discreetly
+        return handle_without_referrer
 
 
 class FrameRoute(LinkRoute):
@@ -142,29 +149,31 @@ class SharedFiles(StaticFiles):
         return response
 
 
-def _alone(ctx: ServerContext, caller: LinkCaller, question: Question, token: str) -> Way:
-    return _way(ctx, caller, f"/q/{token}", framed=False, elsewhere=_signed_in(question))
+def _alone(ctx: ServerContext, caller: LinkCaller, question: Question, token: str) -> AnswerContext:
+    return _answer_context(ctx, caller, f"/q/{token}", framed=False, other_page=_signed_in(question))
 
 
-def _framed(ctx: ServerContext, caller: LinkCaller, question: Question, token: str) -> Way:
-    """The way through a frame. The page around it could make a person click blindly, so nothing is approved there."""
+def _framed(ctx: ServerContext, caller: LinkCaller, question: Question, token: str) -> AnswerContext:
+    """The context of a frame. The page around it could trick a person into a click, so nothing is approved there."""
     approves = isinstance(question.form, Approval) and not ctx.settings.embed_approvals
-    elsewhere = Elsewhere(f"/q/{token}", *_IN_A_TAB) if approves else None
-    return _way(ctx, caller, f"/q/{token}/frame", framed=True, elsewhere=_signed_in(question) or elsewhere)
+    other_page = OtherPage(f"/q/{token}", *_IN_A_TAB) if approves else None
+    return _answer_context(
+        ctx, caller, f"/q/{token}/frame", framed=True, other_page=_signed_in(question) or other_page
+    )
 
 
-def _signed_in(question: Question) -> Elsewhere | None:
+def _signed_in(question: Question) -> OtherPage | None:
     """Where an action of high risk is decided: a link may have been passed on, a session is nobody else's."""
     if isinstance(question.form, Approval) and question.form.risk == "high":
-        return Elsewhere(f"/questions/{quote(question.id, safe='')}", *_SIGNED_IN)
+        return OtherPage(f"/questions/{quote(question.id, safe='')}", *_SIGNED_IN)
     return None
 
 
-def _way(
-    ctx: ServerContext, caller: LinkCaller, here: str, *, framed: bool, elsewhere: Elsewhere | None
-) -> Way:
+def _answer_context(
+    ctx: ServerContext, caller: LinkCaller, here: str, *, framed: bool, other_page: OtherPage | None
+) -> AnswerContext:
     link = caller.link
-    return Way(
+    return AnswerContext(
         desk=ctx.desk.scoped(caller.workspace),
         person=caller.person,
         here=here,
@@ -172,20 +181,20 @@ def _way(
         channel=link.channel,
         evidence=SIGNED_LINK,
         details={"link": link.id, "link_made_by": link.created_by},
-        elsewhere=elsewhere,
+        other_page=other_page,
         layout=_LAYOUT,
         shown={"framed": framed, "until": when(link.expires_at, datetime.now(UTC))},
     )
 
 
-async def _respond(way: Way, question: Question, submitted: Submitted) -> Response:
+async def _respond(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
     """Do what was sent, unless it must be sent from elsewhere."""
-    if way.elsewhere and question.outcome is None:
-        return await show(way, question, status=403)
-    return await respond(way, question, submitted)
+    if context.other_page and question.outcome is None:
+        return await show(context, question, status=403)
+    return await respond(context, question, submitted)
 
 
-def _prefilled(request: Request, question: Question) -> Tried | None:
+def _prefilled(request: Request, question: Question) -> Submission | None:
     """What the address fills in, as a button in an e-mail does; nothing where something is to be approved."""
     if isinstance(question.form, Approval) or question.outcome is not None:
         return None
@@ -193,7 +202,7 @@ def _prefilled(request: Request, question: Question) -> Tried | None:
     for name, value in request.query_params.multi_items():
         given.setdefault(name, []).append(value)
     filled = {name: values for name, values in given.items() if name.startswith("v")}
-    return Tried(filled) if filled else None
+    return Submission(filled) if filled else None
 
 
 def _gone(request: Request) -> Response:

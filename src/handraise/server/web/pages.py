@@ -1,4 +1,4 @@
-"""Pages for people: templates whose values are always escaped, one style sheet, and they work without scripts."""
+"""HTML pages. Templates always escape values; pages work without scripts."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ TEMPLATES.globals["now"] = lambda: datetime.now(UTC).isoformat()
 
 
 class PageRoute(APIRoute):
-    """A route for people's eyes: its errors are pages, and whoever is not signed in is led there, and back."""
+    """A route of HTML pages: its errors are pages, and people who are not signed in are redirected to sign in."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's handler, with pages for its errors."""
+        """Wrap the route's handler, so that errors become pages."""
         handle = super().get_route_handler()
 
-        async def kindly(request: Request) -> Response:
+        async def handle_with_pages(request: Request) -> Response:
             try:
                 return await handle(request)
             except Unauthenticated:
-                led = RedirectResponse("/sign-in", 303)
-                remember_return_path(request, led)
-                return led
+                redirect = RedirectResponse("/sign-in", 303)
+                remember_return_path(request, redirect)
+                return redirect
             except HandraiseError as error:
                 problem = problem_response(error)
                 response = message("That did not work", str(error), status=problem.status_code)
@@ -55,38 +55,38 @@ class PageRoute(APIRoute):
                     response.headers["retry-after"] = wait
                 return response
 
-        return kindly
+        return handle_with_pages
 
 
 def handle_unknown_pages(app: FastAPI) -> None:
-    """Show a browser a page where there is none; everybody else gets the problem document as before."""
-    otherwise: Any = app.exception_handlers[HTTPException]
+    """Answer unknown paths with a page for browsers; other clients get the problem document."""
+    default_handler: Any = app.exception_handlers[HTTPException]
 
     async def show(request: Request, error: Exception) -> Response:
         wants_page = "text/html" in request.headers.get("accept", "") and request.method in ("GET", "HEAD")
         if not wants_page or getattr(error, "status_code", 0) != _NOT_FOUND:
-            answer: Response = await otherwise(request, error)
+            answer: Response = await default_handler(request, error)
             return answer
-        text = "The link may be old, or was cut short on its way to you."
+        text = "The link may be old or incomplete."
         return message("There is no such page here", text, status=_NOT_FOUND, lead=("/", "Go to your inbox"))
 
     app.add_exception_handler(HTTPException, show)
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> Response:
-    """The response with a page."""
+    """Render a page."""
     return HTMLResponse(TEMPLATES.get_template(template).render(values), status_code=status)
 
 
 def live_page(template: str, *, status: int = 200, **values: Any) -> Response:
-    """The response with a page that a script of our own keeps up to date, where there are scripts."""
+    """Render a page that our script keeps up to date, if scripts are on."""
     response = page(template, status=status, **values)
     response.headers["content-security-policy"] = SCRIPTED_POLICY
     return response
 
 
 def secret_page(template: str, **values: Any) -> Response:
-    """The response with a page whose address has a secret in it, which goes into no other request."""
+    """Render a page whose address has a secret, which no other request gets as the referrer."""
     response = page(template, **values)
     response.headers["referrer-policy"] = "strict-origin"
     return response
@@ -95,5 +95,5 @@ def secret_page(template: str, **values: Any) -> Response:
 def message(
     title: str, text: str, *, status: int, lead: tuple[str, str] = ("/sign-in", "Go to the sign-in page")
 ) -> Response:
-    """The response with a page that only says something, and leads on from there."""
+    """Render a page with a message and one link."""
     return page("message.html", status=status, title=title, text=text, lead=lead)

@@ -1,4 +1,4 @@
-"""People sign in by a link and out again. Whatever is only looked at changes nothing: links act by POST."""
+"""Sign-in by a link, and sign-out. A GET changes nothing: links are used by POST."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from handraise.wire.credentials import Token, TokenKind, read_token
 from handraise.wire.records import OpenSessionRecord, SessionList, SessionRecord
 from handraise.wire.requests import OpenSession
 
-# Not once.IdempotentRoute: it keeps responses to give them again, and a secret must not be kept.
+# Not an IdempotentRoute: that stores responses, and a secret must not be stored.
 router = APIRouter(prefix="/v1", tags=["sessions"])
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -38,13 +38,13 @@ MOST_SESSIONS = 200
 
 _DAY = 86_400
 SessionId = Annotated[str, Path(max_length=200, description="the session's id, which is not its token")]
-_GONE = "It was used already, its time is over, or it was cut short on the way. Ask for a new one."
+_GONE = "It was used already, has expired, or is incomplete. Ask for a new one."
 
 
 @router.post("/sessions", status_code=201, response_model=SessionRecord)
 async def open_session(request: Request, ctx: Context, body: OpenSession) -> Response:
-    """Exchange a sign-in link's token for a session, for clients that are no browser. It works once."""
-    session = await _enter(ctx, body.link)
+    """Exchange a sign-in link's token for a session, for clients that are not browsers. It works once."""
+    session = await _open_session(ctx, body.link)
     if session is None:
         count_refusal(request)
         raise Unauthenticated("This link does not work. " + _GONE)
@@ -65,7 +65,7 @@ async def list_sessions(
     *,
     person: Annotated[str | None, Query(max_length=200, description="whose, for administrators")] = None,
 ) -> Response:
-    """Where one is signed in; for administrators, where anybody is."""
+    """List your sessions; for administrators, anybody's."""
     if person not in (None, caller.person.id) and not caller.is_admin:
         raise PermissionDenied(caller.person.id, "these are the sessions of somebody else")
     found = await sessions_of(ctx, caller.workspace, person or caller.person.id)
@@ -74,7 +74,7 @@ async def list_sessions(
 
 @router.delete("/sessions/{session_id}", status_code=204)
 async def end_other_session(ctx: Context, caller: CurrentPerson, session_id: SessionId) -> Response:
-    """End a session now: one of the caller's own, or anybody's for administrators."""
+    """End a session now: your own, or anybody's for administrators."""
     await end_one(ctx, caller, session_id)
     return Response(status_code=204)
 
@@ -107,7 +107,7 @@ async def show_sign_in(request: Request, ctx: Context) -> Response:
 
 @pages.get("/sign-in/link")
 async def show_link(request: Request, ctx: Context, token: str = "") -> Response:
-    """Whom a link is for. Looking changes nothing, however many scanners look before the person does."""
+    """Show whom a link is for. This changes nothing, so mail scanners may open it."""
     known = _link_token(token)
     link = None if known is None else await ctx.directory.find_link(known.workspace, known.digest)
     person = None if link is None else await ctx.directory.find_person(link.workspace, link.person)
@@ -118,27 +118,27 @@ async def show_link(request: Request, ctx: Context, token: str = "") -> Response
 
 @pages.post("/sign-in/link")
 async def use_link(request: Request, ctx: Context, token: Annotated[str, Form()] = "") -> Response:
-    """Use a link up and let its person in."""
+    """Use a link and sign its person in."""
     check_same_origin(request)
-    session = await _enter(ctx, token)
+    session = await _open_session(ctx, token)
     if session is None:
         return _gone(request)
-    return await welcome(request, ctx, session, to=return_path(request))
+    return await start_session(request, ctx, session, to=return_path(request))
 
 
 @pages.post("/sign-out")
 async def sign_out(request: Request, ctx: Context) -> Response:
     """End the browser's session, if it has one."""
     check_same_origin(request)
-    await _leave(request, ctx)
+    await _end_session(request, ctx)
     response = _without_cookie(ctx, RedirectResponse("/sign-in", 303))
     forget_return_path(request, response)
     return response
 
 
-async def welcome(request: Request, ctx: ServerContext, session: SessionRecord, *, to: str) -> Response:
-    """Give the browser its new session, in place of the one it may have had, and lead on to a page of ours."""
-    await _leave(request, ctx)
+async def start_session(request: Request, ctx: ServerContext, session: SessionRecord, *, to: str) -> Response:
+    """Give the browser a new session, end the old one, and redirect to a page of this server."""
+    await _end_session(request, ctx)
     response = RedirectResponse(to, 303)
     forget_return_path(request, response)
     response.set_cookie(
@@ -171,8 +171,8 @@ def provider_name(ctx: ServerContext) -> str | None:
     return None if issuer is None else urlsplit(issuer).hostname
 
 
-async def _enter(ctx: ServerContext, text: str) -> SessionRecord | None:
-    """The session that a link's token is good for, which is then used up."""
+async def _open_session(ctx: ServerContext, text: str) -> SessionRecord | None:
+    """Use a link's token up and open its session."""
     token = _link_token(text)
     link = None if token is None else await ctx.directory.use_link(token.workspace, token.digest)
     if link is None:
@@ -182,7 +182,7 @@ async def _enter(ctx: ServerContext, text: str) -> SessionRecord | None:
     )
 
 
-async def _leave(request: Request, ctx: ServerContext) -> None:
+async def _end_session(request: Request, ctx: ServerContext) -> None:
     token = read_token(request.cookies.get(cookie_name(ctx), ""))
     if token is not None and token.kind is TokenKind.SESSION:
         found = await ctx.directory.find_session(token.workspace, token.digest)
@@ -203,6 +203,6 @@ def _link_token(text: str) -> Token | None:
 
 
 def _gone(request: Request) -> Response:
-    """One and the same page for a link that was used, has ended, or never was: 410."""
+    """The same page for a link that was used, has expired, or does not exist: 410."""
     count_refusal(request)
     return message("This link does not work any more", _GONE, status=410)

@@ -26,7 +26,7 @@ from handraise.server.auth.oidc import (
 from handraise.server.context import ServerContext
 from handraise.server.mail_addresses import sync_email_address
 from handraise.server.web.pages import PageRoute, message, secret_page
-from handraise.server.web.sign_in import provider_name, welcome
+from handraise.server.web.sign_in import provider_name, start_session
 from handraise.wire.records import SessionRecord
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -37,11 +37,11 @@ async def _provider_of(request: Request) -> Provider:
     return provider
 
 
-TheProvider = Annotated[Provider, Depends(_provider_of)]
+ProviderDep = Annotated[Provider, Depends(_provider_of)]
 
 
 @pages.get("/sign-in/oidc")
-async def go_to_provider(request: Request, ctx: Context, provider: TheProvider) -> Response:
+async def go_to_provider(request: Request, ctx: Context, provider: ProviderDep) -> Response:
     """Send the browser to the provider."""
     try:
         url, attempt = await provider.begin(return_path(request))
@@ -62,7 +62,7 @@ async def go_to_provider(request: Request, ctx: Context, provider: TheProvider) 
 
 @pages.get(CALLBACK)
 async def show_callback(
-    request: Request, ctx: Context, provider: TheProvider, code: str = "", state: str = ""
+    request: Request, ctx: Context, provider: ProviderDep, code: str = "", state: str = ""
 ) -> Response:
     """Where the provider sends the browser back to. It changes nothing: the button does."""
     if not code:
@@ -78,7 +78,7 @@ async def show_callback(
 async def finish(
     request: Request,
     ctx: Context,
-    provider: TheProvider,
+    provider: ProviderDep,
     code: Annotated[str, Form()] = "",
     state: Annotated[str, Form()] = "",
 ) -> Response:
@@ -88,7 +88,7 @@ async def finish(
         attempt = provider.attempt(request.cookies.get(_cookie(ctx), ""), state)
         identity = await provider.identify(attempt, code)
         session = await _session_of(ctx, identity)
-        response = await welcome(request, ctx, session, to=own_page(attempt.place) or HOME)
+        response = await start_session(request, ctx, session, to=own_page(attempt.place) or HOME)
     except SignInRefused as refusal:
         count_refusal(request)
         response = _not_signed_in(str(refusal))

@@ -1,4 +1,4 @@
-"""The page about yourself: as whom and where you are signed in, how you are told, and what you approved ahead."""
+"""The account page: who you are, where you are signed in, your notifications, and your active grants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from handraise.server.web.sign_in import SessionId, end_one, sessions_of
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-_WAYS = {
+_SIGN_IN_METHODS = {
     "invitation": "by an invitation",
     "sign-in": "by a sign-in link",
     "oidc": "through your organisation",
@@ -32,7 +32,7 @@ _MOST_READ = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class ActiveGrant:
     """An approval that an agent may use again. Everything in it may be shown as it is."""
 
     id: str
@@ -45,7 +45,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class OtherSession:
     """Another session of the same person. Everything in it may be shown as it is."""
 
     id: str
@@ -57,53 +57,53 @@ class Elsewhere:
 
 @pages.get("/me")
 async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
-    """Who one is, and the switches for being told, which belong to this browser."""
+    """Show who you are, and the notification switches of this browser."""
     person, session = caller.person, caller.session
     return live_page(
-        "inbox/myself.html",
+        "inbox/account.html",
         person=person,
         groups=sorted(map(visible_line, person.groups)),
         is_admin=person.role is Role.ADMIN,
-        way=_WAYS.get(session.how, ""),
+        way=_SIGN_IN_METHODS.get(session.how, ""),
         since=moment(session.created_at),
         until=moment(session.expires_at),
         is_https=ctx.settings.is_https,
         grants=await _grants(ctx, caller),
-        sessions=[_elsewhere(each, datetime.now(UTC)) for each in await _others(ctx, caller)],
+        sessions=[_other_session(each, datetime.now(UTC)) for each in await _other_sessions(ctx, caller)],
     )
 
 
 @pages.post("/me/sessions/end-others")
 async def end_others_here(ctx: Context, caller: CurrentPerson) -> Response:
-    """End all sessions of one's own except this one."""
-    for each in await _others(ctx, caller):
+    """End all your sessions except this one."""
+    for each in await _other_sessions(ctx, caller):
         await ctx.directory.end_session(caller.workspace, each.id, by=caller.person.id)
     return RedirectResponse("/me#sessions", 303)
 
 
 @pages.post("/me/sessions/{session_id}/end")
 async def end_here(ctx: Context, caller: CurrentPerson, session_id: SessionId) -> Response:
-    """End another session of one's own."""
+    """End another session of yours."""
     await end_one(ctx, caller, session_id)
     return RedirectResponse("/me#sessions", 303)
 
 
 @pages.post("/me/grants/{grant_id}/revoke")
 async def revoke_here(ctx: Context, caller: CurrentPerson, grant_id: GrantId) -> Response:
-    """End a grant of one's own; for administrators, any grant."""
+    """End a grant of yours; for administrators, any grant."""
     await revoke_grant(ctx, caller, grant_id)
     return RedirectResponse("/me#grants", 303)
 
 
-async def _grants(ctx: ServerContext, caller: PersonCaller) -> list[Held]:
-    """What this person approved ahead and still holds; for an administrator, what anybody did."""
+async def _grants(ctx: ServerContext, caller: PersonCaller) -> list[ActiveGrant]:
+    """The active grants of this person; for an administrator, all of them."""
     desk, now = desk_of(ctx, caller), datetime.now(UTC)
-    found: list[Held] = []
+    found: list[ActiveGrant] = []
     after: str | None = None
     for _ in range(_MOST_READ // _AT_ONCE):
         grants = await desk.list_grants(after=after, limit=_AT_ONCE)
         found += (
-            _held(grant, caller.person.id, now)
+            _active_grant(grant, caller.person.id, now)
             for grant in grants
             if grant.holds(now, grant.conversation)
             and (caller.is_admin or grant.granted_by == caller.person.id)
@@ -113,24 +113,24 @@ async def _grants(ctx: ServerContext, caller: PersonCaller) -> list[Held]:
     return found
 
 
-async def _others(ctx: ServerContext, caller: PersonCaller) -> list[Session]:
+async def _other_sessions(ctx: ServerContext, caller: PersonCaller) -> list[Session]:
     found = await sessions_of(ctx, caller.workspace, caller.person.id)
     return [each for each in found if each.id != caller.session.id]
 
 
-def _elsewhere(session: Session, now: datetime) -> Elsewhere:
+def _other_session(session: Session, now: datetime) -> OtherSession:
     maker = session.vouched_by
-    return Elsewhere(
+    return OtherSession(
         id=quote(session.id, safe=""),
-        way=_WAYS.get(session.how, ""),
+        way=_SIGN_IN_METHODS.get(session.how, ""),
         maker=None if maker is None else visible_line(maker),
         began=since(session.created_at, now),
         ends=when(session.expires_at, now),
     )
 
 
-def _held(grant: Grant, me: str, now: datetime) -> Held:
-    return Held(
+def _active_grant(grant: Grant, me: str, now: datetime) -> ActiveGrant:
+    return ActiveGrant(
         id=quote(grant.id, safe=""),
         href=f"/questions/{quote(grant.question_id, safe='')}",
         asker=visible_line(grant.asker),

@@ -1,6 +1,6 @@
-"""One question: what is asked, what has happened, and the form to answer it with.
+"""The page of one question: what is asked, what has happened, and the form to answer it.
 
-Looking changes nothing. A POST answers, declines or takes an approval back through the desk, in the name of whoever is signed in.
+A GET changes nothing. A POST answers, declines or takes an approval back, in the name of the person who is signed in.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from handraise.server.web.pages import TEMPLATES, PageRoute, live_page, message
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 CHANNEL = "web"
-IDEMPOTENT: Scope = "once"
+ONCE: Scope = "once"
 
 _LONG_TEXT = 1_500
 _LONG_LINES = 15
@@ -85,8 +85,8 @@ _MOST_PARTS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Where somebody is led who may answer a question, but not where they are."""
+class OtherPage:
+    """The page where a person can answer a question that they may not answer here."""
 
     href: str
     lead: str
@@ -94,8 +94,8 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """How somebody came to a question: in whose name they answer, what is kept of that, and what they are shown."""
+class AnswerContext:
+    """Who answers a question and how: the person, the evidence that is recorded, and what the page shows."""
 
     desk: LocalDesk
     person: Person
@@ -105,57 +105,61 @@ class Way:
     channel: str = CHANNEL
     evidence: str
     details: Json = None
-    elsewhere: Elsewhere | None = None
-    """Where it must be answered instead, if not here."""
+    other_page: OtherPage | None = None
+    """Where it must be answered, if not here."""
     outbox: Outbox | None = None
-    """Where it says whom it was told to, for whoever may know that."""
+    """The deliveries of the question, if this person may see them."""
     layout: str = "app.html"
     shown: Mapping[str, Any] = field(default_factory=dict)
-    """What the layout needs besides."""
+    """Other values of the layout."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Submission:
     """What a person has just sent, and what is wrong with it."""
 
     submitted: Submitted
     problems: Sequence[Problem] = ()
     counted: bool = False
-    """Whether the desk keeps it as an attempt."""
+    """Whether it is recorded as an attempt."""
 
 
 @pages.get("/questions/{question_id}")
 async def show_question(request: Request, ctx: Context, caller: CurrentPerson, question_id: str) -> Response:
-    """A question as it stands, with the form to answer it."""
+    """Show a question, with the form to answer it."""
     try:
         question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
-        return _nothing_here()
-    return await show(_signed_in(request, ctx, caller, question), question)
+        return _not_found_page()
+    return await show(_session_context(request, ctx, caller, question), question)
 
 
 @pages.post("/questions/{question_id}")
 async def answer_question(
     request: Request, ctx: Context, caller: CurrentPerson, question_id: str
 ) -> Response:
-    """Answer or decline a question, then lead back to it."""
+    """Answer or decline a question, then redirect to it."""
     try:
         question = await visible_question(ctx, caller, question_id)
     except QuestionNotFound:
-        return _nothing_here()
-    return await respond(_signed_in(request, ctx, caller, question), question, await submitted_in(request))
+        return _not_found_page()
+    return await respond(
+        _session_context(request, ctx, caller, question), question, await submitted_in(request)
+    )
 
 
-def _signed_in(request: Request, ctx: ServerContext, caller: PersonCaller, question: Question) -> Way:
+def _session_context(
+    request: Request, ctx: ServerContext, caller: PersonCaller, question: Question
+) -> AnswerContext:
     back = back_of(request, question.id)
     theirs = may_respond(question, caller.person.responder)
     too_weak = why_too_weak(question, caller.session.evidence) if theirs else None
-    return Way(
+    return AnswerContext(
         desk=desk_of(ctx, caller),
         person=caller.person,
         here=f"/questions/{quote(question.id, safe='')}{back.query}",
         evidence=caller.session.evidence,
-        elsewhere=Elsewhere("/sign-in", "Sign in to decide", _sentence(too_weak)) if too_weak else None,
+        other_page=OtherPage("/sign-in", "Sign in to decide", _sentence(too_weak)) if too_weak else None,
         directory=ctx.directory,
         outbox=ctx.outbox,
         shown={"framed": False, "back": back},
@@ -166,52 +170,56 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-async def respond(way: Way, question: Question, submitted: Submitted) -> Response:
-    """Do what a person has sent: answer, decline, or look at it once more."""
+async def respond(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
+    """Process a submission: answer, decline, or show it again."""
     if submitted.get("do") == ["decline"]:
-        return await _decline(way, question, submitted)
+        return await _decline(context, question, submitted)
     if submitted.get("do") == ["take back"]:
-        return await _take_back(way, question, submitted)
+        return await _take_back(context, question, submitted)
     if "agree" in submitted:
-        return await _agree(way, question, submitted)
+        return await _agree(context, question, submitted)
     reading = read_answer(question.form, submitted)
     if submitted.get("do") == ["edit"]:
-        return await show(way, question, Tried(submitted))
+        return await show(context, question, Submission(submitted))
     if reading.problems and question.outcome is None:
-        return await show(way, question, Tried(submitted, _all_problems(question.form, reading)), status=422)
+        return await show(
+            context, question, Submission(submitted, _all_problems(question.form, reading)), status=422
+        )
     form = question.form
     if isinstance(form, Approval) and question.outcome is None:
-        edited = _unconfirmed(form, reading)
+        edited = _unconfirmed_edit(form, reading)
         if edited is not None:
-            return _confirm(way, question, form, submitted, edited)
-    return await _answer(way, question, submitted, reading)
+            return _confirm(context, question, form, submitted, edited)
+    return await _answer(context, question, submitted, reading)
 
 
-async def _answer(way: Way, question: Question, submitted: Submitted, reading: Reading) -> Response:
+async def _answer(
+    context: AnswerContext, question: Question, submitted: Submitted, reading: Reading
+) -> Response:
     try:
-        await way.desk.answer(
+        await context.desk.answer(
             question.id,
             reading.value,
-            by=way.person.responder,
+            by=context.person.responder,
             provenance=Provenance(
-                channel=way.channel,
-                evidence=way.evidence,
-                shown_digest=_seen(way, question, submitted),
-                details=way.details,
+                channel=context.channel,
+                evidence=context.evidence,
+                shown_digest=_confirmed_digest(context, question, submitted),
+                details=context.details,
             ),
         )
     except InvalidAnswer as misfit:
-        question = await way.desk.get(question.id)
-        return await show(way, question, Tried(submitted, misfit.problems, counted=True), status=422)
+        question = await context.desk.get(question.id)
+        return await show(context, question, Submission(submitted, misfit.problems, counted=True), status=422)
     except AlreadySettled as settled:
-        if not is_own_answer(settled, question, way.person.id, reading.value):
-            question = await way.desk.get(question.id)
-            return await show(way, question, Tried(submitted), status=409)
-    return RedirectResponse(way.here, 303)
+        if not is_own_answer(settled, question, context.person.id, reading.value):
+            question = await context.desk.get(question.id)
+            return await show(context, question, Submission(submitted), status=409)
+    return RedirectResponse(context.here, 303)
 
 
 def _all_problems(form: AnyForm, reading: Reading) -> tuple[Problem, ...]:
-    """What is missing in an answer and, in the same round, what does not fit in the rest of it."""
+    """What is missing in an answer, and what does not fit in the rest of it."""
     try:
         check_answer(form, reading.value)
     except InvalidAnswer as misfit:
@@ -220,68 +228,70 @@ def _all_problems(form: AnyForm, reading: Reading) -> tuple[Problem, ...]:
     return reading.problems
 
 
-async def _agree(way: Way, question: Question, submitted: Submitted) -> Response:
-    """Vote as somebody else did, after a look at what they changed."""
+async def _agree(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
+    """Vote like somebody else, after a look at what they changed."""
     if submitted.get("do") == ["edit"]:
-        return RedirectResponse(way.here, 303)
-    votes = await _votes(way, question, await way.desk.history(question.id), datetime.now(UTC))
+        return RedirectResponse(context.here, 303)
+    votes = await _votes(context, question, await context.desk.history(question.id), datetime.now(UTC))
     sides = () if votes is None else votes.sides
     side = next((each for each in sides if [each.ballot] == submitted["agree"]), None)
     if question.outcome is None and side is None:
         gone = Problem("the vote", "it was changed meanwhile. Look at the votes again")
-        return await show(way, question, Tried({}, (gone,)), status=409)
+        return await show(context, question, Submission({}, (gone,)), status=409)
     if side is None or side.value is None:
-        return await _decline(way, question, submitted)
+        return await _decline(context, question, submitted)
     form = question.form
     seen = submitted.get("digest") == [side.value["digest"]] if isinstance(form, Approval) else True
     if isinstance(form, Approval) and "arguments" in side.value and not seen and question.outcome is None:
-        return _confirm(way, question, form, submitted, side.value)
-    return await _answer(way, question, submitted, Reading(side.value))
+        return _confirm(context, question, form, submitted, side.value)
+    return await _answer(context, question, submitted, Reading(side.value))
 
 
-async def _votes(way: Way, question: Question, events: Sequence[Event], now: datetime) -> Votes | None:
+async def _votes(
+    context: AnswerContext, question: Question, events: Sequence[Event], now: datetime
+) -> Votes | None:
     if question.quorum == 1:
         return None
-    groups = await way.directory.groups(question.workspace)
-    return votes_of(question, events, groups, me=way.person.id, now=now)
+    groups = await context.directory.groups(question.workspace)
+    return votes_of(question, events, groups, me=context.person.id, now=now)
 
 
-async def _decline(way: Way, question: Question, submitted: Submitted) -> Response:
+async def _decline(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
     reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
     try:
-        await way.desk.decline(
+        await context.desk.decline(
             question.id,
-            by=way.person.responder,
+            by=context.person.responder,
             reason=reason or None,
             provenance=Provenance(
-                channel=way.channel,
-                evidence=way.evidence,
-                shown_digest=_seen(way, question, submitted),
-                details=way.details,
+                channel=context.channel,
+                evidence=context.evidence,
+                shown_digest=_confirmed_digest(context, question, submitted),
+                details=context.details,
             ),
         )
     except InvalidAnswer as misfit:
-        return await show(way, question, Tried(submitted, misfit.problems), status=422)
+        return await show(context, question, Submission(submitted, misfit.problems), status=422)
     except AlreadySettled as settled:
-        if not (isinstance(settled.outcome, Declined) and settled.outcome.by == way.person.id):
-            question = await way.desk.get(question.id)
-            return await show(way, question, Tried(submitted), status=409)
-    return RedirectResponse(way.here, 303)
+        if not (isinstance(settled.outcome, Declined) and settled.outcome.by == context.person.id):
+            question = await context.desk.get(question.id)
+            return await show(context, question, Submission(submitted), status=409)
+    return RedirectResponse(context.here, 303)
 
 
-async def _take_back(way: Way, question: Question, submitted: Submitted) -> Response:
+async def _take_back(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
     reason = next(iter(submitted.get("why", ())), "").replace("\r\n", "\n").strip()
     try:
-        await way.desk.take_back(question.id, by=way.person.responder, reason=reason or None)
+        await context.desk.take_back(question.id, by=context.person.responder, reason=reason or None)
     except InvalidAnswer as misfit:
-        return await show(way, question, Tried(submitted, misfit.problems), status=422)
+        return await show(context, question, Submission(submitted, misfit.problems), status=422)
     except (AlreadyConsumed, NotApproved, PermissionDenied):  # the page says how it stands
-        return await show(way, await way.desk.get(question.id), status=409)
-    return RedirectResponse(way.here, 303)
+        return await show(context, await context.desk.get(question.id), status=409)
+    return RedirectResponse(context.here, 303)
 
 
 def _confirm(
-    way: Way, question: Question, form: Approval, submitted: Submitted, edited: dict[str, Json]
+    context: AnswerContext, question: Question, form: Approval, submitted: Submitted, edited: dict[str, Json]
 ) -> Response:
     """Show the difference that a person's edits make, before it is approved."""
     kept = [
@@ -292,7 +302,7 @@ def _confirm(
     ]
     return live_page(
         "inbox/confirm.html",
-        **_head(way, question),
+        **_common_values(context, question),
         changes=changed(form.action.arguments, edited["arguments"]),
         action=_action_of(form, edited["arguments"]),
         digest=edited["digest"],
@@ -300,57 +310,59 @@ def _confirm(
     )
 
 
-async def show(way: Way, question: Question, tried: Tried | None = None, *, status: int = 200) -> Response:
-    """The page about a question as it stands, with what a person has just sent."""
-    me, now = way.person.id, datetime.now(UTC)
-    events = await way.desk.history(question.id)
+async def show(
+    context: AnswerContext, question: Question, submission: Submission | None = None, *, status: int = 200
+) -> Response:
+    """Show the page of a question, with what the person has just sent."""
+    me, now = context.person.id, datetime.now(UTC)
+    events = await context.desk.history(question.id)
     story = story_of(question, events, me)
-    if way.outbox is not None:
-        admin = way.person.role is Role.ADMIN
-        told = told_of(await way.outbox.deliveries(question.ref), me, why=admin)
+    if context.outbox is not None:
+        admin = context.person.role is Role.ADMIN
+        told = told_of(await context.outbox.deliveries(question.ref), me, why=admin)
         story = tuple(sorted((*story, *told), key=lambda said: said.at))
     form = question.form
     pending = question.outcome is None
-    may_answer = pending and way.elsewhere is None and may_respond(question, way.person.responder)
-    problems = () if tried is None else tried.problems
-    typed = None if tried is None else tried.submitted
+    may_answer = pending and context.other_page is None and may_respond(question, context.person.responder)
+    problems = () if submission is None else submission.problems
+    typed = None if submission is None else submission.submitted
     declining = (typed or {}).get("do") == ["decline"]
-    values = _head(way, question) | _written(question)
+    values = _common_values(context, question) | _agent_content(question)
     values |= {
         "may_answer": may_answer,
-        "seen": digest_shown(way, question) if may_answer else None,
+        "seen": digest_shown(context, question) if may_answer else None,
         "controls": controls_of(
             form, typed=typed if may_answer and not declining else None, problems=problems
         ),
         "general": general_problems(form, problems),
         "problem_count": len(problems),
-        "counted": tried is not None and tried.counted,
+        "counted": submission is not None and submission.counted,
         "attempts_left": None if question.max_attempts is None else question.max_attempts - question.attempts,
         "approval": _approval(question, form, now, typed) if isinstance(form, Approval) else None,
-        "typed": may_answer and tried is not None and not declining,
+        "typed": may_answer and submission is not None and not declining,
         "why": next(iter((typed or {}).get("why", ())), ""),
         "declining": declining,
         "asked": since(question.asked_at, now),
         "expires": None if question.expires_at is None or not pending else end_at(question.expires_at, now),
         "ahead": ahead_of(question, now) if pending else (),
         "audience": audience_of(question, me),
-        "votes": await _votes(way, question, events, now),
+        "votes": await _votes(context, question, events, now),
         "quorum": question.quorum,
         "escalated": is_escalated(question),
         "soon": pending and is_soon(question, now),
         "story": [(since(each.at, now), each) for each in story],
-        "kept": _kept(question, tried) if not pending and tried is not None else (),
+        "kept": _unsent_answer(question, submission) if not pending and submission is not None else (),
         "settled": settled_of(question, now, me),
         "may_take_back": bool(question.decision)
         and question.consumed_at is None
         and question.taken_back_at is None
-        and way.elsewhere is None
-        and may_take_back(question, me, administrator=way.person.role is Role.ADMIN),
+        and context.other_page is None
+        and may_take_back(question, me, administrator=context.person.role is Role.ADMIN),
     }
     return live_page("inbox/question.html", status=status, **values)
 
 
-def _written(question: Question) -> dict[str, Any]:
+def _agent_content(question: Question) -> dict[str, Any]:
     """What the agent wrote, as it is shown."""
     return {
         "title": one_line(question.prompt, _LONGEST_TITLE) or kind_in_words(question.form),
@@ -363,14 +375,14 @@ def _written(question: Question) -> dict[str, Any]:
     }
 
 
-def digest_shown(way: Way, question: Question) -> str:
-    """The digest of what the page shows of a question to whoever may answer it, before they write anything.
+def digest_shown(context: AnswerContext, question: Question) -> str:
+    """The digest of what the page shows of a question before a person writes anything.
 
-    It is of the part of the page that is the agent's, as HTML: what was asked, and the action that is to be approved.
+    It covers the agent's part of the page as HTML: what was asked, and the action to approve.
     """
     form = question.form
     rendered = TEMPLATES.get_template("inbox/seen.html").render(
-        **_head(way, question) | _written(question),
+        **_common_values(context, question) | _agent_content(question),
         may_answer=True,
         votes=None,
         controls=controls_of(form, typed=None, problems=()),
@@ -379,18 +391,18 @@ def digest_shown(way: Way, question: Question) -> str:
     return hashlib.sha256(rendered.encode()).hexdigest()
 
 
-def _seen(way: Way, question: Question, submitted: Submitted) -> str | None:
-    """The digest of what a person saw: what their page came with, where this release would show it the same."""
-    seen = digest_shown(way, question)
+def _confirmed_digest(context: AnswerContext, question: Question, submitted: Submitted) -> str | None:
+    """The digest that came with the person's page, if this release still shows the same."""
+    seen = digest_shown(context, question)
     return seen if submitted.get("shown") == [seen] else None
 
 
-def _head(way: Way, question: Question) -> dict[str, Any]:
-    """What every page about a question begins with."""
+def _common_values(context: AnswerContext, question: Question) -> dict[str, Any]:
+    """The values of every page about a question."""
     return {
-        "person": way.person,
+        "person": context.person,
         "id": question.id,
-        "here": way.here,
+        "here": context.here,
         "standing": question.status.value,
         "verdict": verdict_of(question),
         "asker": visible_line(question.asker),
@@ -400,15 +412,15 @@ def _head(way: Way, question: Question) -> dict[str, Any]:
         "conversation": question.conversation,
         "conversation_shown": None if question.conversation is None else visible_line(question.conversation),
         "undo_for": question.undo_for,
-        "left": _left(question),
-        "elsewhere": way.elsewhere,
-        "layout": way.layout,
-        **way.shown,
+        "left": _seconds_left(question),
+        "other_page": context.other_page,
+        "layout": context.layout,
+        **context.shown,
     }
 
 
-def _left(question: Question) -> float | None:
-    """The seconds until it expires, for scripts: the clock of a browser may be wrong, and a span is not."""
+def _seconds_left(question: Question) -> float | None:
+    """The seconds until it expires, for scripts: the clock of a browser may be wrong."""
     if question.outcome is not None or question.expires_at is None:
         return None
     return round(max(0.0, (question.expires_at - datetime.now(UTC)).total_seconds()), 1)
@@ -430,7 +442,7 @@ def _approval(question: Question, form: Approval, now: datetime, typed: Submitte
     chosen = next(iter((typed or {}).get("scope", ())), "once")
     scopes = [
         {"value": scope, "reach": reach_of(form, scope, now), "ticked": scope == chosen}
-        for scope in dict.fromkeys((IDEMPOTENT, *form.scopes))
+        for scope in dict.fromkeys((ONCE, *form.scopes))
     ]
     return {
         **_action_of(form, form.action.arguments if approved is None else approved.action.arguments),
@@ -442,15 +454,15 @@ def _approval(question: Question, form: Approval, now: datetime, typed: Submitte
     }
 
 
-def _kept(question: Question, tried: Tried) -> tuple[Any, ...]:
-    """What a person had written when the question ended under their hands."""
-    if tried.submitted.get("do") == ["decline"]:
-        return answer_parts(question.form, next(iter(tried.submitted.get("why", ())), ""))
-    return answer_parts(question.form, read_answer(question.form, tried.submitted).value)
+def _unsent_answer(question: Question, submission: Submission) -> tuple[Any, ...]:
+    """What a person had written when the question was settled meanwhile."""
+    if submission.submitted.get("do") == ["decline"]:
+        return answer_parts(question.form, next(iter(submission.submitted.get("why", ())), ""))
+    return answer_parts(question.form, read_answer(question.form, submission.submitted).value)
 
 
 def _fold(question: Question) -> dict[str, Any] | None:
-    """How a long text is folded that would push what is to be answered out of sight."""
+    """How a long text is folded, so that the form stays visible."""
     lines = question.prompt.count("\n") + 1
     if len(question.prompt) <= _LONG_TEXT and lines <= _LONG_LINES:
         return None
@@ -458,7 +470,7 @@ def _fold(question: Question) -> dict[str, Any] | None:
 
 
 def _context_fold(question: Question) -> dict[str, Any] | None:
-    """How a long context is folded. At high risk, and if it has a difference, it is unfolded at first."""
+    """How a long context is folded. At high risk, or if it has a difference, it starts unfolded."""
     context = question.context
     length = 0 if context is None else len(canonical_json(context))
     if length <= _LONG_CONTEXT:
@@ -472,8 +484,8 @@ def _context_fold(question: Question) -> dict[str, Any] | None:
     }
 
 
-def _unconfirmed(form: Approval, reading: Reading) -> dict[str, Json] | None:
-    """The canonical decision where it changes arguments and the person has not seen the difference yet."""
+def _unconfirmed_edit(form: Approval, reading: Reading) -> dict[str, Json] | None:
+    """The canonical decision, if it changes arguments and the person has not seen the difference yet."""
     if "arguments" not in reading.value:
         return None
     try:
@@ -486,7 +498,7 @@ def _unconfirmed(form: Approval, reading: Reading) -> dict[str, Json] | None:
 
 
 async def submitted_in(request: Request) -> Submitted:
-    """What a browser sent."""
+    """Read the form that a browser sent."""
     form = await request.form(max_files=0, max_fields=_MOST_PARTS)
     found: dict[str, list[str]] = {}
     for name, value in form.multi_items():
@@ -495,11 +507,11 @@ async def submitted_in(request: Request) -> Submitted:
     return found
 
 
-def _nothing_here() -> Response:
-    """One and the same page for a question of others, of another workspace, or one that never was."""
+def _not_found_page() -> Response:
+    """The same page for a question of others, of another workspace, or one that does not exist."""
     return message(
         "There is no such question here",
-        "It may be addressed to other people, or the link was cut short on its way to you.",
+        "It may be addressed to other people, or the link is incomplete.",
         status=404,
         lead=("/", "Back to what waits"),
     )

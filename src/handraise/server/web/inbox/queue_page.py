@@ -33,8 +33,8 @@ from handraise.server.web.inbox.search import (
     READS,
     SEARCHED_AT_ONCE,
     Found,
-    TheView,
     View,
+    ViewDep,
     find,
     offers_of,
     part_of,
@@ -47,14 +47,14 @@ SOON = timedelta(hours=1)
 """What expires within this time is urgent."""
 _EXCERPT = 180
 _SHOWN = 10
-"""So many of the questions that a row stands for are listed below it."""
+"""How many of a row's equal questions are listed below it."""
 _UNFOLDED = 5
-"""So many rows have such a list; the others only lead to one."""
+"""How many rows have such a list; the others only link to one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alike:
-    """The questions that are equal to the one in a row: how many, some of them, and where all are."""
+class EqualQuestions:
+    """The questions equal to the one in a row: how many, some of them, and a link to all."""
 
     number: int
     shown: tuple[tuple[str, When], ...]
@@ -84,11 +84,11 @@ class Row:
     """How many agree, if several people must."""
     stuck: bool
     """Whether the people who must agree cannot any more, unless somebody changes a vote."""
-    alike: Alike | None = None
+    equal: EqualQuestions | None = None
 
 
 @pages.get("/")
-async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view: TheView) -> Response:
+async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view: ViewDep) -> Response:
     """What waits for this person; for an administrator, everything in the workspace on request."""
     desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
     where: dict[str, Any] = {
@@ -127,7 +127,10 @@ async def show_queue(request: Request, ctx: Context, caller: CurrentPerson, view
         offers=offers_of(view, [*questions.values()], me=caller.person.id, others=[*places, *others]),
         is_admin=caller.is_admin,
         rows=[
-            replace(_row(questions[ids[0]], caller, groups, now), alike=_alike(ids, questions, view, now))
+            replace(
+                _row(questions[ids[0]], caller, groups, now),
+                equal=_equal_questions(ids, questions, view, now),
+            )
             for ids in part.items
             if ids[0] in questions
         ],
@@ -165,12 +168,14 @@ async def _read(desk: LocalDesk, rows: Sequence[tuple[str, ...]]) -> dict[str, Q
     return {each.id: each for each in await desk.still_pending(wanted)}
 
 
-def _alike(ids: Sequence[str], questions: Mapping[str, Question], view: View, now: datetime) -> Alike | None:
+def _equal_questions(
+    ids: Sequence[str], questions: Mapping[str, Question], view: View, now: datetime
+) -> EqualQuestions | None:
     if len(ids) == 1:
         return None
     head = questions[ids[0]]
     shown = [questions[each] for each in ids[1 : _SHOWN + 1] if each in questions]
-    return Alike(
+    return EqualQuestions(
         number=len(ids) - 1,
         shown=tuple((_href(each.id), waited_since(each.asked_at, now)) for each in shown),
         all=view.address(agent=head.asker, each=True),
@@ -182,7 +187,7 @@ def _href(question_id: str) -> str:
 
 
 def is_soon(question: Question, now: datetime) -> bool:
-    """Whether its time is nearly over."""
+    """Whether it expires soon."""
     return question.expires_at is not None and question.expires_at - now <= SOON
 
 

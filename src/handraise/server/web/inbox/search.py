@@ -158,7 +158,7 @@ async def view_of(request: Request, caller: CurrentPerson) -> View:
     )
 
 
-TheView = Annotated[View, Depends(view_of)]
+ViewDep = Annotated[View, Depends(view_of)]
 
 
 async def find(read: Read, view: View) -> Found[Question]:

@@ -24,7 +24,7 @@ from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, moment, outcome_in_words, span
 from handraise.server.web.inbox.queue_page import kind_in_words
-from handraise.server.web.inbox.search import SEARCHED_AT_ONCE, TheView, find, offers_of, part_of
+from handraise.server.web.inbox.search import SEARCHED_AT_ONCE, ViewDep, find, offers_of, part_of
 from handraise.server.web.pages import PageRoute, live_page
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -64,7 +64,7 @@ class Day:
 
 
 @pages.get("/settled")
-async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, view: TheView) -> Response:
+async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, view: ViewDep) -> Response:
     """What ended of this person's questions; for an administrator, of the whole workspace on request."""
     desk, recipient = desk_of(ctx, caller), None if view.everything else caller.person.responder
 

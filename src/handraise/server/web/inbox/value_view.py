@@ -99,8 +99,8 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxEntry:
-    """One line of a difference: it stayed, it went, or it came."""
+class DiffLine:
+    """One line of a difference: unchanged, removed, or added."""
 
     change: Literal["same", "gone", "new", "skipped"]
     text: str
@@ -110,7 +110,7 @@ class OutboxEntry:
 class Difference:
     """What changed between two texts, line by line."""
 
-    lines: tuple[OutboxEntry, ...]
+    lines: tuple[DiffLine, ...]
     kind: Literal["difference"] = "difference"
 
 
@@ -150,20 +150,20 @@ def difference(before: Json, after: Json) -> Difference:
     old, new = _as_lines(before), _as_lines(after)
     if max(len(old), len(new)) > _MOST_LINES or _equals(old, new) > _MOST_EQUALS:
         return Difference(
-            (*(OutboxEntry("gone", each) for each in old), *(OutboxEntry("new", each) for each in new))
+            (*(DiffLine("gone", each) for each in old), *(DiffLine("new", each) for each in new))
         )
-    lines: list[OutboxEntry] = []
+    lines: list[DiffLine] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for group in matcher.get_grouped_opcodes(3):
         if lines or group[0][1] > 0:
-            lines.append(OutboxEntry("skipped", "lines that did not change"))
+            lines.append(DiffLine("skipped", "lines that did not change"))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                lines += (OutboxEntry("same", each) for each in old[i1:i2])
+                lines += (DiffLine("same", each) for each in old[i1:i2])
             else:
-                lines += (OutboxEntry("gone", each) for each in old[i1:i2])
-                lines += (OutboxEntry("new", each) for each in new[j1:j2])
-    return Difference(tuple(lines) or (OutboxEntry("same", "nothing changed"),))
+                lines += (DiffLine("gone", each) for each in old[i1:i2])
+                lines += (DiffLine("new", each) for each in new[j1:j2])
+    return Difference(tuple(lines) or (DiffLine("same", "nothing changed"),))
 
 
 def _argument(name: str, value: Json) -> Shown:

@@ -2,11 +2,11 @@
 
 import { startControls } from "./inbox/controls.js";
 import { startKeys } from "./inbox/keys.js";
-import { startLeaving } from "./inbox/leaving.js";
+import { startSignOut } from "./inbox/sign_out.js";
 import { startQuestion } from "./inbox/question.js";
 import { startPlace } from "./inbox/place.js";
 import { startQueue } from "./inbox/queue.js";
-import { startInstalling, startSwitches, startWorker } from "./inbox/telling.js";
+import { startInstalling, startSwitches, startWorker } from "./inbox/notifications.js";
 import { startTimes } from "./inbox/times.js";
 
 const page = document.getElementById("main");
@@ -15,7 +15,7 @@ const page = document.getElementById("main");
 addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
 startKeys();
-startLeaving();
+startSignOut();
 startControls();
 startTimes();
 startPlace();

@@ -1,7 +1,7 @@
 // What is typed stays in this browser until it is sent or the person signs out.
 
-import { live, say } from "./saying.js";
-import { person, store } from "./storing.js";
+import { live, say } from "./announcements.js";
+import { person, store } from "./local_storage.js";
 
 export const DRAFTS = "handraise.draft.";
 

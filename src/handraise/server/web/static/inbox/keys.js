@@ -1,6 +1,6 @@
 // Single keys, which can be turned off in a browser, and never take a letter that is being typed.
 
-import { store } from "./storing.js";
+import { store } from "./local_storage.js";
 
 const dialog = document.querySelector("[data-keys-dialog]");
 const keysOff = document.querySelector("[data-keys-off]");

@@ -1,10 +1,10 @@
 // One question that is open: it says how it ends meanwhile, and keeps what was written.
 
 import { hasDraft, keepDraft, showDraft } from "./drafts.js";
-import { listen } from "./hearing.js";
-import { holdBack } from "./sending.js";
-import { howItChanged, howItEnded, say, SETTLED } from "./saying.js";
-import { person } from "./storing.js";
+import { listen } from "./event_stream.js";
+import { delaySend } from "./delayed_send.js";
+import { howItChanged, howItEnded, say, SETTLED } from "./announcements.js";
+import { person } from "./local_storage.js";
 
 const LONGEST_TIMER = 2 ** 31 - 1;
 
@@ -16,7 +16,7 @@ export function startQuestion(page) {
     return;
   }
   if (form) keepDraft(form, id);
-  const sending = holdBack(page);
+  const sending = delaySend(page);
   let hasEnded = false;
 
   function end(kind, by, when) {

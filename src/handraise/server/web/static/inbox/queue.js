@@ -1,8 +1,8 @@
 // The list: rows are marked where they stand, and new ones wait behind a line until the person wants them.
 
-import { listen } from "./hearing.js";
-import { inARow, live, say, sayNothing, SETTLED, whisper } from "./saying.js";
-import { tellOf, untell } from "./telling.js";
+import { listen } from "./event_stream.js";
+import { inARow, live, say, sayNothing, SETTLED, whisper } from "./announcements.js";
+import { notify, closeNotification } from "./notifications.js";
 
 const AT_ONCE = 200;
 const STAYS = ["[data-live]", "form.search"];
@@ -25,7 +25,7 @@ export function startQueue(page) {
   async function look() {
     clearTimeout(looking);
     looking = null;
-    tellOf([...news]);
+    notify([...news]);
     news.clear();
     const now = await fetched();
     if (!now) return;
@@ -138,7 +138,7 @@ export function startQueue(page) {
       if (SETTLED.includes(kind)) {
         asked.delete(event.question_id);
         ended += 1;
-        untell(event.question_id);
+        closeNotification(event.question_id);
       }
       lookSoon();
     },

@@ -1,4 +1,4 @@
-// Keeps times true while a page is open. The words are those of `span` in wording.py.
+// Keeps times true while a page is open. The words are those of `span` in page_texts.py.
 
 const UNITS = [[86_400, "day"], [3_600, "hour"], [60, "minute"]];
 const OFTEN = 5_000;

@@ -1,6 +1,6 @@
 // What a page says about what happens while it is open. Names are written by others: they are text, and visible.
 
-import { person } from "./storing.js";
+import { person } from "./local_storage.js";
 
 export const live = document.querySelector("[data-live]");
 

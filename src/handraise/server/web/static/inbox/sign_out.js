@@ -1,18 +1,18 @@
 // Signing out takes along what this browser kept for a person.
 
 import { DRAFTS } from "./drafts.js";
-import { store } from "./storing.js";
-import { stopTelling } from "./telling.js";
+import { store } from "./local_storage.js";
+import { stopNotifications } from "./notifications.js";
 
 const PATIENCE = 2_000;
 
-export function startLeaving() {
+export function startSignOut() {
   for (const form of document.querySelectorAll('form[action="/sign-out"]')) {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       store.forget(DRAFTS);
       // While the session is there still: afterwards nobody could say whose notifications to end.
-      await Promise.race([stopTelling().catch(() => null), new Promise((done) => { setTimeout(done, PATIENCE); })]);
+      await Promise.race([stopNotifications().catch(() => null), new Promise((done) => { setTimeout(done, PATIENCE); })]);
       form.submit();
     });
   }

@@ -1,7 +1,7 @@
 // Notifications, if the person turns them on: while the list is open in a tab, or also when none is, by web push.
 // They say who asks and what for. What is in a question is for its page.
 
-import { person, store } from "./storing.js";
+import { person, store } from "./local_storage.js";
 
 export const TOLD = "handraise.told.";
 
@@ -11,7 +11,7 @@ const PUSH = "/v1/push/subscriptions";
 const MOST = 5; // so many in a minute; what comes beyond is one more
 const MINUTE = 60_000;
 
-const canTell = () => "serviceWorker" in navigator && "Notification" in window;
+const canNotify = () => "serviceWorker" in navigator && "Notification" in window;
 const isOn = () => store.get(KEY) === "on";
 let recent = [];
 
@@ -21,9 +21,9 @@ export function startWorker() {
 }
 
 // Tell of those of these questions that wait for this person, if they look at something else.
-export async function tellOf(ids) {
+export async function notify(ids) {
   const looksHere = document.visibilityState === "visible" && document.hasFocus();
-  if (looksHere || !isOn() || !canTell() || Notification.permission !== "granted") return;
+  if (looksHere || !isOn() || !canNotify() || Notification.permission !== "granted") return;
   for (const id of ids.slice(0, MOST)) {
     const url = `/questions/${encodeURIComponent(id)}`;
     const heading = await headingOf(url);
@@ -48,8 +48,8 @@ async function show(title, body, tag, url) {
 }
 
 // A question that has ended needs nobody any more.
-export async function untell(id) {
-  if (!isOn() || !canTell()) return;
+export async function closeNotification(id) {
+  if (!isOn() || !canNotify()) return;
   const worker = await navigator.serviceWorker.getRegistration("/");
   for (const each of (await worker?.getNotifications({ tag: id })) ?? []) each.close();
 }
@@ -63,7 +63,7 @@ export async function startSwitches() {
   const note = document.querySelector("[data-told-note]");
   document.querySelector("[data-told-off]").hidden = true;
   place.hidden = false;
-  if (!canTell()) {
+  if (!canNotify()) {
     open.disabled = true;
     note.textContent = isSecureContext
       ? "This browser has no notifications."
@@ -152,9 +152,9 @@ function send(method, subscription) {
 }
 
 // Whoever signs out is told no more in this browser.
-export async function stopTelling() {
+export async function stopNotifications() {
   store.forget(TOLD);
-  if (!canTell()) return;
+  if (!canNotify()) return;
   const worker = await navigator.serviceWorker.getRegistration("/");
   if (!worker) return;
   for (const each of await worker.getNotifications()) each.close();

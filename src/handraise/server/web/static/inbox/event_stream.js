@@ -1,6 +1,6 @@
 // Hears what happens, comes back by itself, and says when it cannot.
 
-import { SETTLED } from "./saying.js";
+import { SETTLED } from "./announcements.js";
 
 const KINDS = [...SETTLED, "asked", "attempted", "voted", "reminded", "escalated", "unreached"];
 const LONGEST_PAUSE = 30_000;

@@ -3,15 +3,15 @@
 // Whoever pressed a button meant it, until they press Undo. So an answer that is held back is sent at once when its page
 // is left or hidden, which may be the last that a browser lets a page do; and never once it was taken back.
 
-import { seemsConnected } from "./hearing.js";
-import { say } from "./saying.js";
+import { seemsConnected } from "./event_stream.js";
+import { say } from "./announcements.js";
 
 const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
 const LARGEST = 60_000; // the bytes that a browser still sends for a page that is being left
 const PATIENCE = 10_000; // the milliseconds in which a server that is there answers
 const ACCIDENT = 400; // the milliseconds in which a second click or a held key is no decision
 
-export function holdBack(page) {
+export function delaySend(page) {
   const longest = Number(page.dataset.undo ?? 0);
   const opened = performance.now();
   let held = null;
@@ -103,7 +103,7 @@ export function holdBack(page) {
     });
   }
 
-  async function sendLeaving() {
+  async function sendOnLeave() {
     if (!held) return;
     const was = held;
     clearInterval(was.timer);
@@ -126,8 +126,8 @@ export function holdBack(page) {
   }
 
   addEventListener("keydown", (event) => { if (event.key === "Escape") takeBack(); });
-  addEventListener("pagehide", sendLeaving);
-  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "hidden") sendLeaving(); });
+  addEventListener("pagehide", sendOnLeave);
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "hidden") sendOnLeave(); });
 
   return { stop: () => stop() !== null, isSending: () => isSending };
 }
