@@ -1,4 +1,4 @@
-"""An A2A agent that asks people through a desk. Whoever answers, and wherever: the task goes on.
+"""An A2A agent that asks people through a desk. The task goes on when anyone answers, wherever they are.
 
 Run it with: python examples/integrations/a2a_agent.py
 It needs: pip install "handraise[a2a]"

@@ -127,7 +127,7 @@ async def test_a_month_is_dropped_once_nothing_in_it_is_kept_and_readers_never_w
     async with connected(own) as reader, reader.transaction():
         await reader.execute("select from handraise.archive")
         await backend.store.tidy(rest=WEEK, keep=30 * DAY, limit=ALL)
-        # Removed for whoever looks; the month itself waits until nobody reads the archive.
+        # Removed for anyone who looks; the month itself waits until nobody reads the archive.
         assert "archive_2026_03" in await months(plain)
         with pytest.raises(QuestionNotFound):
             await desk.get(old[0].id)

@@ -366,5 +366,5 @@ async def test_an_error_is_told_and_is_not_an_approval(era: str) -> None:
 
 async def test_whoever_asks_cannot_sit_at_the_client() -> None:
     async with open_desk("memory:", asker="ana") as desk:
-        with pytest.raises(PermissionDenied, match="whoever asks cannot answer"):
+        with pytest.raises(PermissionDenied, match="the asker cannot answer"):
             mcp_server(desk, person=ClientPerson(desk, Responder("ana")))

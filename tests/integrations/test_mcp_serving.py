@@ -282,7 +282,7 @@ def test_the_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     assert (short.returncode, "HANDRAISE_MCP_STATE_KEY is too short" in short.stderr) == (1, True)
 
     same = handraise("mcp", "--person", "agent", url=url)
-    assert (same.returncode, "whoever asks cannot answer" in same.stderr) == (1, True)
+    assert (same.returncode, "the asker cannot answer" in same.stderr) == (1, True)
 
     wrong = handraise("mcp", "--risk", "none", url=url)
     assert wrong.returncode == 2

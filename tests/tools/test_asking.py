@@ -262,7 +262,7 @@ class TestWhatCannotBeAsked:
 
     async def test_the_programs_own_mistake_is_raised_and_not_blamed_on_the_model(self, desk: Desk) -> None:
         tool = human_intervention_request(desk, conversation="c", recipients=["agent"])
-        with pytest.raises(InvalidQuestion, match="whoever asks cannot answer"):
+        with pytest.raises(InvalidQuestion, match="the asker cannot answer"):
             await tool.execute(DEPLOY)
 
 

@@ -225,7 +225,7 @@ async def _say(
         why = "; ".join(map(str, misfit.problems))
         return ReplyResult("misfit", f"That does not fit: {why}.", await desk.get(question.id))
     except PermissionDenied as refused:
-        # Whoever may answer is told why not like this; nobody else learns that there is anything to answer.
+        # Anyone who may answer is told why not like this; nobody else learns that there is anything to answer.
         known = may_respond(question, responder)
         return ReplyResult("refused", f"This cannot be taken: {refused.reason}.") if known else _UNKNOWN
     except TooManyRequests:

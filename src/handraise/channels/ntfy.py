@@ -1,6 +1,6 @@
 """ntfy: a notification on a phone or desktop that leads to the question.
 
-An address is `{"topic": "…"}`. Answers are given behind the link: whoever can read a topic is not known here.
+An address is `{"topic": "…"}`. Answers are given behind the link: anyone who can read a topic is not known here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Ntfy:
 
     name = "ntfy"
     private = False
-    """Whoever knows a topic can read it, and so can the server: no link in it answers."""
+    """Anyone who knows a topic can read it, and so can the server: no link in it answers."""
     patience = timedelta(hours=6)
 
     def __init__(

@@ -1,6 +1,6 @@
 """A question answered at a terminal: shown in full, then asked for, field by field where it has several.
 
-Whoever answers first answers, here or elsewhere: the prompt ends by itself when that was somebody else.
+The first answer counts, here or elsewhere: the prompt ends by itself when that was somebody else.
 """
 
 from __future__ import annotations

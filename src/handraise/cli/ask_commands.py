@@ -94,7 +94,7 @@ def ask(
     here: Annotated[
         bool,
         typer.Option(
-            "--here", help="Show it at this terminal too; whoever answers first, wherever, answers."
+            "--here", help="Show it at this terminal too; the first answer counts, wherever it is given."
         ),
     ] = False,
     as_json: AsJson = False,
@@ -183,7 +183,7 @@ async def _until_settled(session: CliSession, question_id: str, patience: timede
 
 
 async def _ask_here(question: Question, patience: timedelta | None, *, workspace: str | None) -> None:
-    """Let whoever sits at this terminal answer, until somebody has, here or elsewhere."""
+    """Let the person at this terminal answer, until somebody has, here or elsewhere."""
     async with person_session(name=None, workspace=workspace, ignore_key=True) as person:
         with suppress(TimeoutError):
             async with asyncio.timeout(None if patience is None else patience.total_seconds()):

@@ -47,7 +47,7 @@ def key(
         raise CommandError(f"There is no folder {file.parent}. Make it first.")
     name = make_key(file)
     typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and show the file to nobody.")
-    typer.echo(f"Its public half is in {file}.pub. Whoever checks an export needs it.")
+    typer.echo(f"Its public half is in {file}.pub. Anyone who checks an export needs it.")
 
 
 @app.command()
@@ -193,7 +193,7 @@ def _show(verdict: Verdict) -> None:
         typer.echo("GOOD, and empty: nothing has been sealed.")
         return
     signed = ", ".join(f"{key} (seals {first} to {last})" for key, (first, last) in verdict.keys.items())
-    signed = signed or "nobody: whoever could write to the store could have made all of it"
+    signed = signed or "nobody: anyone who could write to the store could have made all of it"
     if verdict.keys and verdict.unsigned:
         signed += f"; the first {verdict.unsigned} seals only by the chain"
     begins = "the first one" if verdict.first == 1 else "the oldest that was kept"

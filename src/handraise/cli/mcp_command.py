@@ -90,7 +90,7 @@ def mcp(
     }
     if http and token is None and not door.is_loopback(host):
         raise CommandError(
-            f"Whoever reaches {host} could ask in this agent's name. "
+            f"Anyone who reaches {host} could ask in this agent's name. "
             "Set HANDRAISE_MCP_TOKEN to what clients must present, or listen at 127.0.0.1."
         )
     if not http and sys.stdin.isatty():
@@ -108,7 +108,7 @@ def mcp(
             if http:
                 await door.serve_http(server, host=host, port=port, token=token, listening=_print_address)
             else:
-                # Whoever reads stdin cannot be interrupted; nothing is lost, because the store has it all.
+                # Anyone who reads stdin cannot be interrupted; nothing is lost, because the store has it all.
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 await door.serve_stdio(server)
 

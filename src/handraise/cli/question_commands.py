@@ -48,7 +48,7 @@ QuestionId = Annotated[str, typer.Argument(metavar="ID", help="The question's id
 def list_questions(
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Whoever may answer them; else only those that you may.")
+        bool, typer.Option("--all", help="Also those that only others may answer.")
     ] = False,
     settled: Annotated[
         bool, typer.Option("--settled", help="Those that ended, newest first, and how.")

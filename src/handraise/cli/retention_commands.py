@@ -174,7 +174,7 @@ def erase(
     question: Annotated[
         list[str] | None,
         typer.Option(
-            "--question", metavar="ID", help="Erase this question, whoever it concerns; once for each."
+            "--question", metavar="ID", help="Erase this question, no matter whom it concerns; once for each."
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it. Else it is only said what would go.")] = False,

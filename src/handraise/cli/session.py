@@ -1,4 +1,4 @@
-"""Who sits at the desk: on a store, whoever says so; at a server, whoever the key or session belongs to."""
+"""Who sits at the desk: on a store, the name that you give; at a server, the owner of the key or session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AsAsker = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class CliSession:
-    """A desk and whoever sits at it. `may_answer` is False for an agent with its key."""
+    """A desk and the person or agent who uses it. `may_answer` is False for an agent with its key."""
 
     desk: Desk
     me: Responder

@@ -103,7 +103,7 @@ class Agent(ABC):
             raise TypeError(f"ask() does not take {', '.join(sorted(unknown))}")
         if max_retries < 0:
             raise InvalidQuestion([Problem("max_retries", f"cannot be {max_retries}; 0 asks only once")])
-        # Whoever writes in the chat is known to its channel, and need not be in the directory.
+        # Anyone who writes in the chat is known to its channel, and need not be in the directory.
         checked = "recipients" in options
         options.setdefault("recipients", [turn.responder.id])
         desk = self._desk(turn)
@@ -150,7 +150,7 @@ class Agent(ABC):
     ) -> AgentReply:
         """Judge a reply; then carry on with the answer, ask again on the same question, or give up.
 
-        A reply to a question that ended meanwhile is not used, and whoever wrote it is told.
+        A reply to a question that ended meanwhile is not used, and anyone who wrote it is told.
         """
         turn = self._turn()
         self._own(turn, pending.record)
@@ -190,7 +190,7 @@ class Agent(ABC):
         return read if problem is None else NotAnAnswer(problem)
 
     async def resolve_pending_ask(self, question_id: str, value: Json) -> PendingAsk:
-        """Answer a question in the name of whoever wrote the message, and get it as it then stands.
+        """Answer a question in the name of the person who wrote the message, and get it as it then stands.
 
         For authors who decide themselves. A value that does not fit raises `InvalidAnswer`, and a question that the
         conversation has not got yet `PermissionDenied`.

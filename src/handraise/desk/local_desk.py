@@ -233,7 +233,7 @@ class LocalDesk(Desk):
             question = await self._pending_question(question_id)
             check_texts(self._limits, reason=reason)
             return await self._move(admin_withdraw_move(question, responder_of(by), reason=reason))
-        question = await self._own_question(question_id, "only whoever asked can withdraw")
+        question = await self._own_question(question_id, "only the asker can withdraw")
         if question.outcome is not None:
             raise AlreadySettled(question_id, question.outcome)
         check_texts(self._limits, reason=reason)
@@ -253,7 +253,7 @@ class LocalDesk(Desk):
 
     async def apply_grant(self, question_id: str) -> Question | None:
         """See `Desk.apply_grant`."""
-        question = await self._own_question(question_id, "only whoever asked can use a grant")
+        question = await self._own_question(question_id, "only the asker can use a grant")
         if question.outcome is not None:
             return question
         if not isinstance(question.form, Approval):
@@ -270,7 +270,7 @@ class LocalDesk(Desk):
     async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume_approval`."""
         check_texts(self._limits, request=request)
-        question = await self._own_question(question_id, "only whoever asked can execute the action")
+        question = await self._own_question(question_id, "only the asker can execute the action")
         decision = question.decision
         if decision is None or not isinstance(question.outcome, Answered):
             how = str(question.outcome or "nobody has decided yet")
@@ -291,13 +291,13 @@ class LocalDesk(Desk):
     async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
         """See `Desk.claim_sending`."""
         length = check_lease(lease)
-        question = await self._own_question(question_id, "only whoever asked can send it")
+        question = await self._own_question(question_id, "only the asker can send it")
         return await self._engine.store.claim_sending(question.ref, by=self._asker, lease=length)
 
     async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
         """See `Desk.mark_sent`."""
         check_texts(self._limits, channel=channel)
-        question = await self._own_question(question_id, "only whoever asked can mark it as sent")
+        question = await self._own_question(question_id, "only the asker can mark it as sent")
         if await self._engine.store.mark_sent(question.ref, by=self._asker, channel=channel):
             self._engine.notify_feed(self._workspace)
         return await self.get(question_id)
@@ -359,7 +359,7 @@ class LocalDesk(Desk):
     async def join(self, question_id: str, *, key: str) -> Question:
         """See `Desk.join`."""
         check_key(key, self._limits)
-        question = await self._own_question(question_id, "only whoever asked can join it")
+        question = await self._own_question(question_id, "only the asker can join it")
         if await self._engine.store.join(question.ref, by=self._asker, key=key):
             self._engine.notify_feed(self._workspace)
         if found := await self.find_by_key(key):
@@ -610,7 +610,7 @@ def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> 
         why = "its history does not say that this was approved: somebody changed the store"
         return NotApproved(question.id, question.outcome, why)
     if isinstance(question.outcome, Answered) and question.outcome.source == "grant":
-        why = "the grant behind it has ended, or whoever gave it may not decide this any more"
+        why = "the grant behind it has ended, or the person who gave it may not decide this any more"
     else:
         why = "it was good for a time that is over"
     return ApprovalLapsed(question.id, question.outcome, f"{why}. Ask again")

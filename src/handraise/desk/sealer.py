@@ -40,7 +40,7 @@ class BrokenChain(UnsafeStore):
 class Sealer:
     """Seals the trails of workspaces, which are final, up to their ends.
 
-    With a `signer`, it signs only what goes on from the last seal that it knows, from `heads`: else whoever can write to the
+    With a `signer`, it signs only what goes on from the last seal that it knows, from `heads`: else anyone who can write to the
     store could delete all seals, rewrite the events and have everything signed anew. `refused` has the workspaces that it
     does not sign, each with the reason.
     """
@@ -232,7 +232,7 @@ class Sealer:
                 for event in events
             ]
 
-        return await asyncio.to_thread(digest)  # a thousand of them would hold up whoever asks
+        return await asyncio.to_thread(digest)  # a thousand of them would hold up anyone who asks
 
 
 class MemoryHeads:

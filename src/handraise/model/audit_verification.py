@@ -349,7 +349,7 @@ class _Checking:
         self._place = place
         if not keys and self._verdict.unsigned and seal.number > self._unsigned_before:
             raise _Wrong(
-                "nobody signed the seals before this one, so whoever could write to the store could have made them. If there "
+                "nobody signed the seals before this one, so anyone who could write to the store could have made them. If there "
                 f"was no key before it, say so with --allow-unsigned-before {seal.number}",
                 **where,
             )
@@ -401,7 +401,7 @@ class _Checking:
         if not verdict.keys:
             if not (self._content_unsigned or self._known):
                 raise _Wrong(
-                    "nothing here is signed: whoever could write to the store could have made all of it. "
+                    "nothing here is signed: anyone who could write to the store could have made all of it. "
                     "Where that is enough, say so with --unsigned, or give a seal that you know with --head",
                     number,
                 )

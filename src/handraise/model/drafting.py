@@ -218,7 +218,7 @@ def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[P
         ) from error
     if not isinstance(form, Approval):
         return form, list(_form_problems(form, "form", limits))
-    # An action is frozen here, whoever still holds the arguments it was made of; what is too deep to copy is told.
+    # An action is frozen here, anyone who still holds the arguments it was made of; what is too deep to copy is told.
     if problems := list(json_problems(form.action.arguments, "form.action.arguments", depth=_DEEPEST)):
         raise InvalidQuestion(problems)
     frozen = form.model_copy(deep=True)
@@ -295,7 +295,7 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
     if len(draft.recipients) > limits.recipients:
         yield Problem("recipients", f"at most {limits.recipients} are possible, not {len(draft.recipients)}")
     if draft.recipients == (draft.asker,):
-        yield Problem("recipients", "whoever asks cannot answer, so nobody could")
+        yield Problem("recipients", "the asker cannot answer, so nobody could")
     if not 1 <= draft.quorum <= limits.recipients:
         yield Problem("quorum", f"between 1 and {limits.recipients} people must agree")
     if draft.recipients and draft.quorum > 1:
@@ -451,7 +451,7 @@ def _timeline_problems(timeline: Timeline, draft: Draft, limits: Limits) -> Iter
         if not escalation.to:
             yield Problem("timeline.escalate", "needs somebody to escalate to")
         if set(escalation.to) == {draft.asker}:
-            yield Problem("timeline.escalate", "whoever asks cannot answer: escalate to somebody else")
+            yield Problem("timeline.escalate", "the asker cannot answer: escalate to somebody else")
         if len(escalation.to) > limits.recipients:
             yield Problem("timeline.escalate", f"at most {limits.recipients} are possible at a time")
         for name in escalation.to:

@@ -67,7 +67,7 @@ class HandraiseError(Exception):
     code: ClassVar[str] = "error"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as it stands, for whoever keeps errors or sends them to another process."""
+        """Pickled as it stands, for anyone who keeps errors or sends them to another process."""
         return _restored, (type(self), self.args, self.__dict__)
 
 

@@ -97,7 +97,7 @@ LinkPurpose = Literal["invitation", "sign-in"]
 class Link:
     """A way to sign in that works once. `id` names it and is no secret.
 
-    `vouched_by` is whoever made it for somebody else, and goes into the session that begins with it.
+    `vouched_by` is the person who made it for somebody else, and goes into the session that begins with it.
     """
 
     workspace: str

@@ -19,7 +19,7 @@ CLIENT_ASSERTED = "client-asserted"
 EMAIL_SENDER = "email-sender"
 """Little evidence of a person: a mail says that it is from them, and goes to an address that only they were told."""
 SIGNED_LINK = "signed-link"
-"""Some evidence of a person: whoever came had a link that only they were given."""
+"""Some evidence of a person: anyone who came had a link that only they were given."""
 SESSION = "session"
 """Strong evidence of a person: they proved who they are when they signed in."""
 VOUCHED = "session-vouched-by:"
@@ -34,7 +34,7 @@ _WHY_WEAK = {
     CLIENT_ASSERTED: "only a program in between says that it was them",
     "webhook-signature": "only a system in between says that it was them",
     EMAIL_SENDER: "only the sender of an e-mail says that it was them",
-    SIGNED_LINK: "whoever has the link could be them",
+    SIGNED_LINK: "anyone who has the link could be them",
     "slack-signature": _CHOSEN,
     "slack-socket": _CHOSEN,
     "discord-signature": _CHOSEN,
@@ -67,9 +67,7 @@ def responder_of(by: str | Responder) -> Responder:
     if responder.id.startswith(GROUP):
         raise PermissionDenied(responder.id, "a group cannot answer, only one of its people can")
     if responder.id.startswith(OPERATOR):
-        raise PermissionDenied(
-            responder.id, "that is how the audit trail names whoever uses the command line"
-        )
+        raise PermissionDenied(responder.id, "that is how the audit trail names the user of the command line")
     for name in (responder.id, *responder.groups):
         if len(name) > _LONGEST or text_problem(name):
             raise PermissionDenied(responder.id[:_LONGEST], "that is not a name a person could have")
@@ -112,7 +110,7 @@ def still_may_respond(
 def check_may_respond(question: Question, responder: Responder) -> None:
     """Raise `PermissionDenied` unless this person may answer or decline this question."""
     if responder.id == question.asker:
-        raise PermissionDenied(responder.id, "whoever asks cannot answer")
+        raise PermissionDenied(responder.id, "the asker cannot answer")
     if not may_respond(question, responder):
         raise PermissionDenied(responder.id, "the question is addressed to others")
 
@@ -143,7 +141,7 @@ def why_too_weak(question: Question, evidence: str | None) -> str | None:
     """Why the evidence of a person is too little to decide this question, or None if it is enough.
 
     Evidence that is None is the word of the program that has the store. So is that of a session which began on the
-    command line: whoever works there has the store as well.
+    command line: anyone who works there has the store as well.
     """
     form = question.form
     if not (isinstance(form, Approval) and form.risk == "high") or evidence is None or evidence in _STRONG:

@@ -127,7 +127,7 @@ class QuestionReplay:
         data = step.data or {}
         by_person = step.kind in ("answered", "declined") and data.get("source", "person") == "person"
         if by_person and step.by == self._asked.get("asker"):
-            return "whoever asked cannot answer"
+            return "the asker cannot answer"
         value = data.get("value")
         denies = isinstance(value, dict) and value.get("decision") == "deny"
         quorum = self._asked.get("quorum") or 1

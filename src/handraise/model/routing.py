@@ -104,7 +104,7 @@ class Attention(_Part):
 class Policy(_Part):
     """How a workspace reaches its people.
 
-    `people` and `anybody` are recipients' attention, the second for whoever is not in the first; `agents` are
+    `people` and `anybody` are recipients' attention, the second for anyone who is not in the first; `agents` are
     how many messages an hour one agent may cause. `on_call` has, for a group, the order in which its people are
     told: the first when it is asked, the next with every reminder or escalation.
     """
@@ -189,7 +189,7 @@ def plan(
 ) -> Plan:
     """The deliveries that tell of it, each counted in `recent`. An address without a rate limit key cannot be used."""
     question = notification.question
-    # Whoever asks cannot answer, and so is not told either.
+    # The asker cannot answer, and so is not told either.
     usable = [
         each
         for each in addresses
@@ -241,7 +241,7 @@ def plan(
 
 
 def delivery_id(notification: Notification, address: Address) -> str:
-    """The id of a delivery: whoever plans the same one gets the same id."""
+    """The id of a delivery: anyone who plans the same one gets the same id."""
     what: list[Json] = [
         notification.question.workspace,
         notification.question.id,

@@ -156,7 +156,7 @@ def event_record(event: Event | WorkspaceEvent, asked: Json) -> dict[str, Json]:
 
 
 def event_leaf(salt: bytes, record: dict[str, Json]) -> bytes:
-    """The digest of an event's record, which tells nothing to whoever does not have the salt."""
+    """The digest of an event's record, which tells nothing to anyone who does not have the salt."""
     return hashlib.sha256(_LEAF + salt + canonical_json(record).encode()).digest()
 
 

@@ -68,7 +68,7 @@ class WorkspaceEvent:
 
     @property
     def details(self) -> dict[str, Json]:
-        """What happened, for whoever reads it."""
+        """What happened, for anyone who reads it."""
         return {name: value for name, value in self.data.items() if name not in (_SALT, _PEOPLE)}
 
 

@@ -176,7 +176,7 @@ class Store(Protocol):
         """A page of settled questions, the newest ending first, from just behind the cursor `after`.
 
         `recipient` narrows it to what that person may see, as in `may_see`. No more than `MAX_EVENTS_SCANNED` events
-        are looked through: a page may be short, or empty, and have a cursor all the same. Whoever goes on from
+        are looked through: a page may be short, or empty, and have a cursor all the same. Anyone who goes on from
         there meets every question that was settled when they began, and none twice. Raises `ValueError` for a
         cursor that no page has given out.
         """
@@ -278,7 +278,7 @@ class Store(Protocol):
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """The workspace's events in a fixed order, from just behind the cursor `after`.
 
-        An event never appears before one that was already given out: whoever reads to the end and goes on
+        An event never appears before one that was already given out: anyone who reads to the end and goes on
         from the last cursor misses nothing, however late a transaction commits.
         """
         ...

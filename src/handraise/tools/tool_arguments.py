@@ -37,7 +37,7 @@ class Intent:
 
     @property
     def digest(self) -> str:
-        """Equal for questions that are the same to whoever answers them."""
+        """Equal for questions that are the same to the person who answers them."""
         return digest(
             {"prompt": self.prompt, "form": self.form.model_dump(mode="json"), "context": self.context}
         )

@@ -80,7 +80,7 @@ returning state;
 update handraise.homes set fenced_until = null where workspace = :workspace and state = 'leaving' and mover = :mover;
 
 -- name: hold
--- Wait for whoever writes, and keep others from it until the end of this transaction.
+-- Wait for all writers, and keep others from it until the end of this transaction.
 select state from handraise.homes where workspace = :workspace for update;
 
 -- name: go

@@ -117,7 +117,7 @@ async def tidy(placements: str) -> int:
 
 
 class _Mover:
-    """One who moves a workspace; whoever comes later to go on with the same move takes it over."""
+    """One who moves a workspace; anyone who comes later to go on with the same move takes it over."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class _Mover:
         return progress
 
     async def _leave(self, target: int) -> None:
-        """Have the old home note what changes, and wait for whoever began before."""
+        """Have the old home note what changes, and wait for all who began before."""
         self._reached("leave")
         if not await _in(
             self._source, self._workspace, "leave", to=target, move=self._move, mover=self._name
@@ -318,7 +318,7 @@ class _Mover:
                     pass
                 await self._get_ahead()
                 await self._count_on()
-                await self._known.fetchval("select 1")  # whoever lost this connection may not be alone
+                await self._known.fetchval("select 1")  # anyone who lost this connection may not be alone
                 self._reached("go")
                 if await self._decide():
                     return
@@ -431,7 +431,7 @@ async def _connected(address: str) -> AsyncIterator[Connected]:
     try:
         yield opened
     finally:
-        # Not cut off: whoever moves it next must not find our lock.
+        # Not cut off: anyone who moves it next must not find our lock.
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             await opened.close(timeout=2)
         opened.terminate()

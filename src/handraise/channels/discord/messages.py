@@ -93,7 +93,7 @@ def render_outcome(question: Question) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
     asked, _ = quoted_start(question.prompt, _AFTERWARDS)
     head = f"{bold(message_texts.name_of(question.asker))} asked:\n{asked}"
-    # By name, whoever looks: a message is passed on, and shown to others.
+    # By name, for every reader: a message is passed on, and shown to others.
     ending, told = message_texts.ending_of(question, "")
     at = "" if question.outcome is None else f" · {message_texts.moment(question.outcome.at)}"
     end = f"{bold(str(ending))}{at}"

@@ -321,7 +321,7 @@ def _foot(message: Message, server: str, *, secret: bool) -> Iterator[str]:
         case name:
             yield f"{whom}{visible_line(name)}."
     if secret and message.person is not None:
-        yield "Please do not forward it: whoever has it can answer in your name."
+        yield "Please do not forward it: anyone who has it can answer in your name."
 
 
 def _foot_text(foot: Sequence[str]) -> list[str]:

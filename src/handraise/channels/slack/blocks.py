@@ -48,7 +48,7 @@ def link(url: str, text: str) -> Block:
 
 
 def moment(at: datetime) -> Block:
-    """An instant, which Slack shows in the time zone of whoever looks."""
+    """An instant, which Slack shows in the time zone of the reader."""
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),

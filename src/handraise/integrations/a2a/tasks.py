@@ -1,4 +1,4 @@
-"""An A2A agent asks through a desk: its task needs input, and goes on when a person has answered, whoever that is."""
+"""An A2A agent asks through a desk: its task needs input, and goes on when a person has answered."""
 
 from __future__ import annotations
 

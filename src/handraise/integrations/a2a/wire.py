@@ -1,4 +1,4 @@
-"""How questions and answers travel in A2A messages: as text for anybody, and as data for whoever reads it.
+"""How questions and answers travel in A2A messages: as text for anybody, and as data for anyone who reads it.
 
 A2A has no field for what a valid answer is. A data part has it, under the name `handraise`.
 """

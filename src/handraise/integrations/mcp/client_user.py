@@ -47,7 +47,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class ClientPerson:
-    """Who sits at the client, as whoever starts the server says, and the desk at which they may answer."""
+    """Who sits at the client, as the one who starts the server says, and the desk at which they may answer."""
 
     desk: Desk
     responder: Responder

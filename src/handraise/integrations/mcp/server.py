@@ -1,6 +1,6 @@
 """The MCP server: a call becomes a question, and the client's own user may answer it right there, as anybody elsewhere.
 
-The record decides. A form in a client is one more view of it: whoever answers first, wherever, answers, and a
+The record decides. A form in a client is one more view of it: the first answer counts, wherever it is given, and a
 question that outlives its call comes back by its id. In the protocol of 2025 and before, the form is a request in the
 middle of the call; in that of 2026-07-28 it is a result, and the call comes again with what was filled in.
 """
@@ -74,7 +74,7 @@ def mcp_server(
     behind one address share; without them a form that was shown before a restart cannot be sent after it.
     """
     if person is not None and person.responder.id == desk.asker:
-        raise PermissionDenied(desk.asker, "whoever asks cannot answer")
+        raise PermissionDenied(desk.asker, "the asker cannot answer")
     calls = Calls(
         desk,
         person=person,
@@ -311,7 +311,7 @@ class Calls:
         return taken
 
     def _dismiss(self, question_id: str) -> None:
-        """Do not show it at the client again: whoever closes a form does not want it back at every look."""
+        """Do not show it at the client again: anyone who closes a form does not want it back at every look."""
         self._dismissed[question_id] = None
         if len(self._dismissed) > _MOST_DISMISSED:
             del self._dismissed[next(iter(self._dismissed))]

@@ -39,7 +39,7 @@ def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None 
         )
     if token is None and not is_loopback(host):
         raise ValueError(
-            f"Without a token, whoever reaches {host} could ask in this agent's name: "
+            f"Without a token, anyone who reaches {host} could ask in this agent's name: "
             "set HANDRAISE_MCP_TOKEN, or listen at 127.0.0.1"
         )
     app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)

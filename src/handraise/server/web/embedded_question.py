@@ -1,6 +1,6 @@
 """The page behind a question link: one question by itself, in a tab or in a frame of somebody else's page.
 
-Looking changes nothing, whoever looks: the form on it answers by POST. It needs no cookie. What can be framed has an
+Looking changes nothing: the form on it answers by POST. It needs no cookie. What can be framed has an
 address of its own, so that the page with a button that approves something is in nobody's frame, whatever they try.
 """
 

@@ -126,7 +126,7 @@ UNASKABLE: dict[str, tuple[str, QuestionOptions]] = {
         "Which?",
         {"timeline": Timeline(escalate=(Escalation(after=timedelta(hours=1), to=()),))},
     ),
-    "an escalation to whoever asks": (
+    "an escalation to the asker": (
         "Which?",
         {
             "recipients": ["ana"],

@@ -108,7 +108,7 @@ class Received:
     """A message, or a change to one, as it came to the other end.
 
     `raw` is what came, without what may differ between two copies (a date, a signature); `text` is what it
-    makes of it for whoever looks; `pressable` is what can be pressed in it to answer, links left out.
+    makes of it for anyone who looks; `pressable` is what can be pressed in it to answer, links left out.
     """
 
     raw: bytes

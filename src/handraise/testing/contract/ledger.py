@@ -397,7 +397,7 @@ async def _sealed(
 
 
 async def _tidied(ports: Backend, *, keep: timedelta | None) -> None:
-    """Remove what is over: first it is put aside, which waits for whoever writes."""
+    """Remove what is over: first it is put aside, which waits for all writers."""
     for _ in range(3):
         await ports.store.tidy(rest=timedelta(0), keep=keep, limit=10_000)
 

@@ -179,7 +179,7 @@ def _line(kind: str, y: float) -> Markup:
 def _figure(
     chart: Markup, heads: Sequence[str], rows: Iterable[tuple[tuple[str, bool], tuple[str, ...]]]
 ) -> Markup:
-    """A chart, and the same as a table for whoever cannot see it or wants it exactly."""
+    """A chart, and the same as a table for anyone who cannot see it or wants it exactly."""
     head = _all(Markup('<th scope="col">{}</th>').format(each) for each in heads)
     lines = _all(
         Markup('<tr><th scope="row"{}>{}</th>{}</tr>').format(

@@ -19,7 +19,7 @@ function tellStatus() {
   if (status !== "pending") tell({ status });
 }
 
-// Only sites that the server names may frame this page, so whoever speaks as its parent may know this much.
+// Only sites that the server names may frame this page, so anyone who speaks as its parent may know this much.
 addEventListener("message", (event) => {
   if (event.source !== parent || parent === window || event.origin === "null") return;
   if (event.data !== "handraise-hello") return;

@@ -1,6 +1,6 @@
 // Small comforts of single controls.
 
-// Whoever writes another answer means it.
+// Anyone who writes another answer means it.
 function tickOther(other) {
   other.addEventListener("input", () => {
     const tick = other.closest(".tick-row").querySelector("input[value=other]");

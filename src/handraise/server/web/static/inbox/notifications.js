@@ -151,7 +151,7 @@ function send(method, subscription) {
   return fetch(PUSH, { method, headers, body: JSON.stringify({ endpoint, keys }), keepalive: true });
 }
 
-// Whoever signs out is told no more in this browser.
+// Anyone who signs out is told no more in this browser.
 export async function stopNotifications() {
   store.forget(TOLD);
   if (!canNotify()) return;
