@@ -1,1 +1,1 @@
-"""How what an agent wrote is shown to people: one reading of its text, and a way to show it for each place."""
+"""What people read, for all places: an agent's Markdown, answers, and how a question ended. Pure functions."""
