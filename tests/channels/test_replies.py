@@ -280,7 +280,7 @@ class TestOnce:
         question = await desk.post("Which?", form=Choice.of("a", "b"), max_attempts=3)
         given = reply(workspace, question.id, value="c", id="m-1")
         said = await asyncio.gather(*(replies.take(given) for _ in range(10)), return_exceptions=True)
-        assert {type(each).__name__ for each in said} <= {"Said", "RequestConflict"}
+        assert {type(each).__name__ for each in said} <= {"ReplyResult", "RequestConflict"}
         assert (await desk.get(question.id)).attempts == 1
 
     async def test_ids_are_the_persons_own_and_stand_for_one_thing(

@@ -49,7 +49,7 @@ class Held:
         self.go = asyncio.Event()
         self.failing = False
 
-    async def soon(self, draft: Any) -> Any:
+    async def submit(self, draft: Any) -> Any:
         self.reached.set()
         await self.go.wait()
         if self.failing:
@@ -188,7 +188,7 @@ class TestAfterAnError:
         insert = engine.insert
 
         class CutOff:
-            async def soon(self, draft: Any) -> Any:
+            async def submit(self, draft: Any) -> Any:
                 await insert(draft)
                 raise StoreUnavailable("the connection broke after the commit")
 

@@ -30,7 +30,7 @@ from tests.server.inbox.hostile import MARK, NAMES, REFUSED, TEXTS
 from tests.tiers import drawn
 
 TAGS = {"script", "img", "link", "meta", "dialog", "form", "input", "button", "a"}
-OURS = re.compile(r"/static/[a-z0-9./-]+|/manifest\.webmanifest")
+OURS = re.compile(r"/static/[a-z0-9_./-]+|/manifest\.webmanifest")
 HANDED_BACK = {"value", "name", "href", "data-question", "data-row"}
 """Attributes that no reader sees, in which a text goes to the server and comes back."""
 
