@@ -157,7 +157,7 @@ class _Stream:
             "attempt",
             (question_id, by, value, problems),
             lambda desk: desk.reject_answer(
-                question_id, value, problems, by=by, provenance=Provenance(channel="t")
+                question_id, value, problems, by=by, provenance=Provenance(channel="t", evidence="session")
             ),
         )
 
