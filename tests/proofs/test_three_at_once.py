@@ -114,7 +114,7 @@ async def test_one_wins_and_all_three_are_told_who(
         assert sent.status_code == (303 if winner == "cid" else 409)
         await _told(team, office, question, message, str(winner), number)
         seen = (await team.client.get(page, headers=mine)).text
-        assert f"{'You' if winner == 'cid' else winner} answered" in re.sub("<[^>]*>", "", seen)
+        assert f"Answered by {'you' if winner == 'cid' else winner}" in re.sub("<[^>]*>", "", seen)
         assert 'name="v"' not in seen
     with capsys.disabled():
         print(f"\n{ROUNDS} questions in Slack, e-mail and the browser at once: {dict(wins)}, one winner each")
