@@ -15,13 +15,10 @@ from handraise.model.argument_order import reading_order
 from handraise.model.deliveries import Reason
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
 from handraise.model.questions import Draft, Question
 from handraise.model.visible import visible, visible_line
-from handraise.presentation.answer_text import answer_parts
-from handraise.presentation.outcome_text import OutcomeText, outcome_text
+from handraise.presentation.outcome_text import OutcomeText, display_name, outcome_details, outcome_text
 
-_LONGEST_NAME = 80
 _LONGEST_PROMPT, _MOST_LINES = 4_000, 100
 _LONGEST_LABEL = 300
 _MOST_OPTIONS, _MOST_FIELDS = 40, 40
@@ -60,7 +57,7 @@ class Row:
 
 def name_of(asker: str) -> str:
     """The agent's verified name."""
-    return shortened(visible_line(asker), _LONGEST_NAME)
+    return display_name(asker)
 
 
 def heading_of(question: Draft) -> str:
@@ -187,28 +184,8 @@ def facts_of(question: Question) -> Iterator[str]:
 
 def ending_of(question: Question, recipient: str) -> tuple[OutcomeText, Sequence[str]]:
     """How a question ended, in our words, and what was answered or why not, in theirs."""
-    outcome = question.outcome
-    said: Sequence[str] = ()
-    match outcome:
-        case Answered(source="grant"):
-            pass
-        case Answered():
-            parts = answer_parts(question.form, outcome.value)
-            if isinstance(question.form, Approval) and outcome.source == "person":
-                parts = tuple(
-                    each for each in parts if each.name is not None
-                )  # the sentence says what was decided
-            said = [
-                shortened(each.text if each.name == "Reason" else str(each), _LONGEST_ANSWER)
-                for each in parts
-            ]
-        case Declined() | Withdrawn():
-            said = [quoted(outcome.reason)] if outcome.reason else ()
-        case Expired() | Exhausted() | None:
-            pass
-        case _:
-            assert_never(outcome)
-    return outcome_text(question, viewer=recipient), said
+    details = [shortened(str(part), _LONGEST_ANSWER) for part in outcome_details(question)]
+    return outcome_text(question, viewer=recipient), details
 
 
 def moment(at: datetime) -> str:

@@ -1,6 +1,6 @@
 """ntfy: a notification on a phone or desktop that leads to the question.
 
-An address is `{"topic": "…"}`. Answers are given behind the link: anyone who can read a topic is not known here.
+An address is `{"topic": "…"}`. Answers are given behind the link: the readers of a topic are not known here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Subscriptions to web push, for anyone who does not need the extra that sends them."""
+"""Subscriptions to web push, without the extra that sends them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def key(
         raise CommandError(f"There is no folder {file.parent}. Make it first.")
     name = make_key(file)
     typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and show the file to nobody.")
-    typer.echo(f"Its public half is in {file}.pub. Anyone who checks an export needs it.")
+    typer.echo(f"Its public half is in {file}.pub. You need it to check an export.")
 
 
 @app.command()

@@ -108,7 +108,7 @@ def mcp(
             if http:
                 await door.serve_http(server, host=host, port=port, token=token, listening=_print_address)
             else:
-                # Anyone who reads stdin cannot be interrupted; nothing is lost, because the store has it all.
+                # A thread that reads stdin cannot be interrupted; nothing is lost, because the store has it all.
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 await door.serve_stdio(server)
 

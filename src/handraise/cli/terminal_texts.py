@@ -15,13 +15,13 @@ from handraise.model import durations
 from handraise.model.events import Event, EventKind
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
+from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_text import text_lines
-from handraise.presentation.outcome_text import outcome_text
+from handraise.presentation.outcome_text import outcome_details, outcome_text
 
 _NAMES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _FEW = 10
@@ -147,22 +147,13 @@ def json_line(record: pydantic.BaseModel) -> str:
 
 def outcome_words(question: Question) -> str:
     """How a question ended, as a sentence without its full stop."""
-    form, outcome = question.form, question.outcome
     text = shown(str(outcome_text(question)))
     sentence = text[0].lower() + text[1:]
-    match outcome:
-        case Answered(source="grant"):
-            return sentence
-        case Answered() if isinstance(form, Approval) and outcome.source == "person":
-            return sentence + _because(outcome.value.get("reason"))
-        case Answered():
-            return f"{sentence}: {answer_words(form, outcome.value)}"
-        case Declined() | Withdrawn():
-            return sentence + _because(outcome.reason)
-        case Expired() | Exhausted() | None:
-            return sentence
-        case _:
-            assert_never(outcome)
+    details = "; ".join(shown(str(part)) for part in outcome_details(question))
+    if not details:
+        return sentence
+    is_reason = isinstance(question.form, Approval) or not isinstance(question.outcome, Answered)
+    return f"{sentence} ({details})" if is_reason else f"{sentence}: {details}"
 
 
 def event_words(event: Event, form: AnyForm | None) -> str:

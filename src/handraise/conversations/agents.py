@@ -150,7 +150,7 @@ class Agent(ABC):
     ) -> AgentReply:
         """Judge a reply; then carry on with the answer, ask again on the same question, or give up.
 
-        A reply to a question that ended meanwhile is not used, and anyone who wrote it is told.
+        A reply to a question that ended meanwhile is not used, and its author is told.
         """
         turn = self._turn()
         self._own(turn, pending.record)

@@ -22,7 +22,7 @@ from handraise.model.plain_text import plain_text
 from handraise.questions import QuestionOptions
 
 LEASE = 30.0
-"""For how many seconds anyone who sends a question has it to themselves; then they are taken for dead."""
+"""For how many seconds one process may send a question. After that it is taken for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ async def unsent_conversations(desk: Desk, agent: str) -> Sequence[str]:
 async def put(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
     """Send a question and record that; False where it is not to be sent now, because somebody else does, or did.
 
-    Where the channel fails it is withdrawn, because nobody saw it. Anyone who dies in here leaves a question without a
+    Where the channel fails it is withdrawn, because nobody saw it. A process that dies in here leaves a question without a
     record of its sending: once the lease is over, it is sent again.
     """
     own = desk.scoped(asker=ask.agent)

@@ -232,7 +232,7 @@ class Sealer:
                 for event in events
             ]
 
-        return await asyncio.to_thread(digest)  # a thousand of them would hold up anyone who asks
+        return await asyncio.to_thread(digest)  # a thousand of them would hold up the event loop
 
 
 class MemoryHeads:

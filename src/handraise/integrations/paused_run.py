@@ -1,6 +1,6 @@
 """What the pauses of all frameworks have in common: each becomes a question, and its ending becomes words or an action.
 
-A run of an agent has a key. Its pauses are posted under keys that come from it, so that anyone who loads the run again, here
+A run of an agent has a key. Its pauses are posted under keys that come from it, so that a process that loads the run again, here
 or in another process, finds the questions that were asked and asks none twice. `Run.ask_all` asks, `Run.collect` waits.
 """
 

@@ -13,7 +13,7 @@ class Keeping(Protocol):
     """A place for texts under names: a folder, a bucket, a table. Names are short, made of letters and digits."""
 
     async def keep(self, name: str, text: str) -> None:
-        """Keep the text, for anyone who asks for the name. A second time changes nothing, or keeps the newer text.
+        """Keep the text under the name. A second time changes nothing, or keeps the newer text.
 
         Questions are asked as soon as this returns, so it must survive by then what they survive.
         """
@@ -48,7 +48,7 @@ class Folder:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Put a text in a file's place: anyone who is killed here, or loses power later, has the old one or the new one."""
+    """Put a text in a file's place: after a kill or a loss of power, the file has the old text or the new one."""
     descriptor, unfinished = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

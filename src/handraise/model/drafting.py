@@ -218,7 +218,7 @@ def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[P
         ) from error
     if not isinstance(form, Approval):
         return form, list(_form_problems(form, "form", limits))
-    # An action is frozen here, anyone who still holds the arguments it was made of; what is too deep to copy is told.
+    # An action is frozen here: later changes of the arguments it was made of do not reach it; what is too deep to copy is told.
     if problems := list(json_problems(form.action.arguments, "form.action.arguments", depth=_DEEPEST)):
         raise InvalidQuestion(problems)
     frozen = form.model_copy(deep=True)

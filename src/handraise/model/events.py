@@ -31,7 +31,7 @@ class EventKind(StrEnum):
     JOINED = "joined"
     """Another call of its asker waits for it too, and finds it under a key of its own."""
     UNREACHED = "unreached"
-    """Nobody could be told of it. It is pending still, for anyone who looks."""
+    """No notification was delivered. The question is still pending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

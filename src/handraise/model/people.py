@@ -19,7 +19,7 @@ CLIENT_ASSERTED = "client-asserted"
 EMAIL_SENDER = "email-sender"
 """Little evidence of a person: a mail says that it is from them, and goes to an address that only they were told."""
 SIGNED_LINK = "signed-link"
-"""Some evidence of a person: anyone who came had a link that only they were given."""
+"""Some evidence of a person: the visitor had a link that was given to nobody else."""
 SESSION = "session"
 """Strong evidence of a person: they proved who they are when they signed in."""
 VOUCHED = "session-vouched-by:"
@@ -141,7 +141,7 @@ def why_too_weak(question: Question, evidence: str | None) -> str | None:
     """Why the evidence of a person is too little to decide this question, or None if it is enough.
 
     Evidence that is None is the word of the program that has the store. So is that of a session which began on the
-    command line: anyone who works there has the store as well.
+    command line: its user can also open the store.
     """
     form = question.form
     if not (isinstance(form, Approval) and form.risk == "high") or evidence is None or evidence in _STRONG:

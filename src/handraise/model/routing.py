@@ -104,7 +104,7 @@ class Attention(_Part):
 class Policy(_Part):
     """How a workspace reaches its people.
 
-    `people` and `anybody` are recipients' attention, the second for anyone who is not in the first; `agents` are
+    `people` and `anybody` are recipients' attention, the second for people who are not in the first; `agents` are
     how many messages an hour one agent may cause. `on_call` has, for a group, the order in which its people are
     told: the first when it is asked, the next with every reminder or escalation.
     """
@@ -241,7 +241,7 @@ def plan(
 
 
 def delivery_id(notification: Notification, address: Address) -> str:
-    """The id of a delivery: anyone who plans the same one gets the same id."""
+    """The id of a delivery: the same delivery always has the same id."""
     what: list[Json] = [
         notification.question.workspace,
         notification.question.id,

@@ -68,7 +68,7 @@ class WorkspaceEvent:
 
     @property
     def details(self) -> dict[str, Json]:
-        """What happened, for anyone who reads it."""
+        """What happened, without what only the audit trail needs."""
         return {name: value for name, value in self.data.items() if name not in (_SALT, _PEOPLE)}
 
 

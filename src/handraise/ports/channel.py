@@ -115,7 +115,7 @@ class Channel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a channel says to anyone who sent it something over HTTP."""
+    """What a channel answers to an HTTP request."""
 
     status: int = 200
     body: bytes = field(default=b"", repr=False)

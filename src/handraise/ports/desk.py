@@ -45,7 +45,7 @@ Close: TypeAlias = Callable[[], Awaitable[None]]
 """Closes a desk, and what was opened for it."""
 
 SENDING_LEASE = 30.0
-"""For how many seconds anyone who takes on to show a question has it to themselves."""
+"""For how many seconds one caller may show a question."""
 Order = Literal["age", "urgency"]
 """How pages of pending questions are ordered."""
 
@@ -371,8 +371,8 @@ class Desk(ABC):
         approved just this, and `AlreadyConsumed` for everybody but the first. Of the first kind are `ApprovalLapsed`,
         if the approval's `valid_for` is over or the grant behind it holds no more, and `ApprovalTakenBack`.
 
-        `request` is an id of your own for this one use: the same id again gives the same action again. Anyone who was
-        cut off before they were told keeps it and calls again with it. Never share it: two who do both get the action.
+        `request` is an id of your own for this one use: the same id again gives the same action again. If you
+        were cut off before you got the action, call again with the same id. Never share it: two who do both get the action.
         """
 
     @abstractmethod
@@ -380,7 +380,7 @@ class Desk(ABC):
         """Take on to show this asker's question to people in a chat of its own.
 
         True for one caller: show it, then call `mark_sent`. False where it was marked, has ended, or is being shown by
-        somebody else. Anyone who has not called `mark_sent` when the `lease` is over is taken for dead, and the next caller
+        somebody else. A caller that has not called `mark_sent` when the `lease` is over is taken for dead, and the next caller
         gets True: a question may be shown twice, but never not at all.
         """
 

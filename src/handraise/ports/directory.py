@@ -14,7 +14,7 @@ from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, Ques
 class Claim:
     """What came of claiming a request by its idempotency key.
 
-    `new`: it is ours to do. `again`: ours to do because anyone who began it gave it up or gave no sign for too
+    `new`: it is ours to do. `again`: ours to do because the process that began it gave it up or gave no sign for too
     long; it may have taken effect. `busy`: somebody else is at it. `different`: the key was used for something else.
     `done`: `status` and `body` are the response that was given. `made` is the id that the first claim
     brought for whatever the request makes; `turn` tells those apart who took it on one after the other.
@@ -100,7 +100,7 @@ class Directory(Protocol):
     async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
         """Those of these names that a question can be for; None if the workspace has no people.
 
-        That is a person, `group:` and the name of a group that has people, and anyone who has an address.
+        That is a person, `group:` and the name of a group that has people, and everybody who has an address.
         """
         ...
 
@@ -179,7 +179,7 @@ class Directory(Protocol):
     async def use_link(self, workspace: str, digest: str) -> Link | None:
         """Use up a link: one conditional statement, so of any number of users one gets it.
 
-        Anyone who came in needs no other: all links of that person end with it. Their question links stay.
+        After signing in a person needs no other: all links of that person end with it. Their question links stay.
         """
         ...
 
@@ -233,7 +233,7 @@ class Directory(Protocol):
         ...
 
     async def release(self, workspace: str, actor: str, key: str, *, turn: int) -> None:
-        """Give up an unfinished claim: anyone who comes next takes it over at once. As for `turn`, see `finish`."""
+        """Give up an unfinished claim: the next caller takes it over at once. As for `turn`, see `finish`."""
         ...
 
     async def forget(self, *, older_than: timedelta, limit: int) -> int:

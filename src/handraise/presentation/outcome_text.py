@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from handraise.model.forms import AnyForm, Approval
+from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
 from handraise.model.questions import Question
-from handraise.model.visible import visible_line
-from handraise.presentation.answer_text import decision_text
+from handraise.model.visible import visible, visible_line
+from handraise.presentation.answer_text import AnswerPart, answer_parts, decision_text
 
 _LONGEST_NAME = 80
 
@@ -29,7 +30,7 @@ class OutcomeText:
 def outcome_text(question: Question, *, viewer: str = "") -> OutcomeText:
     """The sentence; `viewer` is the person who reads it, and is called "you".
 
-    What was answered, or why nobody would, is not in it: `answer_parts` and the outcome's `reason` have that.
+    What was answered, or why not, is not in it: `outcome_details` has that.
     The agent is "the agent" here: its name is the agent's own word, and stands where the place shows who asked.
     """
     outcome = question.outcome
@@ -39,7 +40,7 @@ def outcome_text(question: Question, *, viewer: str = "") -> OutcomeText:
         case Answered(source="grant"):
             return OutcomeText("Approved by a grant that ", _name(outcome.by, viewer), " gave before")
         case Answered():
-            verb, comma, scope = _answered(question.form, outcome).partition(",")
+            verb, comma, scope = (_decision(question.form, outcome) or "Answered").partition(",")
             return OutcomeText(f"{verb} by ", _name(outcome.by, viewer), comma + scope)
         case Declined():
             return OutcomeText("Declined by ", _name(outcome.by, viewer))
@@ -58,12 +59,39 @@ def outcome_text(question: Question, *, viewer: str = "") -> OutcomeText:
             assert_never(outcome)
 
 
+def outcome_details(question: Question) -> tuple[AnswerPart, ...]:
+    """What stands beside the sentence: what was answered, or the reason. Empty if the sentence says it all."""
+    outcome = question.outcome
+    match outcome:
+        case Answered(source="grant"):
+            return ()
+        case Answered():
+            if _decision(question.form, outcome) is None:
+                return answer_parts(question.form, outcome.value)
+            return _reason(outcome.value.get("reason"))
+        case Declined() | Withdrawn():
+            return _reason(outcome.reason)
+        case Expired() | Exhausted() | None:
+            return ()
+        case _:
+            assert_never(outcome)
+
+
+def edited_arguments(question: Question) -> dict[str, Json] | None:
+    """The arguments that a person approved in place of those that were asked for."""
+    outcome = question.outcome
+    if not isinstance(outcome, Answered) or _decision(question.form, outcome) is None:
+        return None
+    edited: dict[str, Json] | None = outcome.value.get("arguments")
+    return edited
+
+
 def outcome_title(question: Question) -> str:
     """How a question ended, in a few words, for a notification."""
     outcome = question.outcome
     match outcome:
         case Answered(source="default" | "grant"):
-            return _answered(question.form, outcome).partition(",")[0]
+            return (_decision(question.form, outcome) or "Answered").partition(",")[0]
         case Answered() | Declined():
             return str(outcome_text(question))
         case Expired():
@@ -78,20 +106,27 @@ def outcome_title(question: Question) -> str:
             assert_never(outcome)
 
 
-def _answered(form: AnyForm, outcome: Answered) -> str:
-    """What the answer did. It is "Approved" only if the record says so."""
-    if isinstance(form, Approval):
-        try:
-            return decision_text(form, outcome.value)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError):  # from another release
-            return "Answered"
-    return "Answered"
+def display_name(name: str) -> str:
+    """The name of a person or an agent, on one line and not too long."""
+    shown = visible_line(name)
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1].rstrip()}…"
+
+
+def _decision(form: AnyForm, outcome: Answered) -> str | None:
+    """What was decided about an action; None for other questions, and for a record that this release cannot read."""
+    if not isinstance(form, Approval):
+        return None
+    try:
+        return decision_text(form, outcome.value)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError):
+        return None
+
+
+def _reason(reason: str | None) -> tuple[AnswerPart, ...]:
+    return (AnswerPart(None, visible(reason)),) if reason else ()
 
 
 def _name(person: str | None, viewer: str) -> str:
     if person is None:
         return "nobody"
-    if person == viewer:
-        return "you"
-    name = visible_line(person)
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1].rstrip()}…"
+    return "you" if person == viewer else display_name(person)

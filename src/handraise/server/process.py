@@ -108,7 +108,7 @@ async def first_administrator(ctx: ServerContext) -> str | None:
     if not administrators:
         await ctx.directory.put_person(workspace, name, name=name, email=None, role=Role.ADMIN, by=OPERATOR)
     elif name not in {person.id for person in administrators}:
-        return None  # anyone who added the others gives them a link
+        return None  # the person who added the others gives them a link
     return name
 
 

@@ -490,7 +490,7 @@ class ServerSettings(BaseSettings):
     @property
     def listening_url(self) -> str:
         """Where the server itself listens, whatever stands in front of it."""
-        # Anyone who listens everywhere can be reached at home, while no browser goes to 0.0.0.0.
+        # A server that listens on 0.0.0.0 can be reached at 127.0.0.1; no browser opens 0.0.0.0.
         host = "localhost" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104 -- not bound here
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 

@@ -82,7 +82,7 @@ async def _post_for_id(call: Call, intent: Intent, call_id: str) -> Posted:
 
 
 async def _post_next(call: Call, intent: Intent) -> Posted:
-    """Post under the next number where the last one is settled; anyone who does the same gets the same question."""
+    """Post under the next number where the last one is settled; two calls that do this at once get the same question."""
     if equal := await _pending_equal(call, intent):
         return Posted(intent, equal, own=False)
     series = _key(call, intent)

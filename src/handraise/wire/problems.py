@@ -63,7 +63,7 @@ STATUSES: dict[type[HandraiseError], int] = {
 
 
 class ConflictingQuestion(HandraiseError):
-    """A `KeyConflict` on its way: anyone who posted knows the draft that it needs."""
+    """A `KeyConflict` on its way: the client knows the draft that it needs."""
 
     code = KeyConflict.code
 

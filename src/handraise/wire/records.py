@@ -37,7 +37,7 @@ Seconds = Annotated[
         json_schema_input_type=float | Annotated[str, pydantic.Field(pattern=SPAN_PATTERN, examples=["2h"])],
     ),
 ]
-"""A span in seconds; anyone who sends one may also write "90s", "10m", "2h", "3d" or "1h30m"."""
+"""A span in seconds; a sender may also write "90s", "10m", "2h", "3d" or "1h30m"."""
 
 
 class EscalationRecord(Record):

@@ -77,7 +77,7 @@ class PostQuestion(Request):
     @pydantic.field_validator("form", mode="before")
     @classmethod
     def _with_digest(cls, form: Any) -> Any:
-        """Anyone who writes an approval by hand need not compute its digest."""
+        """You need not compute the digest of an approval that you write by hand."""
         if isinstance(form, dict) and form.get("kind") == "approval" and "digest" not in form:
             return {**form, "digest": Action.model_validate(form.get("action")).digest}
         return form

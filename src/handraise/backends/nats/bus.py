@@ -90,7 +90,7 @@ class NatsBus:
     async def wake(self, topics: Collection[Ref]) -> None:
         """Send hints; see the port."""
         if self._client is None or not await self._sent(self._client, topics):
-            # For anyone who is at another server of the same NATS and does not know that we were away.
+            # Processes at another server of the same NATS do not know that we were away.
             self._unsent.update(dict.fromkeys(itertools.islice(topics, _UNSENT - len(self._unsent))))
 
     @asynccontextmanager

@@ -51,7 +51,7 @@ _ALONE_WITHIN = 15.0
 
 _ABANDONED = "10s"
 """How long a transaction may wait for its next statement. A process that was stopped or cut off in the middle of one has
-rows locked: anyone who answers the same questions would wait for it, and the server may notice only after hours."""
+rows locked: other answers to the same questions would wait for it, and the server may notice only after hours."""
 
 _REFUSED = (
     asyncpg.DataError,
@@ -126,7 +126,7 @@ async def transaction(
     """A transaction that starts with the statements in `begin`, all of them in one round trip.
 
     What PostgreSQL refuses is undone. Anything else that ends it has left the connection in the middle of something: to
-    ask that for more would be to wait as long again, so anyone who has it must hang up.
+    ask that for more would be to wait as long again, so its holder must hang up.
     """
     try:
         await acquired.execute(begin, timeout=within)

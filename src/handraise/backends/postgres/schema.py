@@ -32,7 +32,7 @@ create table if not exists handraise.migrations (
     oldest_release text
 );
 """
-# Anyone who wants a table while a migration waits for it waits too, so it gives up soon and tries again later.
+# Other statements queue behind a migration that waits for a table, so it gives up soon and tries again later.
 _BRIEFLY = "set local lock_timeout = '2s'"
 _TRIES = 30
 _ITS_OWN = ("postgres", "template1")

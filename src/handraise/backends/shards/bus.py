@@ -1,4 +1,4 @@
-"""Hints over several shards: each rides on the shard of its workspace, and anyone who listens does so on all of them."""
+"""Hints over several shards: each is sent on the shard of its workspace, and a listener listens on all of them."""
 
 from __future__ import annotations
 

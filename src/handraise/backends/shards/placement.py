@@ -215,8 +215,8 @@ class ShardRouter:
     ) -> list[T]:
         """What calls to several shards give, without those that take longer than others can wait.
 
-        What comes of such a one is given to anyone who makes a call by the same name the next time, and until then its
-        shard is not asked again. Raises `StoreUnavailable` where all fail, else only what is nobody's fault.
+        The result of a call that takes too long is given to the next call of the same name. Until then its shard is not
+        asked again. Raises `StoreUnavailable` where all fail, else only what is nobody's fault.
         """
         done: list[asyncio.Task[T]] = []
         fresh: dict[asyncio.Task[T], Shard] = {}
@@ -280,7 +280,7 @@ class ShardRouter:
     async def _follow(self, workspace: str, left: Shard) -> bool:
         """Find where a workspace went that is not on a shard any more; False where it is on its way.
 
-        That it went is decided by its old home alone. Anyone who moved it may have died right after; so anybody opens the
+        That it went is decided by its old home alone. The process that moved it may have died right after, so any process opens the
         new one and writes down where it is.
         """
         self._known.pop(workspace, None)

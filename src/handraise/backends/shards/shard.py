@@ -76,7 +76,7 @@ class Shard:
             raise
 
     async def call_briefly(self, work: Callable[[Backend], Awaitable[T]]) -> T:
-        """The same for what is done for many at once: anyone who waits for other shards too cannot wait long."""
+        """The same for what is done for many at once: a call that also waits for other shards cannot wait long."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 return await self.call(work)

@@ -117,7 +117,7 @@ async def tidy(placements: str) -> int:
 
 
 class _Mover:
-    """One who moves a workspace; anyone who comes later to go on with the same move takes it over."""
+    """Moves a workspace. A process that continues the same move later takes it over."""
 
     def __init__(
         self,
@@ -318,7 +318,9 @@ class _Mover:
                     pass
                 await self._get_ahead()
                 await self._count_on()
-                await self._known.fetchval("select 1")  # anyone who lost this connection may not be alone
+                await self._known.fetchval(
+                    "select 1"
+                )  # without this connection another process may have taken over
                 self._reached("go")
                 if await self._decide():
                     return
@@ -431,7 +433,7 @@ async def _connected(address: str) -> AsyncIterator[Connected]:
     try:
         yield opened
     finally:
-        # Not cut off: anyone who moves it next must not find our lock.
+        # Not cut off: the next process that moves it must not find our lock.
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             await opened.close(timeout=2)
         opened.terminate()

@@ -56,7 +56,7 @@ from (
 group by recipient, asker;
 
 -- name: use_line
--- Use up a line; anyone who gets it routes it.
+-- Take a line; the process that gets it routes it.
 delete from outbox where number = :number and workspace = :workspace returning question_id;
 
 -- name: add_delivery

@@ -68,7 +68,7 @@ class Discord:
 
     name = CHANNEL
     private = False
-    """Messages are passed on, and anyone who runs a room reads them: no link in one may answer."""
+    """Messages are forwarded, and the owners of a server read them: no link in one may answer."""
     patience = timedelta(days=1)
 
     def __init__(self, api: DiscordApi, replies: Replies, public_key: str) -> None:

@@ -1,7 +1,7 @@
 """What somebody has just written, without what their mail program put around it.
 
 Our own mail is what is quoted, so its marks are known: our address, our name, the subject, the first lines. They show
-where a quotation begins in whatever language. What cannot be told from an answer is left in: anyone who wrote it is
+where a quotation begins in whatever language. What cannot be told from an answer is left in: its author is
 told what was read, and nothing is guessed away.
 """
 

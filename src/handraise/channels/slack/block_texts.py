@@ -22,11 +22,9 @@ from handraise.channels.slack.blocks import line as paragraph
 from handraise.model.deliveries import Reason
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
-from handraise.presentation.answer_text import answer_parts
-from handraise.presentation.outcome_text import outcome_text
+from handraise.presentation.outcome_text import edited_arguments, outcome_details, outcome_text
 
 _LONGEST_ANSWER = 1_500
 _LONGEST_CHANGE = 2_000
@@ -108,37 +106,15 @@ def ending(question: Question) -> Iterator[Block]:
     after = [words(text.after)] if text.after else []
     when = [] if outcome is None else [words(" on "), moment(outcome.at)]
     yield paragraph(words(text.before, bold=True), *person, *after, *when, words("."))
-    match outcome:
-        case Answered(source="grant"):
-            pass
-        case Answered():
-            yield from _answer(question.form, outcome)
-        case Declined() | Withdrawn():
-            yield from _reason(outcome.reason)
-        case Expired() | Exhausted() | None:
-            pass
-        case _:
-            assert_never(outcome)
-
-
-def _answer(form: AnyForm, outcome: Answered) -> Iterator[Block]:
-    parts = answer_parts(form, outcome.value)
-    for part in parts:
-        if isinstance(form, Approval) and part.name is None and outcome.source == "person":
-            continue  # the sentence says what was decided
-        said = _start(part.text, max(40, _LONGEST_ANSWER // len(parts)))
-        if part.name is None or isinstance(form, Approval):
-            yield quote(words(said))
-        else:
-            yield quote(words(shortened(part.name, 200), bold=True), words(f": {said}"))
-    if isinstance(form, Approval) and isinstance(outcome.value, dict) and outcome.value.get("arguments"):
-        changes = difference(form.action.arguments, outcome.value["arguments"])
+    details = outcome_details(question)
+    for part in details:
+        said = _start(part.text, max(40, _LONGEST_ANSWER // len(details)))
+        title = [] if part.name is None else [words(shortened(part.name, 200), bold=True), words(": ")]
+        yield quote(*title, words(said))
+    edited = edited_arguments(question)
+    if edited is not None and isinstance(question.form, Approval):
+        changes = difference(question.form.action.arguments, edited)
         yield literal(_start(changes or "", _LONGEST_CHANGE))
-
-
-def _reason(reason: str | None) -> Iterator[Block]:
-    if reason:
-        yield quote(words(_start(reason, _LONGEST_ANSWER)))
 
 
 def _start(text: str, most: int) -> str:

@@ -85,7 +85,7 @@ class Slack:
 
     name = CHANNEL
     private = False
-    """Anyone who runs a Slack team can read its messages, and people pass them on: no link in one may answer."""
+    """The owners of a Slack workspace can read its messages, and people pass them on: no link in one may answer."""
     patience = timedelta(days=1)
 
     def __init__(self, api: SlackApi, replies: Replies, signing_secret: str | None) -> None:

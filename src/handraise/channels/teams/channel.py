@@ -88,7 +88,7 @@ class Teams:
 
     name = CHANNEL
     private = False
-    """Anyone who runs a tenant can read its messages, and people pass them on: no link in one may answer."""
+    """The administrators of a tenant can read its messages, and people pass them on: no link in one may answer."""
     patience = timedelta(days=1)
 
     def __init__(

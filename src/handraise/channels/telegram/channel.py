@@ -26,7 +26,7 @@ from handraise.ports.channel import Message, NotSent, Response
 _log = logging.getLogger(__name__)
 
 SECRET = "telegram-secret"  # noqa: S105 -- the name of a kind of evidence
-"""The evidence for what came over HTTP: anyone who sent it had the secret that we gave to Telegram."""
+"""The evidence for what came over HTTP: the sender had the secret that we gave to Telegram."""
 POLL = "telegram-poll"
 """The evidence for what Telegram gave us when we asked."""
 _INBOUND = "/v1/channels/telegram/inbound"

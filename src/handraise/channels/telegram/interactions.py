@@ -323,7 +323,7 @@ def _is_command(text: str) -> bool:
 
 def _introduction(sender: Sender) -> str:
     where = f" The id of this room is {sender.chat}." if sender.in_room else ""
-    return f"Your Telegram id is {sender.user}.{where} Anyone who runs Handraise here needs it to reach you."
+    return f"Your Telegram id is {sender.user}.{where} The administrator of Handraise needs it to reach you."
 
 
 def _value(question: Question, reference: QuestionReference) -> Json:

@@ -1,6 +1,6 @@
 """Long polling: we ask Telegram for what people did, so that Telegram need not reach us.
 
-Telegram lets one process ask at a time, and sends away anyone who asked before with a 409. That one stands by, and looks
+Telegram lets one process ask at a time, and ends the earlier request with a 409. That process stands by, and looks
 now and then whether something lies there that nobody fetches: then it is its turn again.
 """
 
@@ -136,7 +136,7 @@ class Poller:
 
 
 def _sender(update: Mapping[str, Any]) -> object:
-    """Anyone who did something; None, too, is somebody."""
+    """The sender of an update. None is a key like any other."""
     what = update.get("callback_query") or update.get("message")
     sender = what.get("from") if isinstance(what, dict) else None
     number = sender.get("id") if isinstance(sender, dict) else None

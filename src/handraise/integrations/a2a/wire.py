@@ -1,4 +1,4 @@
-"""How questions and answers travel in A2A messages: as text for anybody, and as data for anyone who reads it.
+"""How questions and answers travel in A2A messages: as text for people, and as data for programs.
 
 A2A has no field for what a valid answer is. A data part has it, under the name `handraise`.
 """

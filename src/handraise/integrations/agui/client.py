@@ -1,6 +1,6 @@
 """Our people answer an AG-UI agent's interrupts: run it over HTTP, post what it asks, resume it with all answers.
 
-What a run needs to go on is in the first question that it made. Anyone who runs it again with the same ids, in
+What a run needs to go on is in the first question that it made. A process that runs it again with the same ids, in
 whichever process, finds that, and goes on from there.
 """
 

@@ -311,7 +311,7 @@ class Calls:
         return taken
 
     def _dismiss(self, question_id: str) -> None:
-        """Do not show it at the client again: anyone who closes a form does not want it back at every look."""
+        """Do not show it at the client again: a person who closed a form does not want it back each time."""
         self._dismissed[question_id] = None
         if len(self._dismissed) > _MOST_DISMISSED:
             del self._dismissed[next(iter(self._dismissed))]

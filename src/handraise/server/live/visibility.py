@@ -123,7 +123,7 @@ class VisibilityCache:
 
 
 def _ignore_failure(reading: asyncio.Future[Any]) -> None:
-    """Mark the exception as retrieved: anyone who awaited the read has got it."""
+    """Mark the exception as retrieved: the caller that awaited the read has got it."""
     if not reading.cancelled():
         reading.exception()
 

@@ -113,7 +113,7 @@ class SettledCases(ContractFixtures):
         ]
         for question in posted:
             await desk.scoped(asker=question.asker).withdraw(question.id)
-        # Anyone who withdrew is in the outcome: an asker sees what it took back.
+        # The outcome says who withdrew: an asker sees what it took back.
         assert prompts(await desk.list_settled(recipient="ana")) == ["Asked by Ana?", "Ana?", "Anyone?"]
         in_ops = Responder("ana", groups=_OPS)
         assert prompts(await desk.list_settled(recipient=in_ops)) == [

@@ -382,7 +382,7 @@ class StoreContract(QueueCases):
             ("q-3", "asked"),
             ("q-3", "withdrawn"),
         ]
-        # Anyone who follows goes on from where they were.
+        # A follower continues where it was.
         assert await _events(store, workspace, 2, after=read.cursor) == left[1:]
         assert await _statuses(store, waiting.ref, young.ref) == ["pending", "withdrawn"]
         fresh = await _post(store, workspace, "q-4", key="a")

@@ -16,7 +16,7 @@ from handraise.testing.promises import promise
 
 
 class WaitCases(ContractFixtures):
-    """Anyone who waits gets the recorded outcome, wherever and whenever it was recorded."""
+    """Every waiter gets the recorded outcome, wherever and whenever it was recorded."""
 
     @promise("P4")
     async def test_an_answer_given_before_anybody_waits_is_not_lost(self, desk: Desk) -> None:

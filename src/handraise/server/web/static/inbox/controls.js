@@ -1,6 +1,6 @@
 // Small comforts of single controls.
 
-// Anyone who writes another answer means it.
+// Writing another answer also selects it.
 function tickOther(other) {
   other.addEventListener("input", () => {
     const tick = other.closest(".tick-row").querySelector("input[value=other]");

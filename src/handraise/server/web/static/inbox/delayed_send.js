@@ -1,6 +1,6 @@
 // Holds an answer back for a moment in which it can be taken back, where the asker allows that.
 //
-// Anyone who pressed a button meant it, until they press Undo. So an answer that is held back is sent at once when its page
+// A press counts until Undo is pressed. So an answer that is held back is sent at once when its page
 // is left or hidden, which may be the last that a browser lets a page do; and never once it was taken back.
 
 import { seemsConnected } from "./event_stream.js";

@@ -151,7 +151,7 @@ function send(method, subscription) {
   return fetch(PUSH, { method, headers, body: JSON.stringify({ endpoint, keys }), keepalive: true });
 }
 
-// Anyone who signs out is told no more in this browser.
+// After signing out, this browser gets no more notifications.
 export async function stopNotifications() {
   store.forget(TOLD);
   if (!canNotify()) return;
