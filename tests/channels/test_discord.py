@@ -399,7 +399,7 @@ async def test_what_discord_says_is_heeded(team: Team) -> None:
     await until_status(team, second, DeliveryStatus.FAILED)
     [delivery] = await team.ctx.outbox.deliveries(second.ref)
     assert delivery.problem is not None
-    assert delivery.problem.startswith("Discord says 403, Cannot send messages to this user (50007), to POST")
+    assert delivery.problem.startswith("Discord says “Cannot send messages to this user (50007)” to POST")
     [waiting] = await team.ctx.outbox.deliveries(first.ref)
     assert waiting.status == "queued"
     assert "too many requests" in (waiting.problem or "")

@@ -506,9 +506,9 @@ async def test_what_slack_says_is_heeded(team: Team) -> None:
     second = await team.desk.post("Go on?", form=Confirm(), recipients=["bob"])
     await until_status(team, second, DeliveryStatus.FAILED)
     [delivery] = await team.ctx.outbox.deliveries(second.ref)
-    assert delivery.problem == "Slack says channel_not_found to chat.postMessage"
+    assert delivery.problem == "Slack says “channel_not_found” to chat.postMessage"
     [waiting] = await team.ctx.outbox.deliveries(first.ref)
-    assert (waiting.status, waiting.problem) == ("queued", "Slack says ratelimited to chat.postMessage")
+    assert (waiting.status, waiting.problem) == ("queued", "Slack says “ratelimited” to chat.postMessage")
 
 
 async def test_a_message_that_is_gone_is_left_alone(team: Team) -> None:
@@ -520,7 +520,7 @@ async def test_a_message_that_is_gone_is_left_alone(team: Team) -> None:
             await asyncio.sleep(0.005)
     [delivery] = await team.ctx.outbox.deliveries(question.ref)
     assert (delivery.status, delivery.due_at) == ("sent", None)
-    assert delivery.problem == "Slack says message_not_found to chat.update"
+    assert delivery.problem == "Slack says “message_not_found” to chat.update"
 
 
 async def test_on_a_file_it_is_the_same(tmp_path: Path) -> None:

@@ -615,7 +615,7 @@ async def test_what_teams_says_is_heeded(office: Office) -> None:
     question = await office.desk.post("Go?", form=Confirm(), recipients=["bob"])
     await until_status(office, question, DeliveryStatus.FAILED)
     [delivery] = await office.ctx.outbox.deliveries(question.ref)
-    assert delivery.problem == "Teams says 403 BotNotInConversationRoster"
+    assert delivery.problem == "Teams says “403 BotNotInConversationRoster” to POST activities"
 
 
 async def test_a_message_that_is_gone_is_left_alone(office: Office) -> None:
@@ -627,7 +627,7 @@ async def test_a_message_that_is_gone_is_left_alone(office: Office) -> None:
             await asyncio.sleep(0.005)
     [delivery] = await office.ctx.outbox.deliveries(question.ref)
     assert (delivery.status, delivery.due_at) == ("sent", None)
-    assert delivery.problem == "Teams says 404 ActivityNotFoundInConversation"
+    assert delivery.problem == "Teams says “404 ActivityNotFoundInConversation” to PUT activities"
 
 
 @pytest_asyncio.fixture(loop_scope="function")

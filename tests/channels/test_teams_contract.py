@@ -164,7 +164,7 @@ class TestTeamsContract(ChannelContract):
         self, channel: Teams, peer: TeamsPeer
     ) -> None:
         for to in ({"user": STRANGER}, {"user": ANN, "tenant": OTHER}):
-            with pytest.raises(NotSent, match="Teams says 403 ForbiddenOperationException") as failed:
+            with pytest.raises(NotSent, match="Teams says “403 ForbiddenOperationException” to POST conversations") as failed:
                 await channel.send(self.message(channel, to, a_question()))
             assert not failed.value.again
         assert peer.messages == {}

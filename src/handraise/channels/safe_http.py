@@ -49,7 +49,7 @@ _MOST_READ = 4_096
 _LOOK_UPS = 64
 _A_WHILE = timedelta(hours=1)
 _LONGEST_WAIT = timedelta(days=1)
-_SECONDS = re.compile(r"[0-9]{1,12}")
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 
 
 def public_address(text: str) -> bool:
@@ -103,7 +103,7 @@ def asked_to_wait(retry_after: str | None, now: float) -> timedelta | None:
     if retry_after is None:
         return None
     if _SECONDS.fullmatch(retry_after):
-        return min(timedelta(seconds=int(retry_after)), _LONGEST_WAIT)
+        return min(timedelta(seconds=float(retry_after)), _LONGEST_WAIT)
     try:
         until = email.utils.parsedate_to_datetime(retry_after)
     except ValueError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from collections.abc import Mapping
 from datetime import timedelta
@@ -15,7 +13,8 @@ import httpx2
 from handraise.channels.discord.components import Component
 from handraise.channels.discord.markup import escaped, length_of
 from handraise.channels.discord.messages import LONGEST, Rendered
-from handraise.model.visible import visible_line
+from handraise.channels.http_errors import Refused, answer_to, object_of, refusal, wait_of
+from handraise.channels.payloads import as_json
 from handraise.ports.channel import NotSent
 
 SUPPRESS_EMBEDS, EPHEMERAL = 1 << 2, 1 << 6
@@ -24,23 +23,12 @@ _PASSING = frozenset(
 )
 """What Discord says for now only; anything else that it refuses, it would refuse again."""
 _UNKNOWN_CHANNEL = 10003
-_UNAUTHORIZED, _TIMED_OUT, _TOO_MANY, _TROUBLE = 401, 408, 429, 500
-_A_WHILE = timedelta(minutes=5)
-_LONGEST_WAIT = 3_600.0
-_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
+_UNAUTHORIZED, _TOO_MANY = 401, 429
+_A_WHILE = 300
+"""Too many calls with a token that is none are answered with a ban."""
 _MOST_ROOMS = 10_000
 _TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 _AGENT = "DiscordBot (https://github.com/handraise/handraise, 1)"
-
-
-class Refused(NotSent):
-    """Discord did not do what it was asked; `code` is its number for why, where it has one."""
-
-    def __init__(
-        self, problem: str, *, code: int | None, again: bool, after: timedelta | None = None
-    ) -> None:
-        super().__init__(problem, again=again, after=after)
-        self.code = code
 
 
 class DiscordApi:
@@ -101,43 +89,30 @@ class DiscordApi:
             content=as_json(body),
             extensions={"timeout": _TIMEOUT.as_dict()},
         )
-        try:
-            answer = await self._transport.handle_async_request(request)
-            try:
-                content = await answer.aread()
-            finally:
-                await answer.aclose()
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise NotSent(f"Discord cannot be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            # Without the error itself: it has the request in it, and that the token.
-            raise NotSent(f"no answer from Discord: {type(error).__name__}", arrived_perhaps=True) from None
-        return self._read(what, answer, content)
-
-    def _read(self, what: str, answer: httpx2.Response, content: bytes) -> dict[str, Any]:
-        status, told = answer.status_code, _object(content)
-        if status >= _TROUBLE:
-            raise NotSent(f"Discord answered {status} to {what}", arrived_perhaps=True)
+        answer = await answer_to(self._send(request), "Discord", what)
+        told = object_of(answer, "Discord", what)
         if answer.is_success:
-            if told is None:
-                raise NotSent(
-                    f"Discord answered {what} with something that is not its own", arrived_perhaps=True
-                )
             return told
-        code = told.get("code") if told else None
+        code, wait = told.get("code"), told.get("retry_after")
         code = code if isinstance(code, int) and code else None
-        if status == _TOO_MANY:
-            after = _wait(answer, told or {})
-            everything = (told or {}).get("global") is True or "x-ratelimit-global" in answer.headers
-            if everything and after is not None:
-                self._quiet_until = time.monotonic() + after.total_seconds()
-            whole = " from the whole bot" if everything else ""
-            raise Refused(f"too many requests{whole} for {what}", code=code, again=True, after=after)
-        again = code is None or code in _PASSING or status in (_UNAUTHORIZED, _TIMED_OUT)
-        why = visible_line(str(told.get("message")))[:80] if told else "nothing of its own"
-        problem = f"Discord says {status}, {why}" + (f" ({code})" if code else "") + f", to {what}"
-        # Too many calls with a token that is none are answered with a ban.
-        raise Refused(problem, code=code, again=again, after=_A_WHILE if status == _UNAUTHORIZED else None)
+        if answer.status_code == _TOO_MANY and (
+            told.get("global") is True or "x-ratelimit-global" in answer.headers
+        ):
+            after = wait_of(answer, wait) or timedelta()
+            self._quiet_until = time.monotonic() + after.total_seconds()
+        if answer.status_code == _UNAUTHORIZED:
+            wait = _A_WHILE
+        why = str(told.get("message") or answer.status_code) + (f" ({code})" if code else "")
+        is_final = code is not None and code not in _PASSING
+        raise refusal(answer, "Discord", what, why, is_final=is_final, code=code, wait=wait)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        answer = await self._transport.handle_async_request(request)
+        try:
+            await answer.aread()
+        finally:
+            await answer.aclose()
+        return answer
 
 
 def message_of(rendered: Rendered) -> dict[str, Any]:
@@ -170,25 +145,3 @@ def id_in(found: Mapping[str, Any]) -> str:
 def is_id(text: object) -> bool:
     """Whether this is an id of Discord's."""
     return isinstance(text, str) and 15 <= len(text) <= 20 and text.isascii() and text.isdigit()  # noqa: PLR2004 -- 64 bits since 2015
-
-
-def as_json(value: Any) -> bytes:
-    """The JSON that is sent: the same for the same value."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
-
-
-def _object(content: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _wait(answer: httpx2.Response, told: Mapping[str, Any]) -> timedelta | None:
-    """How long Discord asks to wait: in seconds and parts of them in the body, in whole ones in the header."""
-    seconds = told.get("retry_after")
-    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds >= 0:
-        header = answer.headers.get("retry-after", "")
-        seconds = float(header) if _SECONDS.fullmatch(header) else None
-    return None if seconds is None else timedelta(seconds=min(float(seconds), _LONGEST_WAIT))

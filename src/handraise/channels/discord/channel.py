@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import json
 import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 import httpx2
 
 from handraise.channels.background_tasks import BackgroundTasks
-from handraise.channels.discord.api import DiscordApi, as_json, is_id, message_of, text_message
+from handraise.channels.discord.api import DiscordApi, is_id, message_of, text_message
 from handraise.channels.discord.interactions import (
     CHANNEL,
     LATER,
@@ -25,9 +24,9 @@ from handraise.channels.discord.interactions import (
     InteractionResult,
 )
 from handraise.channels.discord.messages import render_bundle, render_outcome, render_question
-from handraise.channels.discord.modals import InvalidPayload
 from handraise.channels.discord.signatures import is_genuine, read_key
 from handraise.channels.inbound_replies import Replies
+from handraise.channels.payloads import InvalidPayload, as_json, read_object
 from handraise.model.errors import HandraiseError, RequestConflict
 from handraise.model.json_values import Json, digest
 from handraise.ports.channel import Message, NotSent, Response
@@ -112,7 +111,7 @@ class Discord:
         if not is_genuine(self._key, headers, body):
             return Response(status=401)
         try:
-            payload = _payload(body)
+            payload = read_object(body)
             return _answer(_PONG if payload.get("type") == PING else await self._take(payload))
         except InvalidPayload:
             return Response(status=400)
@@ -165,16 +164,6 @@ def _named(what: str) -> dict[str, Any]:
     digest = hashlib.sha256(what.encode()).digest()[:16]
     nonce = base64.urlsafe_b64encode(digest).decode().rstrip("=")
     return {"nonce": nonce, "enforce_nonce": True}
-
-
-def _payload(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body.decode())
-    except (ValueError, RecursionError):
-        raise InvalidPayload("body") from None
-    if not isinstance(found, dict):
-        raise InvalidPayload("body")
-    return found
 
 
 def _answer(reply: Mapping[str, Any]) -> Response:

@@ -16,7 +16,6 @@ from handraise.channels.discord.components import Component
 from handraise.channels.discord.messages import render_confirmation, render_outcome
 from handraise.channels.discord.modals import (
     InvalidInput,
-    InvalidPayload,
     answer_modal,
     read_answer,
     read_reason,
@@ -24,6 +23,7 @@ from handraise.channels.discord.modals import (
 )
 from handraise.channels.discord.references import QuestionReference, parse_reference, tag_of
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
+from handraise.channels.payloads import InvalidPayload, object_in
 from handraise.model.forms import Approval, Choice, Confirm
 from handraise.model.json_values import Json
 from handraise.model.plain_text import too_late
@@ -180,7 +180,7 @@ class InteractionHandler:
 def read_interaction(payload: Mapping[str, Any]) -> Interaction:
     """What a payload says that somebody did; raises `InvalidPayload`."""
     # In a room of a guild, people come as its members.
-    user = _dict(_dict(payload, "member"), "user") or _dict(payload, "user")
+    user = object_in(object_in(payload, "member"), "user") or object_in(payload, "user")
     named, room, guild = user.get("id"), payload.get("channel_id"), payload.get("guild_id")
     if not is_id(named) or not is_id(payload.get("id")):
         raise InvalidPayload("user")
@@ -189,8 +189,8 @@ def read_interaction(payload: Mapping[str, Any]) -> Interaction:
         str(payload["id"]),
         str(named),
         str(guild) if is_id(guild) else None,
-        _dict(payload, "data"),
-        _dict(payload, "message"),
+        object_in(payload, "data"),
+        object_in(payload, "message"),
         str(room) if is_id(room) else None,
     )
 
@@ -245,8 +245,3 @@ def _chosen(interaction: Interaction) -> str:
             return chosen
         case _:
             raise InvalidPayload("values")
-
-
-def _dict(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = payload.get(name)
-    return found if isinstance(found, dict) else {}

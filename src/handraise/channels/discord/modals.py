@@ -25,6 +25,7 @@ from handraise.channels.discord.components import (
 )
 from handraise.channels.discord.markup import length_of, quoted_start
 from handraise.channels.discord.references import build_reference
+from handraise.channels.payloads import InvalidPayload
 from handraise.model.errors import Problem
 from handraise.model.forms import (
     AnyForm,
@@ -46,10 +47,6 @@ _SHORT = 120
 _LONGEST_REASON = 2_000
 _YES_OR_NO = (Option(id="yes", label="Yes"), Option(id="no", label="No"))
 _WHY_NOT = "Why not? The agent is told."
-
-
-class InvalidPayload(ValueError):
-    """What came back is not what our message or form could have sent."""
 
 
 class InvalidInput(ValueError):

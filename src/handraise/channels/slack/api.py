@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from handraise.channels.slack.blocks import Block, as_json, escaped, line, rich, words
-from handraise.model.visible import visible_line
+from handraise.channels.http_errors import answer_to, object_of, refusal
+from handraise.channels.payloads import as_json
+from handraise.channels.slack.blocks import Block, escaped, line, rich, words
 from handraise.ports.channel import NotSent
 
 _FINAL = frozenset(
@@ -43,19 +43,6 @@ _FINAL = frozenset(
     }
 )
 """What Slack would say again, however often it is asked."""
-_LONGEST_WAIT = 3_600
-_TOO_MANY = 429
-_TROUBLE = 500
-
-
-class Refused(NotSent):
-    """Slack did not do what it was asked; `code` is its word for why."""
-
-    def __init__(self, method: str, code: str, after: timedelta | None = None) -> None:
-        super().__init__(
-            f"Slack says {visible_line(code)[:80]} to {method}", again=code not in _FINAL, after=after
-        )
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +88,11 @@ class SlackApi:
         if not isinstance(response_url, str) or not self.is_slack(response_url):
             raise NotSent("that is no address of Slack's", again=False)
         body = {"response_type": "ephemeral", "replace_original": False, **text_message(text)}
-        try:
-            answer = await self._client.post(
-                response_url,
-                content=as_json(body),
-                headers={"content-type": "application/json; charset=utf-8"},
-            )
-        except httpx2.HTTPError as error:
-            raise NotSent(f"Slack cannot be reached: {type(error).__name__}") from None
+        headers = {"content-type": "application/json; charset=utf-8"}
+        request = self._client.post(response_url, content=as_json(body), headers=headers)
+        answer = await answer_to(request, "Slack", "a response URL")
         if not answer.is_success:
-            raise NotSent(f"Slack answered {answer.status_code}", again=False)
+            raise NotSent(f"Slack answered {answer.status_code} to a response URL", again=False)
 
     def is_slack(self, url: str) -> bool:
         """Whether an address is Slack's own: where the API is, or where answers to what people do are taken."""
@@ -125,33 +107,15 @@ class SlackApi:
 
     async def _post(self, method: str, body: bytes, content_type: str) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {self._token}", "content-type": content_type}
-        try:
-            answer = await self._client.post(f"{self._url}/{method}", content=body, headers=headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise NotSent(f"Slack cannot be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            # Without the error itself: it has the request in it, and that the token.
-            raise NotSent(f"no answer from Slack: {type(error).__name__}", arrived_perhaps=True) from None
-        if answer.status_code == _TOO_MANY:
-            raise Refused(method, "ratelimited", _wait(answer))
-        if answer.status_code >= _TROUBLE:
-            raise NotSent(f"Slack answered {answer.status_code} to {method}", arrived_perhaps=True)
-        try:
-            told = answer.json()
-        except ValueError:
-            told = None
-        if not isinstance(told, dict):
-            raise NotSent(f"Slack answered {method} with something that is not its own", arrived_perhaps=True)
-        if told.get("ok") is not True:
-            raise Refused(method, str(told.get("error")), _wait(answer))
-        return told
+        request = self._client.post(f"{self._url}/{method}", content=body, headers=headers)
+        answer = await answer_to(request, "Slack", method)
+        told = object_of(answer, "Slack", method)
+        if told.get("ok") is True:
+            return told
+        why = str(told.get("error") or answer.status_code)
+        raise refusal(answer, "Slack", method, why, is_final=why in _FINAL)
 
 
 def text_message(text: str) -> Block:
     """One paragraph, as it is."""
     return {"text": escaped(text), "blocks": [rich(line(words(text)))]}
-
-
-def _wait(answer: httpx2.Response) -> timedelta | None:
-    seconds = answer.headers.get("retry-after", "")
-    return timedelta(seconds=min(int(seconds[:9]), _LONGEST_WAIT)) if seconds.isdecimal() else None

@@ -7,11 +7,11 @@ agent's words need no escaping and cannot get out of their place. Only what cann
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from handraise.channels.payloads import as_json
 from handraise.model.visible import visible, visible_line
 
 Block: TypeAlias = dict[str, Any]
@@ -172,8 +172,3 @@ def size_of(value: Any) -> int:
 def fits(blocks: Sequence[Block]) -> bool:
     """Whether Slack takes these as one message."""
     return size_of(blocks) <= LARGEST
-
-
-def as_json(value: Any) -> bytes:
-    """The JSON that is sent: the same for the same value."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import ssl
@@ -18,11 +17,11 @@ import httpx2
 
 from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.inbound_replies import Replies
+from handraise.channels.payloads import InvalidPayload, as_json, read_object
 from handraise.channels.slack.api import SlackApi
-from handraise.channels.slack.blocks import Block, as_json
+from handraise.channels.slack.blocks import Block
 from handraise.channels.slack.interactions import CHANNEL, InteractionHandler
 from handraise.channels.slack.messages import Rendered, render_bundle, render_outcome, render_question
-from handraise.channels.slack.modals import InvalidPayload
 from handraise.channels.slack.references import build_metadata
 from handraise.channels.slack.signatures import is_genuine
 from handraise.channels.slack.socket_mode import Socket
@@ -197,12 +196,9 @@ def _payload(content_type: str, body: bytes) -> dict[str, Any]:
         text = body.decode()
         if content_type.startswith("application/x-www-form-urlencoded"):
             [text] = parse_qs(text, strict_parsing=True, max_num_fields=20).get("payload", [])
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise InvalidPayload("body") from None
-    if not isinstance(found, dict):
-        raise InvalidPayload("body")
-    return found
+    return read_object(text)
 
 
 def _answer(reply: Mapping[str, Any] | None) -> Response:

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from handraise.channels.background_tasks import BackgroundTasks
+from handraise.channels.http_errors import Refused
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.channels.message_texts import SIGN_IN_TO_DECIDE
-from handraise.channels.slack.api import BotIdentity, Refused, SlackApi, text_message
+from handraise.channels.payloads import InvalidPayload, list_in, object_in
+from handraise.channels.slack.api import BotIdentity, SlackApi, text_message
 from handraise.channels.slack.block_texts import difference
 from handraise.channels.slack.blocks import Block
 from handraise.channels.slack.messages import render_outcome, shows_action
 from handraise.channels.slack.modals import (
     InvalidInput,
-    InvalidPayload,
     answer_view,
     change_view,
     decline_view,
@@ -95,7 +96,7 @@ class InteractionHandler:
         return None
 
     async def _handle_press(self, payload: Mapping[str, Any], evidence: str) -> None:
-        pressed = next(iter(_list(payload, "actions")), None)
+        pressed = next(iter(list_in(payload, "actions")), None)
         if not isinstance(pressed, dict):
             raise InvalidPayload("actions")
         action = pressed.get("action_id")
@@ -144,7 +145,7 @@ class InteractionHandler:
             self._tasks.begin(self._api.tell(payload.get("response_url"), _TRY_AGAIN))
 
     async def _handle_submission(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
-        view = _dict(payload, "view")
+        view = object_in(payload, "view")
         reference = parse_reference(view.get("private_metadata"))
         if reference is None:
             return None
@@ -154,7 +155,7 @@ class InteractionHandler:
         )
         if isinstance(question, ReplyResult):
             return _update_response(message_view(question.text))
-        values = _dict(view, "state").get("values")
+        values = object_in(view, "state").get("values")
         reply = _reply(reference, sender, payload)
         match view.get("callback_id"), question.form:
             case "decline", _:
@@ -178,7 +179,7 @@ class InteractionHandler:
 
     async def _handle_event(self, payload: Mapping[str, Any], evidence: str) -> None:
         """A message that somebody typed: in the thread of a question it is an answer."""
-        event = _dict(payload, "event")
+        event = object_in(payload, "event")
         text, channel, thread = event.get("text"), event.get("channel"), event.get("thread_ts")
         if event.get("type") != "message" or "bot_id" in event or event.get("subtype") not in _TYPED:
             return
@@ -229,8 +230,8 @@ class InteractionHandler:
                 event.get("user_team") or event.get("team") or payload.get("team_id"),
             )
         else:
-            person = _dict(payload, "user")
-            user, team = person.get("id"), person.get("team_id") or _dict(payload, "team").get("id")
+            person = object_in(payload, "user")
+            user, team = person.get("id"), person.get("team_id") or object_in(payload, "team").get("id")
         if not isinstance(user, str) or not isinstance(team, str) or ":" in user + team:
             raise InvalidPayload("user")
         return Sender(team, user, evidence, bot_identity)
@@ -247,7 +248,7 @@ class InteractionHandler:
             if refused.again:
                 raise
             return None
-        parent = next(iter(_list(found, "messages")), None)
+        parent = next(iter(list_in(found, "messages")), None)
         if (
             not isinstance(parent, dict)
             or parent.get("ts") != thread
@@ -304,7 +305,9 @@ def _pressed_value(
         case Confirm(), "yes" | "no":
             return action == "yes"
         case Choice(options=options), "option" | "select":
-            chosen = _dict(pressed, "selected_option").get("value") if action == "select" else reference.extra
+            chosen = (
+                object_in(pressed, "selected_option").get("value") if action == "select" else reference.extra
+            )
             known = {str(number): option.id for number, option in enumerate(options)}
             if str(chosen) in known:
                 return known[str(chosen)]
@@ -356,7 +359,7 @@ def _update_response(view: Block) -> Block:
 
 def _at(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message that was pressed."""
-    container = _dict(payload, "container")
+    container = object_in(payload, "container")
     return {"channel": container.get("channel_id"), "ts": container.get("message_ts")}
 
 
@@ -377,13 +380,3 @@ def _typed(found: re.Match[str]) -> str:
 
 
 _SCHEMES = ("http://", "https://", "mailto:", "tel:")
-
-
-def _dict(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = payload.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _list(payload: Mapping[str, Any], name: str) -> list[Any]:
-    found = payload.get(name)
-    return found if isinstance(found, list) else []

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
+from handraise.channels.payloads import InvalidPayload
 from handraise.channels.slack.blocks import (
     LABEL,
     MOST_OPTIONS,
@@ -44,10 +45,6 @@ _EARLIEST, _LATEST = 1_000_000_000, 9_999_999_999
 """The seconds that have ten digits, as Slack wants them."""
 _ERROR = 300
 _PROMPT = 2_000
-
-
-class InvalidPayload(ValueError):
-    """What came back is not what our form could have sent."""
 
 
 class InvalidInput(ValueError):

@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from handraise.channels.slack.api import Refused, SlackApi
-from handraise.channels.slack.blocks import as_json
+from handraise.channels.http_errors import Refused
+from handraise.channels.payloads import as_json
+from handraise.channels.slack.api import SlackApi
 from handraise.ports.channel import NotSent
 
 _log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class Socket:
         opened = await self._api.read("apps.connections.open")
         url = str(opened.get("url"))
         if urlsplit(url).scheme != ("ws" if self._api.is_plain else "wss"):
-            raise Refused("apps.connections.open", "no wss address")
+            raise Refused("Slack", "apps.connections.open", "no wss address")
         connection = await connect(
             url, logger=_quiet, max_size=_LARGEST, open_timeout=_GREETING, ssl=self._verify
         )
@@ -118,7 +119,7 @@ class Socket:
                     case {"type": "disconnect"} as last:
                         if last.get("reason") == "link_disabled":
                             pause = timedelta(seconds=_LONGEST_PAUSE)
-                            raise Refused("apps.connections.open", "link_disabled", pause)
+                            raise Refused("Slack", "apps.connections.open", "link_disabled", after=pause)
                         wanted.set()
                     case {"envelope_id": str(), "payload": dict()} as envelope:
                         self._handle(connection, envelope)

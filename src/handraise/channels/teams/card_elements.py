@@ -6,12 +6,12 @@ take for markup goes into one; the rest stands in text, and goes by its number.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from handraise.channels.message_texts import shortened
+from handraise.channels.payloads import as_json
 from handraise.model.visible import visible, visible_line
 
 Element: TypeAlias = dict[str, Any]
@@ -111,8 +111,3 @@ def is_plain(text: str) -> bool:
 def fits(made: Element) -> bool:
     """Whether Teams takes this as a card."""
     return len(as_json(made).decode().encode("utf-16-le")) <= LARGEST
-
-
-def as_json(value: Any) -> bytes:
-    """The JSON that is sent: the same for the same value."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

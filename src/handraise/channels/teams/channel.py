@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -15,10 +14,10 @@ import httpx2
 
 from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.teams.card_elements import CARD, Element, as_json
+from handraise.channels.payloads import InvalidPayload, as_json, object_in, read_object
+from handraise.channels.teams.card_elements import CARD, Element
 from handraise.channels.teams.cards import render_bundle, render_outcome, render_question, summary_of
 from handraise.channels.teams.connector import Connector, Credentials
-from handraise.channels.teams.inputs import InvalidPayload
 from handraise.channels.teams.interactions import InteractionHandler
 from handraise.channels.teams.references import (
     CHANNEL,
@@ -176,10 +175,8 @@ class Teams:
 
     def _tell(self, activity: Mapping[str, Any], text: str) -> None:
         """Say something in the conversation that an activity came from, beside everything else."""
-        conversation = activity.get("conversation")
         where = read_conversation(
-            self._services.known(activity.get("serviceUrl")),
-            conversation.get("id") if isinstance(conversation, dict) else None,
+            self._services.known(activity.get("serviceUrl")), object_in(activity, "conversation").get("id")
         )
         if where is None:
             return
@@ -212,9 +209,6 @@ def _activity(made: Element, summary: str) -> Element:
 def _read(body: bytes) -> dict[str, Any]:
     """What a request has in it. What cannot be read could not be shown to be genuine either."""
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
+        return read_object(body)
+    except InvalidPayload:
         raise NotGenuine from None
-    if not isinstance(found, dict):
-        raise NotGenuine
-    return found

@@ -11,26 +11,16 @@ from typing import Any
 
 import httpx2
 
-from handraise.channels.safe_http import asked_to_wait
-from handraise.channels.teams.card_elements import as_json
+from handraise.channels.http_errors import answer_to, object_of, refusal
+from handraise.channels.payloads import as_json
 from handraise.channels.teams.references import Conversation, Person, read_conversation
-from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
 
 _BEFORE_ITS_END = 300.0
 _SHORTEST = 30.0
 _MOST_CHATS = 10_000
-_UNAUTHORIZED, _TOO_MANY, _TROUBLE = 401, 429, 500
-_HEALING = frozenset({408, 409, 412, 425})
+_UNAUTHORIZED = 401
 _CODE = re.compile(r"[A-Za-z0-9_. -]{1,60}")
-
-
-class Refused(NotSent):
-    """Microsoft did not do what it was asked; `status` says in HTTP why."""
-
-    def __init__(self, problem: str, status: int, **more: Any) -> None:
-        super().__init__(problem, **more)
-        self.status = status
 
 
 class Credentials:
@@ -147,34 +137,16 @@ class Connector:
     async def _call(self, method: str, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
         token = await self._credentials.token()
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json; charset=utf-8"}
-        try:
-            answer = await self._client.request(method, url, content=as_json(body), headers=headers)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise NotSent(f"Teams cannot be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            # Without the error itself: it has the request in it, and that the token.
-            raise NotSent(f"no answer from Teams: {type(error).__name__}", arrived_perhaps=True) from None
-        try:
-            told = answer.json() if answer.content else {}
-        except ValueError:
-            told = {}
-        if not answer.is_success:
-            if answer.status_code == _UNAUTHORIZED:
-                self._credentials.refuse(token)
-            raise _refused(answer, told)
-        return told if isinstance(told, dict) else {}
-
-
-def _refused(answer: httpx2.Response, told: object) -> Refused:
-    status = answer.status_code
-    code = told.get("error") if isinstance(told, dict) else None
-    code = code.get("code") if isinstance(code, dict) else code
-    why = f" {visible_line(code)}" if isinstance(code, str) and _CODE.fullmatch(code) else ""
-    heals = status in _HEALING or status in (_UNAUTHORIZED, _TOO_MANY) or status >= _TROUBLE
-    return Refused(
-        f"Teams says {status}{why}",
-        status,
-        again=heals,
-        after=asked_to_wait(answer.headers.get("retry-after"), time.time()),
-        arrived_perhaps=status >= _TROUBLE,
-    )
+        what = f"{method} {'activities' if '/activities' in url else 'conversations'}"
+        request = self._client.request(method, url, content=as_json(body), headers=headers)
+        answer = await answer_to(request, "Teams", what)
+        told = object_of(answer, "Teams", what) if answer.content else {}
+        if answer.is_success:
+            return told
+        if answer.status_code == _UNAUTHORIZED:
+            self._credentials.refuse(token)
+        code = told.get("error")
+        code = code.get("code") if isinstance(code, dict) else code
+        known = isinstance(code, str) and _CODE.fullmatch(code)
+        why = f"{answer.status_code} {code}" if known else str(answer.status_code)
+        raise refusal(answer, "Teams", what, why, is_final=True)

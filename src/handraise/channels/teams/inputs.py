@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
+from handraise.channels.payloads import InvalidPayload
 from handraise.channels.teams.card_elements import Element, is_plain, line, small, theirs, words
 from handraise.model.errors import Problem
 from handraise.model.forms import (
@@ -36,10 +37,6 @@ _NEEDED = "This is needed."
 _SAFE_NUMBER = 1 << 50
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
-
-
-class InvalidPayload(ValueError):
-    """What came back is not what a card of ours could have sent."""
 
 
 class InvalidInput(ValueError):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
+from handraise.channels.payloads import InvalidPayload, list_in, object_in
 from handraise.channels.teams.card_elements import CARD, Element
 from handraise.channels.teams.cards import (
     approve_card,
@@ -24,7 +25,7 @@ from handraise.channels.teams.cards import (
     render_outcome,
     render_question,
 )
-from handraise.channels.teams.inputs import InvalidInput, InvalidPayload, read_answer, read_reason
+from handraise.channels.teams.inputs import InvalidInput, read_answer, read_reason
 from handraise.channels.teams.references import CHANNEL, QuestionReference, is_id, parse_reference
 from handraise.channels.teams.threads import Threads
 from handraise.model.errors import InvalidAnswer, RequestConflict
@@ -71,7 +72,7 @@ class InteractionHandler:
 
     async def press(self, activity: Mapping[str, Any]) -> Element:
         """Do what a pressed button says, and give back what Teams is to be answered; raises `InvalidPayload`."""
-        action = _dict(_dict(activity, "value"), "action")
+        action = object_in(object_in(activity, "value"), "action")
         verb, reference = action.get("verb"), parse_reference(action.get("data"))
         if action.get("type") != "Action.Execute" or not isinstance(verb, str) or reference is None:
             raise InvalidPayload("action")
@@ -100,7 +101,7 @@ class InteractionHandler:
 
         None where it was not for us.
         """
-        text, conversation = activity.get("text"), _dict(activity, "conversation")
+        text, conversation = activity.get("text"), object_in(activity, "conversation")
         if not isinstance(text, str) or not text.strip() or text_problem(text):
             return None
         alone = conversation.get("conversationType", "personal") == "personal"
@@ -138,12 +139,12 @@ class InteractionHandler:
         tenants = {
             found.lower()
             for found in (
-                _dict(activity, "conversation").get("tenantId"),
-                _dict(_dict(activity, "channelData"), "tenant").get("id"),
+                object_in(activity, "conversation").get("tenantId"),
+                object_in(object_in(activity, "channelData"), "tenant").get("id"),
             )
             if isinstance(found, str)
         }
-        user, name = _dict(activity, "from").get("aadObjectId"), activity.get("id")
+        user, name = object_in(activity, "from").get("aadObjectId"), activity.get("id")
         if len(tenants) != 1 or not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
             raise InvalidPayload("from")
         [tenant] = tenants
@@ -263,9 +264,9 @@ def _card_response(card: Element) -> Element:
 
 def _answered(activity: Mapping[str, Any]) -> frozenset[str]:
     """The messages that one is a reply to: named by it, quoted in it, or at the top of its thread."""
-    _, _, root = str(_dict(activity, "conversation").get("id")).partition(";messageid=")
+    _, _, root = str(object_in(activity, "conversation").get("id")).partition(";messageid=")
     quoted = [
-        _dict(each, "quotedReply").get("messageId")
+        object_in(each, "quotedReply").get("messageId")
         for each in _entities(activity)
         if each.get("type") == "quotedReply"
     ]
@@ -274,9 +275,9 @@ def _answered(activity: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _mentions_us(activity: Mapping[str, Any]) -> bool:
-    us = _dict(activity, "recipient").get("id")
+    us = object_in(activity, "recipient").get("id")
     return us is not None and any(
-        each.get("type") == "mention" and _dict(each, "mentioned").get("id") == us
+        each.get("type") == "mention" and object_in(each, "mentioned").get("id") == us
         for each in _entities(activity)
     )
 
@@ -288,10 +289,4 @@ def _typed(activity: Mapping[str, Any], text: str) -> str:
 
 
 def _entities(activity: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = activity.get("entities")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
+    return [each for each in list_in(activity, "entities") if isinstance(each, dict)]

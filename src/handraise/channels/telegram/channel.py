@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 import random
 import ssl
@@ -13,9 +12,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from handraise.channels.http_errors import Refused
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.telegram.api import TELEGRAM, BotApi, Refused, open_api
-from handraise.channels.telegram.interactions import CHANNEL, InteractionHandler, InvalidPayload, is_unchanged
+from handraise.channels.payloads import InvalidPayload, object_in, read_object
+from handraise.channels.telegram.api import TELEGRAM, BotApi, open_api
+from handraise.channels.telegram.interactions import CHANNEL, InteractionHandler, is_unchanged
 from handraise.channels.telegram.messages import render_bundle, render_outcome, render_question
 from handraise.channels.telegram.polling import WANTED, Poller
 from handraise.channels.telegram.references import QuestionReferences
@@ -124,7 +125,7 @@ class Telegram:
         if self._secret is None or not hmac.compare_digest(given, self._secret):
             return Response(status=401)
         try:
-            await self._incoming.take(_update(body), SECRET)
+            await self._incoming.take(read_object(body), SECRET)
         except InvalidPayload:
             return Response(status=400)
         except RequestConflict:
@@ -143,10 +144,11 @@ class Telegram:
         try:
             sent = await self._api.call("sendMessage", {"chat_id": chat, **body})
         except Refused as refused:
-            if refused.moved_to is None:
-                raise
             # A group that has grown has another id, and its old one is gone for good.
-            chat = refused.moved_to
+            moved = _chat({"chat": object_in(refused.told, "parameters").get("migrate_to_chat_id")})
+            if moved is None:
+                raise
+            chat = moved
             sent = await self._api.call("sendMessage", {"chat_id": chat, **body})
         match sent:
             case {"message_id": int(number)}:
@@ -179,13 +181,3 @@ def _chat(to: Json) -> int | None:
             return chat
         case _:
             return None
-
-
-def _update(body: bytes) -> Mapping[str, Any]:
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        raise InvalidPayload("body") from None
-    if not isinstance(found, dict):
-        raise InvalidPayload("body")
-    return found

@@ -12,8 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
+from handraise.channels.http_errors import Refused
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
-from handraise.channels.telegram.api import BotApi, Refused
+from handraise.channels.payloads import InvalidPayload, object_in
+from handraise.channels.telegram.api import BotApi
 from handraise.channels.telegram.entities import Piece, compose, cut, ours
 from handraise.channels.telegram.messages import (
     Keyboard,
@@ -48,10 +50,6 @@ _TEXT_ONLY = "I can read only text."
 _ON_THE_PAGE = "This cannot be shown here in full. Open the page to decide."
 _REPLY_NOW = "Reply to the message that I have just sent."
 _TRY_AGAIN = "That did not work. Please press it again."
-
-
-class InvalidPayload(Exception):
-    """Something that Telegram never sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ class InteractionHandler:
             await self._api.call("answerCallbackQuery", body)
 
     async def _press(self, query: Mapping[str, Any], update: str, evidence: str) -> str:
-        message = _dict(query, "message")
+        message = object_in(query, "message")
         sender = _read_sender(query, message, update, evidence)
         if sender is None:
             raise InvalidPayload("callback_query")
@@ -174,8 +172,8 @@ class InteractionHandler:
         sender = _read_sender(message, message, update, evidence)
         if sender is None or not _is_typed(message):
             return
-        text, parent = message.get("text"), _dict(message, "reply_to_message")
-        mine = _dict(parent, "from").get("id") == self._api.bot
+        text, parent = message.get("text"), object_in(message, "reply_to_message")
+        mine = object_in(parent, "from").get("id") == self._api.bot
         found = self._references.read_link(parent) if mine else None
         if found is None:
             if isinstance(text, str) and _is_command(text):
@@ -228,7 +226,7 @@ class InteractionHandler:
             return
         await self._say(sender, message, result.text)
         if result.kind == "late" and result.question is not None and not reference.action:
-            parent = _dict(message, "reply_to_message")
+            parent = object_in(message, "reply_to_message")
             await self._redraw(_at(sender, parent), result.question)
 
     async def _question(self, found: UnverifiedReference, sender: Sender) -> Question | str:
@@ -303,7 +301,7 @@ def is_unchanged(refused: Refused) -> bool:
 def _read_sender(
     what: Mapping[str, Any], message: Mapping[str, Any], update: str, evidence: str
 ) -> Sender | None:
-    user, chat = _dict(what, "from"), _dict(message, "chat").get("id")
+    user, chat = object_in(what, "from"), object_in(message, "chat").get("id")
     number, name = user.get("id"), user.get("first_name")
     if not _is_int(number) or not _is_int(chat) or user.get("is_bot") is not False:
         return None
@@ -365,8 +363,3 @@ def _at(sender: Sender, message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _dict(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = payload.get(name)
-    return found if isinstance(found, dict) else {}

@@ -12,8 +12,9 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from handraise.channels.telegram.api import BotApi, Refused
-from handraise.channels.telegram.interactions import InvalidPayload
+from handraise.channels.http_errors import Refused
+from handraise.channels.payloads import InvalidPayload
+from handraise.channels.telegram.api import BotApi
 from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable
 from handraise.ports.channel import NotSent
 
@@ -51,7 +52,7 @@ class Poller:
             try:
                 updates = await self._updates(_LONG)
             except Refused as refused:
-                if refused.code != _CONFLICT:
+                if refused.status != _CONFLICT:
                     await self._pause(refused)
                 elif "webhook" in refused.why.lower():
                     _log.warning(

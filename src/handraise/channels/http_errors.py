@@ -1,0 +1,104 @@
+"""What an answer of a service over HTTP means: whether another try could help, when, and whether it arrived perhaps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+
+from handraise.channels.payloads import InvalidPayload, read_object
+from handraise.channels.safe_http import asked_to_wait
+from handraise.model.visible import visible_line
+from handraise.ports.channel import NotSent
+
+_LONGEST_WAIT = timedelta(hours=1)
+_LONGEST_REASON = 120
+_TOO_MANY, _TROUBLE = 429, 500
+_PASSING = frozenset({401, 408, 409, 412, 425, _TOO_MANY})
+"""A token can be put right, and what is busy will be free."""
+
+
+class Refused(NotSent):
+    """A service did not do what it was asked. `why` and `told` are its own words, `code` its own name for it."""
+
+    def __init__(
+        self,
+        service: str,
+        what: str,
+        why: str,
+        *,
+        status: int = 200,
+        code: str | int | None = None,
+        told: Mapping[str, Any] | None = None,
+        again: bool = True,
+        after: timedelta | None = None,
+    ) -> None:
+        self.why = visible_line(why)[:_LONGEST_REASON]
+        super().__init__(f"{service} says “{self.why}” to {what}", again=again, after=after)
+        self.status = status
+        self.code = code
+        self.told = told or {}
+
+
+async def answer_to(request: Awaitable[httpx2.Response], service: str, what: str) -> httpx2.Response:
+    """The answer to a request; raises `NotSent` where none came, or the server was in trouble.
+
+    Without the error itself: it has the request in it, and that a token.
+    """
+    try:
+        answer = await request
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+        raise NotSent(f"{service} cannot be reached: {type(error).__name__}") from None
+    except httpx2.HTTPError as error:
+        raise NotSent(f"no answer from {service}: {type(error).__name__}", arrived_perhaps=True) from None
+    if answer.status_code >= _TROUBLE:
+        problem = f"{service} answered {answer.status_code} to {what}"
+        raise NotSent(problem, after=wait_of(answer), arrived_perhaps=True)
+    return answer
+
+
+def object_of(answer: httpx2.Response, service: str, what: str) -> dict[str, Any]:
+    """The JSON object in an answer, empty where a refusal has none; raises `NotSent` where a yes has none."""
+    try:
+        return read_object(answer.content)
+    except InvalidPayload:
+        if answer.is_success:
+            problem = f"{service} answered {what} with something that is not its own"
+            raise NotSent(problem, arrived_perhaps=True) from None
+        return {}
+
+
+def refusal(
+    answer: httpx2.Response,
+    service: str,
+    what: str,
+    why: str,
+    *,
+    is_final: bool,
+    code: str | int | None = None,
+    told: Mapping[str, Any] | None = None,
+    wait: object = None,
+) -> Refused:
+    """What a refusal means for another try. `wait` is for how many seconds the service asks besides the header."""
+    status = answer.status_code
+    return Refused(
+        service,
+        what,
+        why,
+        status=status,
+        code=code,
+        told=told,
+        again=status in _PASSING or not is_final,
+        after=wait_of(answer, wait),
+    )
+
+
+def wait_of(answer: httpx2.Response, seconds: object = None) -> timedelta | None:
+    """How long a service asks to wait, in its answer or in the header of that, within reason."""
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
+        return timedelta(seconds=min(seconds, _LONGEST_WAIT.total_seconds()))
+    asked = asked_to_wait(answer.headers.get("retry-after"), time.time())
+    return None if asked is None else min(asked, _LONGEST_WAIT)
