@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuestion, MultiChoice, Open
 from handraise.backends.hint_codec import decoded
+from handraise.channels.chat_channel import NotGenuine
 from handraise.channels.discord.channel import Discord
 from handraise.channels.email.html_text import html_text
 from handraise.channels.email.inbound_mail import InvalidPayload, parse_mail, passes, text_of
@@ -34,7 +35,7 @@ from handraise.channels.teams.channel import Teams
 from handraise.channels.teams.interactions import InteractionHandler
 from handraise.channels.teams.references import Services
 from handraise.channels.teams.threads import Threads
-from handraise.channels.teams.token_verifier import NotGenuine, Tokens
+from handraise.channels.teams.token_verifier import Tokens
 from handraise.channels.telegram.channel import Telegram
 from handraise.channels.telegram.references import QuestionReferences
 from handraise.channels.webhook import Webhook, secret_bytes, signed

@@ -402,7 +402,7 @@ async def test_what_discord_says_is_heeded(team: Team) -> None:
     assert delivery.problem.startswith("Discord says “Cannot send messages to this user (50007)” to POST")
     [waiting] = await team.ctx.outbox.deliveries(first.ref)
     assert waiting.status == "queued"
-    assert "too many requests" in (waiting.problem or "")
+    assert "You are being rate limited." in (waiting.problem or "")
 
 
 async def test_a_message_that_is_gone_is_left_alone(team: Team) -> None:

@@ -249,7 +249,7 @@ async def test_what_is_not_for_us_is_answered_all_the_same(team: Team, kind: Any
     _, message = await team.ask("Go?", form=Confirm())
     payload = {**team.peer.interaction(ANN, message, "yes"), "type": kind}
     await team.peer.send(ANN, message, payload)
-    assert "I cannot tell what that is for" in team.told(ANN)
+    assert "I cannot tell which question that is for" in team.told(ANN)
 
 
 async def test_an_approval_of_another_action_is_not_taken(team: Team) -> None:
@@ -282,7 +282,7 @@ async def test_a_slow_desk_does_not_let_discord_wait(team: Team, monkeypatch: py
     gate = asyncio.Event()
     monkeypatch.setattr(discord_channel, "_AT_ONCE", 0.01)
     monkeypatch.setattr(team.peer, "patience", THREE_SECONDS)
-    replies = team.discord._incoming._replies  # noqa: SLF001 -- to be slow where it is used
+    replies = team.discord._incoming._flow._replies  # noqa: SLF001 -- to be slow where it is used
     quick = replies.find_question
 
     async def slow(*where: str) -> Any:
@@ -300,13 +300,13 @@ async def test_a_slow_desk_does_not_let_discord_wait(team: Team, monkeypatch: py
     assert "Thank you, your answer was recorded." in texts
     # The other one would have opened a form, or came too late for it.
     [other] = texts - {"Thank you, your answer was recorded."}
-    assert "took too long" in other or "already been answered" in other
+    assert "That did not work" in other or "already been answered" in other
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (StoreUnavailable("gone"), "could not be taken just now"),
+        (StoreUnavailable("gone"), "That did not work"),
         (RequestConflict("busy"), "being taken already"),
     ],
 )
@@ -314,7 +314,7 @@ async def test_what_goes_wrong_is_told_and_counts_for_nothing(
     team: Team, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
     question, message = await team.ask("Go?", form=Confirm())
-    replies = team.discord._incoming._replies  # noqa: SLF001 -- to fail where it is used
+    replies = team.discord._incoming._flow._replies  # noqa: SLF001 -- to fail where it is used
 
     async def failing(*_: object) -> Any:
         raise error

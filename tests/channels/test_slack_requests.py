@@ -328,7 +328,7 @@ async def test_a_slow_desk_does_not_let_slack_wait(team: Team, monkeypatch: pyte
     question, message = await team.ask("Go?", form=Confirm())
     gate = asyncio.Event()
     monkeypatch.setattr(slack_channel, "_AT_ONCE", 0.01)
-    replies = team.slack._incoming._replies  # noqa: SLF001 -- to be slow where it is used
+    replies = team.slack._incoming._flow._replies  # noqa: SLF001 -- to be slow where it is used
     quick = replies.take
 
     async def slow(reply: Any) -> Any:

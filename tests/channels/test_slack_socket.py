@@ -80,7 +80,7 @@ async def test_what_could_not_be_done_is_not_acknowledged_and_comes_again(
     team: Team, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     question, message = await team.ask("Go?", form=Confirm())
-    replies = team.slack._incoming._replies  # noqa: SLF001 -- to fail where it is used
+    replies = team.slack._incoming._flow._replies  # noqa: SLF001 -- to fail where it is used
 
     async def fail(*_: Any) -> None:
         raise StoreUnavailable("planted")

@@ -323,12 +323,12 @@ async def test_an_action_of_high_risk_is_decided_elsewhere(office: Office) -> No
         status, said = await office.peer.send(forged)
         assert status == 200
         if verb in ("approved", "deny"):
-            assert "decide in the inbox or in the terminal" in said["value"]
+            assert "decided in the inbox, where people sign in" in said["value"]
         else:
             assert "Approve" not in json.dumps(said["value"]["body"])
         await office.untouched(question)
     await office.peer.send(office.peer.typed(ANN, message.conversation, "approve", replyToId=message.id))
-    assert "cannot be decided here" in await office.told(message.conversation)
+    assert "decided in the inbox, where people sign in" in await office.told(message.conversation)
     await office.untouched(question)
 
 

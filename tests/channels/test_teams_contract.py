@@ -164,7 +164,9 @@ class TestTeamsContract(ChannelContract):
         self, channel: Teams, peer: TeamsPeer
     ) -> None:
         for to in ({"user": STRANGER}, {"user": ANN, "tenant": OTHER}):
-            with pytest.raises(NotSent, match="Teams says “403 ForbiddenOperationException” to POST conversations") as failed:
+            with pytest.raises(
+                NotSent, match="Teams says “403 ForbiddenOperationException” to POST conversations"
+            ) as failed:
                 await channel.send(self.message(channel, to, a_question()))
             assert not failed.value.again
         assert peer.messages == {}
@@ -195,7 +197,7 @@ class TestTeamsContract(ChannelContract):
             for address in ({"conversation": ROOM}, {"user": ANN}):
                 named = {**address, "service_url": url}
                 assert channel.rate_limit_key(named) is None
-                with pytest.raises(NotSent, match="no connector that is known") as failed:
+                with pytest.raises(NotSent, match="makes no sense to Teams") as failed:
                     await channel.send(self.message(channel, named, a_question()))
                 assert not failed.value.again
             receipt = await channel.send(self.message(channel, to, a_question()))

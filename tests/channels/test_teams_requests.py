@@ -17,8 +17,9 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from handraise.channels.chat_channel import NotGenuine
 from handraise.channels.teams import token_verifier as tokens_module
-from handraise.channels.teams.token_verifier import NotGenuine, Tokens
+from handraise.channels.teams.token_verifier import Tokens
 from handraise.model.forms import Confirm
 from handraise.ports.channel import NotSent
 from tests.channels.teams_peer import APP, ISSUER, Fault, Key, Posted, TeamsPeer, chat_with, open_peer

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from handraise import AlreadySettled, Approval, Declined, Timeline
+from handraise.channels.chat_flow import ChatFlow
 from handraise.model.deliveries import Delivery, DeliveryStatus
 from handraise.model.forms import Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered
@@ -246,14 +247,14 @@ async def test_what_is_of_high_risk_is_decided_elsewhere(either: Team) -> None:
     assert 'table: "users"' in message.shown
     assert "decided on the page, where you are signed in" in message.shown
     await either.peer.say(ANN, "approve", to=message)
-    assert "Open the page to decide" in await either.told(message)
+    assert "decided in the inbox, where people sign in" in await either.told(message)
     assert (await either.desk.get(question.id)).outcome is None
 
 
 async def test_the_desk_refuses_what_is_of_high_risk_whatever_the_message_shows(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handraise.channels.telegram.interactions.can_be_answered", lambda _: True)
+    monkeypatch.setattr(ChatFlow, "why_not_here", lambda *_: None)
     question, message = await team.ask("Drop it?", form=Approval.of("drop", risk="high"))
     await team.peer.say(ANN, "approve", to=message)
     assert "decide in the inbox or in the terminal" in await team.told(message)
@@ -265,7 +266,7 @@ async def test_what_cannot_be_shown_in_full_cannot_be_approved_here(team: Team) 
     assert message.pressable == ["Decline…"]
     assert "decided on the page" in message.shown
     await team.peer.say(ANN, "approve", to=message)
-    assert "Open the page to decide" in await team.told(message)
+    assert "Open it in the inbox to answer" in await team.told(message)
     assert (await team.desk.get(question.id)).outcome is None
 
 

@@ -176,7 +176,7 @@ class TestOut:
             (Says(503, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}), True, timedelta(), None),
             (Says(503, {"retry-after": "Wed, 99 Oct 2015 07:28:00 GMT"}), True, None, None),
             (Says(500), True, None, None),
-            (Says(599, {"retry-after": "120"}), True, None, None),
+            (Says(599, {"retry-after": "120"}), True, timedelta(minutes=2), None),
             (Says(302, {"location": "http://127.0.0.1/"}), True, None, timedelta(hours=1)),
         ],
         ids=lambda each: str(each.status) if isinstance(each, Says) else None,

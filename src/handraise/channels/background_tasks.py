@@ -7,6 +7,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from handraise.ports.channel import NotSent
+
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -39,4 +41,6 @@ class BackgroundTasks:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)
         if not task.cancelled() and (error := task.exception()) and not isinstance(error, self._expected):
-            _log.warning("something about %s failed: %s", self._channel, type(error).__name__)
+            # Other errors may have a secret in them.
+            why = error if isinstance(error, NotSent) else type(error).__name__
+            _log.warning("something about %s failed: %s", self._channel, why)

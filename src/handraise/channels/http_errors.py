@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Container, Mapping
 from datetime import timedelta
 from typing import Any
 
 import httpx2
 
 from handraise.channels.payloads import InvalidPayload, read_object
-from handraise.channels.safe_http import asked_to_wait
+from handraise.channels.safe_http import Answered, asked_to_wait
 from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
 
-_LONGEST_WAIT = timedelta(hours=1)
+_LONGEST_WAIT = _A_WHILE = timedelta(hours=1)
 _LONGEST_REASON = 120
-_TOO_MANY, _TROUBLE = 429, 500
-_PASSING = frozenset({401, 408, 409, 412, 425, _TOO_MANY})
+_REDIRECTS, _TROUBLE = range(300, 400), 500
+_BUSY = frozenset({408, 425, 429})
+_PASSING = _BUSY | {401, 409, 412}
 """A token can be put right, and what is busy will be free."""
 
 
@@ -46,7 +47,7 @@ class Refused(NotSent):
 async def answer_to(request: Awaitable[httpx2.Response], service: str, what: str) -> httpx2.Response:
     """The answer to a request; raises `NotSent` where none came, or the server was in trouble.
 
-    Without the error itself: it has the request in it, and that a token.
+    Without the error itself: that has the request in it, and the request a token.
     """
     try:
         answer = await request
@@ -60,15 +61,18 @@ async def answer_to(request: Awaitable[httpx2.Response], service: str, what: str
     return answer
 
 
-def object_of(answer: httpx2.Response, service: str, what: str) -> dict[str, Any]:
-    """The JSON object in an answer, empty where a refusal has none; raises `NotSent` where a yes has none."""
+async def exchange(
+    request: Awaitable[httpx2.Response], service: str, what: str, *, may_be_empty: bool = False
+) -> tuple[httpx2.Response, dict[str, Any]]:
+    """The answer to a request and the JSON object in it; raises `NotSent`. A refusal may have none, and be empty."""
+    answer = await answer_to(request, service, what)
     try:
-        return read_object(answer.content)
+        return answer, read_object(answer.content)
     except InvalidPayload:
-        if answer.is_success:
-            problem = f"{service} answered {what} with something that is not its own"
-            raise NotSent(problem, arrived_perhaps=True) from None
-        return {}
+        if not answer.is_success or (may_be_empty and not answer.content):
+            return answer, {}
+        problem = f"{service} answered {what} with something that is not its own"
+        raise NotSent(problem, arrived_perhaps=True) from None
 
 
 def refusal(
@@ -102,3 +106,16 @@ def wait_of(answer: httpx2.Response, seconds: object = None) -> timedelta | None
         return timedelta(seconds=min(seconds, _LONGEST_WAIT.total_seconds()))
     asked = asked_to_wait(answer.headers.get("retry-after"), time.time())
     return None if asked is None else min(asked, _LONGEST_WAIT)
+
+
+def status_error(who: str, answered: Answered, *, final: Container[int], now: float) -> NotSent:
+    """What a status other than yes means for another try, where nothing but that is read."""
+    status, problem = answered.status, f"{who} answered {answered.status}"
+    if status in final:
+        return NotSent(problem, again=False)
+    if status in _BUSY or status >= _TROUBLE:
+        return NotSent(problem, after=asked_to_wait(answered.headers.get("retry-after"), now))
+    if status in _REDIRECTS:
+        problem += ", and redirects are not followed"
+    # A token that is not good, or a place that is not ours: somebody may mend that.
+    return NotSent(problem, within=_A_WHILE)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
 from handraise.model.deliveries import Address, Delivery
-from handraise.model.errors import RequestConflict, TooManyRequests
+from handraise.model.errors import Problem, RequestConflict, TooManyRequests
 from handraise.model.json_values import Json, text_problem
 from handraise.model.people import ANYONE, GROUP, may_respond, may_see
 from handraise.model.plain_text import too_late
@@ -52,12 +52,25 @@ class ReplyResult:
     """What came of a reply, and how to tell the person.
 
     `taken`: it counts. `misfit`: it does not fit, and the question waits still. `late`: the question had ended.
-    `refused`: this person cannot answer it, or there is no such question; which of the two is not told.
+    `refused`: this person cannot answer it, or there is no such question; which of the two is not told. `problems` are
+    what does not fit, one by one.
     """
 
     kind: Literal["taken", "misfit", "late", "refused"]
     text: str
     question: Question | None = field(default=None, repr=False)
+    problems: Sequence[Problem] = field(default=(), repr=False)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the question has ended, as far as this person may know."""
+        return self.question is not None and self.question.outcome is not None
+
+
+def misfit(question: Question, problems: Sequence[Problem]) -> ReplyResult:
+    """What to tell of an answer that does not fit."""
+    why = "; ".join(map(str, problems))
+    return ReplyResult("misfit", f"That does not fit: {why}.", question, problems)
 
 
 _UNKNOWN = ReplyResult(
@@ -104,14 +117,8 @@ class Replies:
         self, workspace: str, channel: str, identity: str, question_id: str
     ) -> Question | ReplyResult:
         """A question as it stands, for a form to be drawn, where this person may see it; else what to tell them."""
-        responder = await self.find_responder(workspace, channel, identity)
-        if responder is None:
-            return _UNKNOWN
-        try:
-            question = await self._desk.scoped(workspace).get(question_id)
-        except QuestionNotFound:
-            return _UNKNOWN
-        return question if may_see(question, responder) else _UNKNOWN
+        found = await self._find(workspace, channel, identity, question_id)
+        return _UNKNOWN if found is None else found[1]
 
     async def find_delivered(
         self, workspace: str, channel: str, identity: str, *, where: Callable[[Delivery, Question], bool]
@@ -143,17 +150,13 @@ class Replies:
 
         Raises `RequestConflict` while one with the same id is being taken.
         """
-        responder = await self.find_responder(reply.workspace, reply.channel, reply.identity, reply.recipient)
-        if responder is None:
+        found = await self._find(
+            reply.workspace, reply.channel, reply.identity, reply.question_id, reply.recipient
+        )
+        if found is None:
             return _UNKNOWN
+        responder, question = found
         desk = self._desk.scoped(reply.workspace)
-        try:
-            question = await desk.get(reply.question_id)
-        except QuestionNotFound:
-            return _UNKNOWN
-        if not may_see(question, responder):
-            # Nobody else learns that there is anything to answer, or was.
-            return _UNKNOWN
 
         async def take() -> ReplyResult:
             shown = await self._shown(question, responder, reply.channel)
@@ -163,6 +166,19 @@ class Replies:
             return await take()
         result = await self._once(reply, f"{reply.channel}:{responder.id}", reply.id, take)
         return result if result.kind == "refused" else replace(result, question=result.question or question)
+
+    async def _find(
+        self, workspace: str, channel: str, identity: str, question_id: str, recipient: str | None = None
+    ) -> tuple[Responder, Question] | None:
+        """A person and a question that they may see: nobody else learns that there is anything to answer, or was."""
+        responder = await self.find_responder(workspace, channel, identity, recipient)
+        if responder is None:
+            return None
+        try:
+            question = await self._desk.scoped(workspace).get(question_id)
+        except QuestionNotFound:
+            return None
+        return (responder, question) if may_see(question, responder) else None
 
     async def _shown(self, question: Question, responder: Responder, channel: str) -> str | None:
         """The digest of the last message that told this person of the question there, or a room that they share."""
@@ -192,8 +208,8 @@ class Replies:
         )
         match claim.state:
             case "done":
-                kind, text = json.loads(claim.body or "[]")
-                return ReplyResult(kind, text)
+                kind, text, *problems = json.loads(claim.body or "[]")
+                return ReplyResult(kind, text, None, [Problem(*each) for each in problems])
             case "busy":
                 raise RequestConflict("The same reply is being taken already; send it again shortly.")
             case "different":
@@ -207,7 +223,8 @@ class Replies:
             if result is None:
                 await self._directory.release(*place, turn=claim.turn)
             else:
-                body = json.dumps([result.kind, result.text])
+                problems = [(each.path, each.message) for each in result.problems]
+                body = json.dumps([result.kind, result.text, *problems])
                 await self._directory.finish(*place, turn=claim.turn, status=200, body=body)
         return result
 
@@ -221,9 +238,8 @@ async def _say(
         mine = getattr(settled.outcome, "by", None) == responder.id
         text = "You have answered this already." if mine else too_late(settled.outcome)
         return ReplyResult("late", text, await desk.get(question.id))
-    except InvalidAnswer as misfit:
-        why = "; ".join(map(str, misfit.problems))
-        return ReplyResult("misfit", f"That does not fit: {why}.", await desk.get(question.id))
+    except InvalidAnswer as invalid:
+        return misfit(await desk.get(question.id), invalid.problems)
     except PermissionDenied as refused:
         # Anyone who may answer is told why not like this; nobody else learns that there is anything to answer.
         known = may_respond(question, responder)

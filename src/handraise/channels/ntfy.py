@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from handraise.channels.http_errors import status_error
 from handraise.channels.message_texts import heading_of, shortened
 from handraise.channels.plain_messages import ended_lines, fitting, lines_of, mention_of
 from handraise.channels.safe_http import (
     URL,
     IPNetwork,
     SafeHttpClient,
-    asked_to_wait,
     open_safe_client,
     place_of,
     read_url,
@@ -35,9 +35,7 @@ _LONGEST_TITLE = 120
 _LARGEST = 3_600
 """In bytes, of everything. Phones are told by services that take 4 KB, and ntfy cuts what is more."""
 _LOW, _USUAL, _HIGH = 2, 3, 4
-_YES, _ELSEWHERE = range(200, 300), range(300, 400)
-_HOPELESS, _BUSY, _SERVER_FAULTS = (400, 413), 429, 500
-_A_WHILE = timedelta(hours=1)
+_YES, _HOPELESS = range(200, 300), (400, 413)
 
 
 def read_server_url(text: str, allowed: Sequence[IPNetwork]) -> URL | None:
@@ -99,7 +97,7 @@ class Ntfy:
             headers["authorization"] = f"Bearer {self._token}"
         answered = await self._outward.post(self._server, headers=headers, content=_bytes_of(body))
         if answered.status not in _YES:
-            raise _refused(answered.status, answered.headers.get("retry-after"), self._now())
+            raise status_error("ntfy", answered, final=_HOPELESS, now=self._now())
 
 
 def _topic_of(to: Json) -> str | None:
@@ -140,16 +138,3 @@ def _filled(content: dict[str, Any], lines: Iterable[str]) -> dict[str, Any]:
 
 def _bytes_of(content: Json) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _refused(status: int, retry_after: str | None, now: float) -> NotSent:
-    """What an answer other than yes means for another try."""
-    problem = f"ntfy answered {status}"
-    if status in _HOPELESS:
-        return NotSent(problem, again=False)
-    if status == _BUSY or status >= _SERVER_FAULTS:
-        return NotSent(problem, after=asked_to_wait(retry_after, now))
-    if status in _ELSEWHERE:
-        problem += ", and redirects are not followed"
-    # A token that is not good, or a topic that is not ours: somebody may mend that.
-    return NotSent(problem, within=_A_WHILE)

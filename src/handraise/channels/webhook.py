@@ -21,12 +21,12 @@ from urllib.parse import quote
 
 import pydantic
 
+from handraise.channels.http_errors import status_error
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
 from handraise.channels.safe_http import (
     URL,
     IPNetwork,
     SafeHttpClient,
-    asked_to_wait,
     open_safe_client,
     place_of,
     read_url,
@@ -56,9 +56,8 @@ _NEVER_CHANGES = frozenset(
 """What of a question is the same however often it is told."""
 _AT_THE_END = frozenset({"status", "votes", "outcome"})
 
-_PATIENCE, _A_WHILE = timedelta(days=3), timedelta(hours=1)
-_YES, _ELSEWHERE = range(200, 300), range(300, 400)
-_GONE, _BUSY, _SERVER_FAULTS = 410, (408, 425, 429, 503), 500
+_PATIENCE = timedelta(days=3)
+_YES, _GONE = range(200, 300), (410,)
 
 _SECRET = "whsec_"  # noqa: S105 -- how they all begin
 _SECRET_BYTES = range(24, 65)
@@ -189,7 +188,7 @@ class Webhook:
         }
         answered = await self._outward.post(place.url, headers=headers, content=body)
         if answered.status not in _YES:
-            raise _refused(answered.status, answered.headers.get("retry-after"), self._now())
+            raise status_error("it", answered, final=_GONE, now=self._now())
         return {"status": answered.status}
 
     def _place(self, to: Json) -> _Place | None:
@@ -321,20 +320,6 @@ def _event(
         "datacontenttype": "application/json",
         "data": {"question": record, "recipient": message.recipient, "link": link},
     }
-
-
-def _refused(status: int, retry_after: str | None, now: float) -> NotSent:
-    """What an answer other than yes means for another try."""
-    problem = f"it answered {status}"
-    if status == _GONE:
-        return NotSent(problem, again=False)
-    if status in _BUSY:
-        return NotSent(problem, after=asked_to_wait(retry_after, now))
-    if status >= _SERVER_FAULTS:
-        return NotSent(problem)
-    if status in _ELSEWHERE:
-        problem += ", and redirects are not followed"
-    return NotSent(problem, within=_A_WHILE)
 
 
 def _said(said: ReplyResult) -> Response:

@@ -18,11 +18,11 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from handraise.channels.http_errors import status_error
 from handraise.channels.push_subscriptions import NAME, subscription_id
 from handraise.channels.safe_http import (
     IPNetwork,
     SafeHttpClient,
-    asked_to_wait,
     open_safe_client,
     place_of,
     read_url,
@@ -44,10 +44,10 @@ except ImportError as error:
     raise MissingExtra("pywebpush", "push") from error
 
 _GONE = (404, 410)
-_BUSY = (429, 503)
 _OF_ANOTHER_KEY = (400, 401, 403)
 """What push services say where a browser subscribed to another key."""
 _FIRST_REFUSAL = 300
+_REFUSALS = frozenset(range(300, 500)) - {429}
 _LONGEST_NAME = 60
 _KEPT_SECONDS = 86_400
 _SIGNED_FOR = 3_600
@@ -128,12 +128,7 @@ class WebPush:
             )
             raise NotSent("the browser has ended its subscription", again=False)
         if answer.status >= _FIRST_REFUSAL:
-            again = answer.status in _BUSY or answer.status >= 500  # noqa: PLR2004 -- the service's own fault
-            raise NotSent(
-                f"the push service said {answer.status}",
-                again=again,
-                after=asked_to_wait(answer.headers.get("retry-after"), time.time()),
-            )
+            raise status_error("the push service", answer, final=_REFUSALS, now=time.time())
         return None
 
     async def update(self, message: Message, receipt: Json) -> None:

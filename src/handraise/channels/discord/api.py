@@ -13,7 +13,7 @@ import httpx2
 from handraise.channels.discord.components import Component
 from handraise.channels.discord.markup import escaped, length_of
 from handraise.channels.discord.messages import LONGEST, Rendered
-from handraise.channels.http_errors import Refused, answer_to, object_of, refusal, wait_of
+from handraise.channels.http_errors import Refused, exchange, refusal, wait_of
 from handraise.channels.payloads import as_json
 from handraise.ports.channel import NotSent
 
@@ -89,8 +89,7 @@ class DiscordApi:
             content=as_json(body),
             extensions={"timeout": _TIMEOUT.as_dict()},
         )
-        answer = await answer_to(self._send(request), "Discord", what)
-        told = object_of(answer, "Discord", what)
+        answer, told = await exchange(self._send(request), "Discord", what)
         if answer.is_success:
             return told
         code, wait = told.get("code"), told.get("retry_after")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any
 
 import httpx2
 
-from handraise.channels.background_tasks import BackgroundTasks
+from handraise.channels.chat_channel import ChatChannel, NotGenuine
+from handraise.channels.chat_flow import BEING_TAKEN, TRY_AGAIN
+from handraise.channels.chat_references import as_base64
 from handraise.channels.discord.api import DiscordApi, is_id, message_of, text_message
 from handraise.channels.discord.interactions import (
     CHANNEL,
@@ -22,14 +22,15 @@ from handraise.channels.discord.interactions import (
     PING,
     InteractionHandler,
     InteractionResult,
+    told,
 )
 from handraise.channels.discord.messages import render_bundle, render_outcome, render_question
 from handraise.channels.discord.signatures import is_genuine, read_key
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.payloads import InvalidPayload, as_json, read_object
+from handraise.channels.payloads import InvalidPayload, read_object
 from handraise.model.errors import HandraiseError, RequestConflict
-from handraise.model.json_values import Json, digest
-from handraise.ports.channel import Message, NotSent, Response
+from handraise.model.json_values import Json
+from handraise.ports.channel import Message
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +38,6 @@ DISCORD = "https://discord.com/api/v10"
 _AT_ONCE = 2.0
 """Discord waits three seconds for an answer."""
 _PONG = {"type": 1}
-_NOT_NOW = "That could not be taken just now. Please try again."
-_TAKEN_ALREADY = "That is being taken already."
 
 
 @asynccontextmanager
@@ -62,109 +61,86 @@ async def open_discord(
             await discord.finish()
 
 
-class Discord:
+class Discord(ChatChannel[tuple[str, str], str]):
     """Reaches people through Discord."""
 
     name = CHANNEL
-    private = False
-    """Messages are forwarded, and the owners of a server read them: no link in one may answer."""
-    patience = timedelta(days=1)
+    service = "Discord"
 
     def __init__(self, api: DiscordApi, replies: Replies, public_key: str) -> None:
+        super().__init__()
         self._api = api
         self._key = read_key(public_key)
-        self._tasks = BackgroundTasks(CHANNEL, expected=(InvalidPayload,))
         self._incoming = InteractionHandler(api, replies, self._tasks)
 
-    def rate_limit_key(self, to: Json) -> str | None:
-        """The one bot that the token is for; None unless `to` is a user or a room."""
+    def _read_address(self, to: Json) -> tuple[str, str] | None:
         match to:
-            case {"user": who, **rest} | {"channel": who, **rest} if not rest and is_id(who):
-                return CHANNEL
+            case {"user": str(who), **rest} | {"channel": str(who), **rest} if not rest and is_id(who):
+                return ("user" if "user" in to else "channel"), who
             case _:
                 return None
 
-    async def send(self, message: Message) -> Json:
-        """Post a message. The same one again within minutes is told apart by Discord, by the name that we give it."""
+    async def _open(self, address: tuple[str, str], /) -> str:
+        kind, who = address
+        return await self._api.direct_message_room(who) if kind == "user" else who
+
+    def _render(self, message: Message) -> dict[str, Any]:
         one = len(message.notices) == 1
-        rendered = render_question(message.notices[0]) if one else render_bundle(message)
-        room = await self._room(message.to)
-        body = message_of(rendered)
-        made = await self._api.post(room, {**body, **_named(message.id)})
-        return {"channel": room, "message": made} | ({"shown": digest(body)} if one else {"several": True})
+        return message_of(render_question(message.notices[0]) if one else render_bundle(message))
 
-    async def update(self, message: Message, receipt: Json) -> None:
-        """Let a message say how its question ended. What has several questions is followed up by a reply to it."""
-        body = message_of(render_outcome(message.notices[0].question))
-        follow_up = {**body, **_named(f"{message.id} ended")}
+    def _render_outcome(self, message: Message) -> dict[str, Any]:
+        return message_of(render_outcome(message.notices[0].question))
+
+    async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> dict[str, Json]:
+        """Post a message. The same one again within minutes is told apart by Discord, by the name that we give it."""
+        nonce = as_base64(hashlib.sha256(name.encode()).digest()[:16])
+        body = {**body, "nonce": nonce, "enforce_nonce": True}
+        if below is not None:
+            body["message_reference"] = {"message_id": below, "fail_if_not_exists": False}
+        return {"channel": place, "message": await self._api.post(place, body)}
+
+    async def _edit(self, place: str, sent: Any, body: dict[str, Any], /) -> None:
+        await self._api.edit(place, sent, body)
+
+    def _sent(self, receipt: dict[str, Json]) -> tuple[str, Any] | None:
         match receipt:
-            case {"channel": str(room), "message": str(sent), "several": True}:
-                answers = {"message_id": sent, "fail_if_not_exists": False}
-                await self._api.post(room, {**follow_up, "message_reference": answers})
             case {"channel": str(room), "message": str(sent)}:
-                await self._api.edit(room, sent, body)
+                return room, sent
             case _:
-                await self._api.post(await self._room(message.to), follow_up)
+                return None
 
-    async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
-        """Take what Discord signed: it looks whether we are here, or somebody did something."""
+    async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         if not is_genuine(self._key, headers, body):
-            return Response(status=401)
-        try:
-            payload = read_object(body)
-            return _answer(_PONG if payload.get("type") == PING else await self._take(payload))
-        except InvalidPayload:
-            return Response(status=400)
+            raise NotGenuine
+        return read_object(body)
 
-    async def finish(self) -> None:
-        """See through what is under way, within reason."""
-        await self._tasks.finish()
-
-    async def _take(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _handle(self, payload: dict[str, Any]) -> Mapping[str, Any]:
         """Do what a payload says, and give back what Discord is to be answered within its three seconds.
 
         What takes longer is promised, and said when it is done. Discord sends nothing a second time, so that a person
         is told where something went wrong.
         """
-        task = self._tasks.begin(self._handle_errors(payload))
+        if payload.get("type") == PING:
+            return _PONG
+        task = self._tasks.begin(self._take(payload))
         done, _ = await asyncio.wait({task}, timeout=_AT_ONCE)
         if done:
             return task.result().answer
         self._tasks.begin(self._later(task, payload))
         return LATER
 
-    async def _handle_errors(self, payload: Mapping[str, Any]) -> InteractionResult:
+    async def _take(self, payload: Mapping[str, Any]) -> InteractionResult:
         try:
             return await self._incoming.take(payload)
         except RequestConflict:
-            return InteractionResult(text_message(_TAKEN_ALREADY))
+            return told(text_message(BEING_TAKEN))
         except HandraiseError as error:
             _log.warning("something from Discord could not be done: %s", type(error).__name__)
-            return InteractionResult(text_message(_NOT_NOW))
+            return told(text_message(TRY_AGAIN))
 
     async def _later(self, task: asyncio.Task[InteractionResult], payload: Mapping[str, Any]) -> None:
         try:
-            told = (await task).later
+            body = (await task).later
         except InvalidPayload:
-            told = text_message(_NOT_NOW)
-        await self._api.follow_up(str(payload.get("application_id")), str(payload.get("token")), told)
-
-    async def _room(self, to: Json) -> str:
-        match to:
-            case {"user": str(user)} if is_id(user):
-                return await self._api.direct_message_room(user)
-            case {"channel": str(room)} if is_id(room):
-                return room
-            case _:
-                raise NotSent("the address makes no sense to Discord", again=False)
-
-
-def _named(what: str) -> dict[str, Any]:
-    """A name for a message: where Discord has had it before, it makes no second one."""
-    digest = hashlib.sha256(what.encode()).digest()[:16]
-    nonce = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-    return {"nonce": nonce, "enforce_nonce": True}
-
-
-def _answer(reply: Mapping[str, Any]) -> Response:
-    return Response(body=as_json(reply), content_type="application/json")
+            body = text_message(TRY_AGAIN)
+        await self._api.follow_up(str(payload.get("application_id")), str(payload.get("token")), body)

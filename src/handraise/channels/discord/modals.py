@@ -26,7 +26,7 @@ from handraise.channels.discord.components import (
 from handraise.channels.discord.markup import length_of, quoted_start
 from handraise.channels.discord.references import build_reference
 from handraise.channels.payloads import InvalidPayload
-from handraise.model.errors import Problem
+from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.forms import (
     AnyForm,
     Approval,
@@ -47,14 +47,6 @@ _SHORT = 120
 _LONGEST_REASON = 2_000
 _YES_OR_NO = (Option(id="yes", label="Yes"), Option(id="no", label="No"))
 _WHY_NOT = "Why not? The agent is told."
-
-
-class InvalidInput(ValueError):
-    """What came back could mean two things; `problem` says so to the person."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +100,7 @@ def reason_modal(question: Question, verb: str) -> Component:
 
 
 def read_answer(form: AnyForm, components: object) -> Json:
-    """The answer in what was put into a form; raises `InvalidInput`, or `InvalidPayload` for what no form of ours sends."""
+    """The answer in what was put into a form; raises `InvalidAnswer`, or `InvalidPayload` for what no form of ours sends."""
     state = _state(components)
     read = {part.key: _read(part, state) for part in _parts(form)}
     if isinstance(form, Form):
@@ -226,7 +218,7 @@ def _read(part: Part, state: Mapping[str, Mapping[str, Any]]) -> Json:
             if isinstance(form, MultiChoice):
                 return chosen if chosen or part.required else None
             if len(chosen) > 1:
-                raise InvalidInput(Problem(part.key, "choose one, or write your own answer, but not both"))
+                raise InvalidAnswer([Problem(part.key, "choose one, or write your own answer, but not both")])
             return chosen[0] if chosen else None
         case _:
             assert_never(form)

@@ -5,11 +5,10 @@ Discord leaves a hundred characters for it, so ids and digests are written in sh
 
 from __future__ import annotations
 
-import base64
-import re
-import uuid
 from dataclasses import dataclass
 
+from handraise.channels import chat_references
+from handraise.channels.chat_references import as_base64, from_base64, long_id, short_id
 from handraise.channels.discord.markup import length_of
 from handraise.model.forms import Approval
 from handraise.model.json_values import text_problem
@@ -18,22 +17,23 @@ from handraise.model.questions import Draft
 _LONGEST = 100
 _PARTS = 4
 _NOTHING = "-"
-_SHORT_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
+_SHORT_ID = 22
+"""How long the usual kind of id is in short."""
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionReference:
+class QuestionReference(chat_references.QuestionReference):
     """A question, what is to be done about it (`verb`), and which action that is about (`tag`)."""
 
-    workspace: str
-    question_id: str
     verb: str
     tag: str | None = None
 
     @property
     def text(self) -> str:
         """The place as it is written into something that can be pressed."""
-        return f"{self.verb} {_short(self.question_id)} {self.tag or _NOTHING} {self.workspace}"
+        short = short_id(self.question_id)
+        named = self.question_id if short is None else as_base64(short)
+        return f"{self.verb} {named} {self.tag or _NOTHING} {self.workspace}"
 
 
 def build_reference(question: Draft, verb: str) -> QuestionReference:
@@ -44,7 +44,7 @@ def build_reference(question: Draft, verb: str) -> QuestionReference:
 
 def tag_of(form: Approval) -> str:
     """An action's digest in short: 128 bits of it."""
-    return _base64(bytes.fromhex(form.digest)[:16])
+    return as_base64(bytes.fromhex(form.digest)[:16])
 
 
 def has_room(question: Draft) -> bool:
@@ -59,22 +59,6 @@ def parse_reference(text: object) -> QuestionReference | None:
     if len(parts) != _PARTS or any(not part or text_problem(part) for part in parts):
         return None
     verb, short, tag, workspace = parts
-    return QuestionReference(workspace, _long(short), verb, None if tag == _NOTHING else tag)
-
-
-def _short(question_id: str) -> str:
-    try:
-        known = uuid.UUID(question_id)
-    except ValueError:
-        return question_id
-    return _base64(known.bytes) if str(known) == question_id else question_id
-
-
-def _long(short: str) -> str:
-    if not _SHORT_ID.fullmatch(short):
-        return short
-    return str(uuid.UUID(bytes=base64.urlsafe_b64decode(short + "==")))
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+    data = from_base64(short) if len(short) == _SHORT_ID else None
+    question_id = short if data is None else long_id(data)
+    return QuestionReference(workspace, question_id, verb, None if tag == _NOTHING else tag)

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from handraise.channels.http_errors import answer_to, object_of, refusal
+from handraise.channels.http_errors import answer_to, exchange, refusal
 from handraise.channels.payloads import as_json
 from handraise.channels.slack.blocks import Block, escaped, line, rich, words
 from handraise.ports.channel import NotSent
@@ -108,9 +108,8 @@ class SlackApi:
     async def _post(self, method: str, body: bytes, content_type: str) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {self._token}", "content-type": content_type}
         request = self._client.post(f"{self._url}/{method}", content=body, headers=headers)
-        answer = await answer_to(request, "Slack", method)
-        told = object_of(answer, "Slack", method)
-        if told.get("ok") is True:
+        answer, told = await exchange(request, "Slack", method)
+        if answer.is_success and told.get("ok") is True:
             return told
         why = str(told.get("error") or answer.status_code)
         raise refusal(answer, "Slack", method, why, is_final=why in _FINAL)

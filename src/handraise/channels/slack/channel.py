@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs
 
 import httpx2
 
-from handraise.channels.background_tasks import BackgroundTasks
+from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.payloads import InvalidPayload, as_json, read_object
+from handraise.channels.payloads import InvalidPayload, read_object
 from handraise.channels.slack.api import SlackApi
 from handraise.channels.slack.blocks import Block
-from handraise.channels.slack.interactions import CHANNEL, InteractionHandler
-from handraise.channels.slack.messages import Rendered, render_bundle, render_outcome, render_question
-from handraise.channels.slack.references import build_metadata
+from handraise.channels.slack.interactions import CHANNEL, InteractionHandler, body_of, outcome_body
+from handraise.channels.slack.messages import render_bundle, render_question
 from handraise.channels.slack.signatures import is_genuine
 from handraise.channels.slack.socket_mode import Socket
-from handraise.model.errors import HandraiseError, RequestConflict
-from handraise.model.json_values import Json, digest
-from handraise.ports.channel import Message, NotSent, Response
-
-_log = logging.getLogger(__name__)
+from handraise.model.errors import RequestConflict
+from handraise.model.json_values import Json
+from handraise.ports.channel import Message, NotSent
 
 SLACK = "https://slack.com/api"
 SIGNED = "slack-signature"
@@ -43,10 +38,8 @@ _OURS = uuid.UUID("5b0f6c43-0f86-4c0b-8c0e-3f3d6b3f6a51")
 _AT_ONCE = 2.0
 """Slack waits three seconds for an answer."""
 _TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
-_PLAINLY = {"parse": "none", "link_names": False}
-"""Slack is to make nothing of a text: no mentions, and no links."""
-_POSTED = {**_PLAINLY, "mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
-"""And no formats, and no pictures of what a link leads to."""
+_POSTED = {"mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
+"""Slack is to make no formats of a text, and no pictures of what a link leads to."""
 
 
 @asynccontextmanager
@@ -79,78 +72,79 @@ async def open_slack(
             await slack.finish()
 
 
-class Slack:
+class Slack(ChatChannel[str, str]):
     """Reaches people through Slack."""
 
     name = CHANNEL
-    private = False
-    """The owners of a Slack workspace can read its messages, and people pass them on: no link in one may answer."""
-    patience = timedelta(days=1)
+    service = "Slack"
 
     def __init__(self, api: SlackApi, replies: Replies, signing_secret: str | None) -> None:
+        super().__init__()
         self._api = api
         self._secret = signing_secret
-        self._tasks = BackgroundTasks(CHANNEL)
         self._incoming = InteractionHandler(api, replies, self._tasks)
-
-    def rate_limit_key(self, to: Json) -> str | None:
-        """The one team that the token is for; None unless `to` is a user or a room of it."""
-        match to:
-            case {"user": str(user), **rest} if not rest and _PEOPLE.fullmatch(user):
-                return CHANNEL
-            case {"channel": str(room), **rest} if not rest and _ROOMS.fullmatch(room):
-                return CHANNEL
-            case _:
-                return None
-
-    async def send(self, message: Message) -> Json:
-        """Post a message. The same one again is told apart by Slack, by the id that we give it."""
-        one = len(message.notices) == 1
-        rendered = render_question(message.notices[0]) if one else render_bundle(message)
-        body = {"channel": _where(message.to), "client_msg_id": _id(message.id), **_body(rendered), **_POSTED}
-        if one:
-            body["metadata"] = build_metadata(message.notices[0].question)
-        posted = _receipt(await self._api.call("chat.postMessage", body))
-        return posted | ({"shown": digest(_body(rendered))} if one else {"several": True})
-
-    async def update(self, message: Message, receipt: Json) -> None:
-        """Let a message say how its question ended. What has several questions is followed up in its thread."""
-        question = message.notices[0].question
-        body = _body(render_outcome(question))
-        follow_up = {**body, **_POSTED, "client_msg_id": _id(f"{message.id} ended")}
-        match receipt:
-            case {"channel": str(channel), "ts": str(ts), "several": True}:
-                await self._api.call("chat.postMessage", {"channel": channel, "thread_ts": ts, **follow_up})
-            case {"channel": str(channel), "ts": str(ts)}:
-                place = {"channel": channel, "ts": ts, "metadata": build_metadata(question)}
-                await self._api.call("chat.update", {**place, **body, **_PLAINLY})
-            case _:
-                await self._api.call("chat.postMessage", {"channel": _where(message.to), **follow_up})
-
-    async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
-        """Take an interaction or an event that Slack signed."""
-        if self._secret is None or not is_genuine(self._secret, headers, body):
-            return Response(status=401)
-        try:
-            payload = _payload(headers.get("content-type", ""), body)
-            if payload.get("type") == "url_verification":
-                return _answer({"challenge": str(payload.get("challenge"))})
-            return _answer(await self._take(payload, SIGNED))
-        except InvalidPayload:
-            return Response(status=400)
-        except (HandraiseError, NotSent) as error:
-            _log.warning(
-                "something from Slack could not be done (%s); it may come again", type(error).__name__
-            )
-            return Response(status=503)
 
     async def take_from_socket(self, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Take what came over a connection that we opened to Slack."""
         return await self._take(payload, SOCKET)
 
-    async def finish(self) -> None:
-        """See through what is under way, within reason."""
-        await self._tasks.finish()
+    def _read_address(self, to: Json) -> str | None:
+        match to:
+            case {"user": str(user), **rest} if not rest and _PEOPLE.fullmatch(user):
+                return user
+            case {"channel": str(room), **rest} if not rest and _ROOMS.fullmatch(room):
+                return room
+            case _:
+                return None
+
+    async def _open(self, address: str, /) -> str:
+        return address
+
+    def _render(self, message: Message) -> dict[str, Any]:
+        if len(message.notices) > 1:
+            return body_of(render_bundle(message))
+        return body_of(render_question(message.notices[0]), message.notices[0].question)
+
+    def _render_outcome(self, message: Message) -> dict[str, Any]:
+        return outcome_body(message.notices[0].question)
+
+    async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> dict[str, Json]:
+        """Post a message. The same one again is told apart by Slack, by the id that we give it."""
+        where = {"channel": place, "client_msg_id": str(uuid.uuid5(_OURS, name))}
+        if below is not None:
+            where["thread_ts"] = below
+        posted = await self._api.call("chat.postMessage", {**where, **body, **_POSTED})
+        found: dict[str, Json] = {"channel": posted.get("channel"), "ts": posted.get("ts")}
+        if not all(isinstance(each, str) for each in found.values()):
+            raise NotSent("Slack did not say where the message is", arrived_perhaps=True)
+        return found
+
+    async def _edit(self, place: str, sent: Any, body: dict[str, Any], /) -> None:
+        await self._api.call("chat.update", {"channel": place, "ts": sent, **body})
+
+    def _sent(self, receipt: dict[str, Json]) -> tuple[str, Any] | None:
+        match receipt:
+            case {"channel": str(channel), "ts": str(ts)}:
+                return channel, ts
+            case _:
+                return None
+
+    async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        """What a request has in it: JSON for events, a form with JSON in it for what people press."""
+        if self._secret is None or not is_genuine(self._secret, headers, body):
+            raise NotGenuine
+        try:
+            text = body.decode()
+            if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+                [text] = parse_qs(text, strict_parsing=True, max_num_fields=20).get("payload", [])
+        except ValueError:
+            raise InvalidPayload("body") from None
+        return read_object(text)
+
+    async def _handle(self, payload: dict[str, Any]) -> Mapping[str, Any] | None:
+        if payload.get("type") == "url_verification":
+            return {"challenge": str(payload.get("challenge"))}
+        return await self._take(payload, SIGNED)
 
     async def _take(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
         """Do what a payload says, and give back what Slack is to be answered within its three seconds.
@@ -165,43 +159,3 @@ class Slack:
         except RequestConflict:
             # The same thing is being done by another process, which has come to hear of it first.
             return None
-
-
-def _where(to: Json) -> str:
-    match to:
-        case {"user": str(where)} | {"channel": str(where)}:
-            return where
-        case _:
-            raise NotSent("the address makes no sense to Slack", again=False)
-
-
-def _body(rendered: Rendered) -> dict[str, Any]:
-    return {"text": rendered.text, "blocks": rendered.blocks}
-
-
-def _id(what: str) -> str:
-    return str(uuid.uuid5(_OURS, what))
-
-
-def _receipt(posted: Mapping[str, Any]) -> dict[str, Json]:
-    found: dict[str, Json] = {"channel": posted.get("channel"), "ts": posted.get("ts")}
-    if not all(isinstance(each, str) for each in found.values()):
-        raise NotSent("Slack did not say where the message is", arrived_perhaps=True)
-    return found
-
-
-def _payload(content_type: str, body: bytes) -> dict[str, Any]:
-    """What a request has in it: JSON for events, a form with JSON in it for what people press."""
-    try:
-        text = body.decode()
-        if content_type.startswith("application/x-www-form-urlencoded"):
-            [text] = parse_qs(text, strict_parsing=True, max_num_fields=20).get("payload", [])
-    except ValueError:
-        raise InvalidPayload("body") from None
-    return read_object(text)
-
-
-def _answer(reply: Mapping[str, Any] | None) -> Response:
-    if reply is None:
-        return Response()
-    return Response(body=as_json(reply), content_type="application/json; charset=utf-8")

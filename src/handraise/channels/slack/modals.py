@@ -30,7 +30,7 @@ from handraise.channels.slack.blocks import (
 )
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
 from handraise.channels.slack.references import format_reference
-from handraise.model.errors import Problem
+from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
@@ -45,14 +45,6 @@ _EARLIEST, _LATEST = 1_000_000_000, 9_999_999_999
 """The seconds that have ten digits, as Slack wants them."""
 _ERROR = 300
 _PROMPT = 2_000
-
-
-class InvalidInput(ValueError):
-    """What came back could mean two things; `problems` says so to the person."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problems = (problem,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +185,7 @@ def editable_parts(form: Approval) -> Sequence[Part]:
 def read_answer(form: AnyForm, values: object) -> Json:
     """The answer in what was put into a view; for an approval, the arguments in it.
 
-    Raises `InvalidInput`, or `InvalidPayload` for what no view of ours sends.
+    Raises `InvalidAnswer`, or `InvalidPayload` for what no view of ours sends.
     """
     state = values if isinstance(values, dict) else {}
     read = {part.key: _read(part, state) for part in parts_of(form)}
@@ -394,7 +386,9 @@ def _read(part: Part, state: Mapping[str, Any]) -> Json:
             picked = _one_of(element, [str(place) for place in range(len(form.options))])
             other = _other(part, form, state)
             if other is not None and picked is not None:
-                raise InvalidInput(Problem(part.path, "choose one, or write your own answer, but not both"))
+                raise InvalidAnswer(
+                    [Problem(part.path, "choose one, or write your own answer, but not both")]
+                )
             return other if picked is None else form.options[int(picked)].id
         case MultiChoice():
             return _several(part, form, element, state)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from handraise.model.json_values import Json, canonical_json, text_problem
+from handraise.channels import chat_references
+from handraise.model.json_values import Json, canonical_json
 from handraise.model.questions import Draft
 
 EVENT = "handraise_question"
@@ -13,11 +14,9 @@ EVENT = "handraise_question"
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionReference:
+class QuestionReference(chat_references.QuestionReference):
     """A question, and whatever else belongs to what was pressed."""
 
-    workspace: str
-    question_id: str
     extra: Json = None
 
 
@@ -35,9 +34,8 @@ def parse_reference(text: object) -> QuestionReference | None:
         return None
     match read:
         case [str(workspace), str(question_id), *rest] if len(rest) <= 1:
-            if text_problem(workspace) or text_problem(question_id):
-                return None
-            return QuestionReference(workspace, question_id, rest[0] if rest else None)
+            found = QuestionReference(workspace, question_id, rest[0] if rest else None)
+            return found if found.is_readable else None
         case _:
             return None
 
@@ -57,8 +55,7 @@ def parse_metadata(metadata: object) -> QuestionReference | None:
             "event_type": "handraise_question",
             "event_payload": {"workspace": str(workspace), "question": str(question_id)},
         }:
-            if text_problem(workspace) or text_problem(question_id):
-                return None
-            return QuestionReference(workspace, question_id)
+            found = QuestionReference(workspace, question_id)
+            return found if found.is_readable else None
         case _:
             return None

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from handraise.channels.background_tasks import BackgroundTasks
+from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.payloads import InvalidPayload, as_json, object_in, read_object
+from handraise.channels.payloads import InvalidPayload, object_in, read_object
 from handraise.channels.teams.card_elements import CARD, Element
 from handraise.channels.teams.cards import render_bundle, render_outcome, render_question, summary_of
 from handraise.channels.teams.connector import Connector, Credentials
@@ -28,13 +26,10 @@ from handraise.channels.teams.references import (
     read_conversation,
 )
 from handraise.channels.teams.threads import Threads
-from handraise.channels.teams.token_verifier import NotGenuine, Tokens
-from handraise.model.errors import HandraiseError
-from handraise.model.json_values import Json, digest
+from handraise.channels.teams.token_verifier import Tokens
+from handraise.model.json_values import Json
 from handraise.model.visible import visible
-from handraise.ports.channel import Message, NotSent, Response
-
-_log = logging.getLogger(__name__)
+from handraise.ports.channel import Message, NotSent
 
 LOGIN = "https://login.microsoftonline.com"
 ISSUER = "https://api.botframework.com"
@@ -82,13 +77,11 @@ async def open_teams(
             await teams.finish()
 
 
-class Teams:
+class Teams(ChatChannel[Conversation | Person, Conversation]):
     """Reaches people through Microsoft Teams."""
 
     name = CHANNEL
-    private = False
-    """The administrators of a tenant can read its messages, and people pass them on: no link in one may answer."""
-    patience = timedelta(days=1)
+    service = "Teams"
 
     def __init__(
         self,
@@ -98,117 +91,85 @@ class Teams:
         services: Services,
         tenant: str,
     ) -> None:
+        super().__init__()
         self._connector = connector
         self._tokens = tokens
         self._incoming = incoming
         self._services = services
         self._tenant = tenant
-        self._tasks = BackgroundTasks(CHANNEL)
 
     def rate_limit_key(self, to: Json) -> str | None:
         """The connector; None unless `to` is a conversation or a person behind one that we know."""
-        place = read_address(to, self._services, self._tenant)
+        place = self._read_address(to)
         return None if place is None else f"{CHANNEL} {urlsplit(place.service).netloc}"
 
-    async def send(self, message: Message) -> Json:
-        """Post a card. Teams has no name for a message before it is there: a second copy is a second message."""
-        one = len(message.notices) == 1
-        first = message.notices[0]
-        made = (
-            render_question(first.question, first.link, first.reason)
-            if one
-            else render_bundle(message.notices)
-        )
-        where = await self._connector.conversation(self._place(message.to))
-        said = await self._connector.say(where, _activity(made, summary_of(message)))
-        receipt = {"service_url": where.service, "conversation": where.id, "activity": said}
-        return receipt | ({"shown": digest(made)} if one else {"several": True})
+    def _read_address(self, to: Json) -> Conversation | Person | None:
+        return read_address(to, self._services, self._tenant)
 
-    async def update(self, message: Message, receipt: Json) -> None:
-        """Let a card say how its question ended. What has several questions is followed up."""
-        ended = _activity(render_outcome(message.notices[0].question), summary_of(message))
+    async def _open(self, address: Conversation | Person, /) -> Conversation:
+        return await self._connector.conversation(address)
+
+    def _render(self, message: Message) -> Element:
+        first, *more = message.notices
+        made = (
+            render_bundle(message.notices)
+            if more
+            else render_question(first.question, first.link, first.reason)
+        )
+        return _activity(made, summary_of(message))
+
+    def _render_outcome(self, message: Message) -> Element:
+        return _activity(render_outcome(message.notices[0].question), summary_of(message))
+
+    async def _post(self, place: Conversation, body: Element, _: str, below: Any, /) -> dict[str, Json]:
+        """Post a card. Teams has no name for a message before it is there: a second copy is a second message."""
+        activity = body if below is None else {**body, "replyToId": below}
+        said = await self._connector.say(place, activity, below=below)
+        return {"service_url": place.service, "conversation": place.id, "activity": said}
+
+    async def _edit(self, place: Conversation, sent: Any, body: Element, /) -> None:
+        await self._connector.change(place, sent, body)
+
+    def _sent(self, receipt: dict[str, Json]) -> tuple[Conversation, Any] | None:
         match receipt:
-            case {"conversation": str(), "activity": str(said), **rest}:
-                where = read_conversation(
-                    self._services.known(rest.get("service_url")), receipt["conversation"]
-                )
+            case {"conversation": str(conversation), "activity": str(said)}:
+                where = read_conversation(self._services.known(receipt.get("service_url")), conversation)
                 if where is None:
                     raise NotSent("it was sent through a connector that is not known any more", again=False)
-                if rest.get("several"):
-                    await self._connector.say(where, {**ended, "replyToId": said}, below=said)
-                else:
-                    await self._connector.change(where, said, ended)
+                return where, said
             case _:
-                where = await self._connector.conversation(self._place(message.to))
-                await self._connector.say(where, ended)
+                return None
 
-    async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
-        """Take an activity that came with a token of Microsoft's."""
+    async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        """An activity that came with a token of Microsoft's. What cannot be read could not be shown to be genuine."""
         try:
-            activity = _read(body)
-            await self._tokens.check(headers.get("authorization"), activity)
-            if self._services.known(activity.get("serviceUrl")) is None:
-                return Response(status=401)
-            return await self._take(activity)
-        except NotGenuine:
-            return Response(status=401)
+            activity = read_object(body)
         except InvalidPayload:
-            return Response(status=400)
-        except (HandraiseError, NotSent) as error:
-            _log.warning("something from Teams could not be done (%s)", type(error).__name__)
-            return Response(status=503)
+            raise NotGenuine from None
+        await self._tokens.check(headers.get("authorization"), activity)
+        if self._services.known(activity.get("serviceUrl")) is None:
+            raise NotGenuine
+        return activity
 
-    async def finish(self) -> None:
-        """See through what is under way, within reason."""
-        await self._tasks.finish()
-
-    async def _take(self, activity: Mapping[str, Any]) -> Response:
-        match activity.get("type"), activity.get("name"):
+    async def _handle(self, payload: dict[str, Any]) -> Element | None:
+        match payload.get("type"), payload.get("name"):
             case "invoke", "adaptiveCard/action":
-                answer = await self._incoming.press(activity)
-                return Response(body=as_json(answer), content_type="application/json; charset=utf-8")
+                return await self._incoming.press(payload)
             case "message", _:
-                text = await self._incoming.read(activity)
+                text = await self._incoming.read(payload)
                 if text is not None:
-                    self._tell(activity, text)
-        return Response()
+                    self._tasks.begin(self._tell(payload, text))
+        return None
 
-    def _tell(self, activity: Mapping[str, Any], text: str) -> None:
-        """Say something in the conversation that an activity came from, beside everything else."""
-        where = read_conversation(
-            self._services.known(activity.get("serviceUrl")), object_in(activity, "conversation").get("id")
-        )
-        if where is None:
-            return
-        said = {
-            "type": "message",
-            "textFormat": "plain",
-            "text": visible(text),
-            "replyToId": str(activity.get("id")),
-        }
-        self._tasks.begin(self._say(where, said))
-
-    async def _say(self, where: Conversation, said: Element) -> None:
-        try:
-            await self._connector.say(where, said)
-        except NotSent as error:
-            _log.warning("somebody in Teams could not be told what came of their reply: %s", error)
-
-    def _place(self, to: Json) -> Conversation | Person:
-        place = read_address(to, self._services, self._tenant)
-        if place is None:
-            raise NotSent("the address leads to no connector that is known", again=False)
-        return place
+    async def _tell(self, activity: Mapping[str, Any], text: str) -> None:
+        """Say something in the conversation that an activity came from."""
+        service = self._services.known(activity.get("serviceUrl"))
+        where = read_conversation(service, object_in(activity, "conversation").get("id"))
+        said = {"textFormat": "plain", "text": visible(text), "replyToId": str(activity.get("id"))}
+        if where is not None:
+            await self._connector.say(where, {"type": "message", **said})
 
 
 def _activity(made: Element, summary: str) -> Element:
     attachment = {"contentType": CARD, "content": made}
     return {"type": "message", "summary": summary, "attachments": [attachment]}
-
-
-def _read(body: bytes) -> dict[str, Any]:
-    """What a request has in it. What cannot be read could not be shown to be genuine either."""
-    try:
-        return read_object(body)
-    except InvalidPayload:
-        raise NotGenuine from None

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from handraise.channels.http_errors import answer_to, object_of, refusal
+from handraise.channels.http_errors import exchange, refusal
 from handraise.channels.payloads import as_json
 from handraise.channels.teams.references import Conversation, Person, read_conversation
 from handraise.ports.channel import NotSent
@@ -139,8 +139,7 @@ class Connector:
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json; charset=utf-8"}
         what = f"{method} {'activities' if '/activities' in url else 'conversations'}"
         request = self._client.request(method, url, content=as_json(body), headers=headers)
-        answer = await answer_to(request, "Teams", what)
-        told = object_of(answer, "Teams", what) if answer.content else {}
+        answer, told = await exchange(request, "Teams", what, may_be_empty=True)
         if answer.is_success:
             return told
         if answer.status_code == _UNAUTHORIZED:

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 from handraise.channels.payloads import InvalidPayload
 from handraise.channels.teams.card_elements import Element, is_plain, line, small, theirs, words
-from handraise.model.errors import Problem
+from handraise.model.errors import InvalidAnswer, Problem
 from handraise.model.forms import (
     AnyForm,
     Approval,
@@ -37,14 +37,6 @@ _NEEDED = "This is needed."
 _SAFE_NUMBER = 1 << 50
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
-
-
-class InvalidInput(ValueError):
-    """What came back could mean two things, or half a thing; `problems` says so to the person."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problems = (problem,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +138,7 @@ def labels_of(options: Sequence[Option]) -> list[str]:
 def read_answer(form: AnyForm, data: Mapping[str, Any]) -> Json:
     """The answer in what was put into a card; for an approval, the arguments in it.
 
-    Raises `InvalidInput`, or `InvalidPayload` for what no card of ours sends.
+    Raises `InvalidAnswer`, or `InvalidPayload` for what no card of ours sends.
     """
     read = {part.key: _read(part, data) for part in parts_of(form)}
     if isinstance(form, Form | Approval):
@@ -316,7 +308,7 @@ def _read(part: Part, data: Mapping[str, Any]) -> Json:
 def _read_one(part: Part, form: Choice, data: Mapping[str, Any]) -> Json:
     place, other = _text(data, part.id), _other(part, form, data)
     if place is not None and other is not None:
-        raise InvalidInput(Problem(part.key, "choose one, or write your own answer, but not both"))
+        raise InvalidAnswer([Problem(part.key, "choose one, or write your own answer, but not both")])
     return other if place is None else _option(form, place, part.id)
 
 
@@ -325,7 +317,7 @@ def _read_instant(part: Part, data: Mapping[str, Any]) -> Json:
     if day is None and time is None:
         return None
     if day is None or time is None:
-        raise InvalidInput(Problem(part.key, "give both the day and the time"))
+        raise InvalidAnswer([Problem(part.key, "give both the day and the time")])
     if not _DAY.fullmatch(day) or not _TIME.fullmatch(time):
         raise InvalidPayload(part.id)
     return f"{day}T{time}:00+00:00"

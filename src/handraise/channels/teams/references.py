@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from handraise.model.json_values import Json, text_problem
+from handraise.channels import chat_references
+from handraise.model.json_values import Json
 from handraise.model.questions import Draft
 
 CHANNEL = "teams"
@@ -108,13 +109,11 @@ def read_conversation(service: str | None, conversation: object) -> Conversation
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionReference:
+class QuestionReference(chat_references.QuestionReference):
     """A question, the page where it is, and whatever else belongs to what was pressed."""
 
-    workspace: str
-    question_id: str
-    link: str
-    data: Mapping[str, Any]
+    link: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_reference(question: Draft, link: str, **more: Json) -> dict[str, Json]:
@@ -126,11 +125,9 @@ def parse_reference(data: object) -> QuestionReference | None:
     """The place in what Teams sent back, or None where it is none of ours."""
     match data:
         case {"q": [str(workspace), str(question_id)], "l": str(link), **rest}:
-            if text_problem(workspace) or text_problem(question_id) or not _is_link(link):
-                return None
-            return QuestionReference(
-                workspace, question_id, link, {str(name): value for name, value in rest.items()}
-            )
+            more = {str(name): value for name, value in rest.items()}
+            found = QuestionReference(workspace, question_id, link, more)
+            return found if found.is_readable and _is_link(link) else None
         case _:
             return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.teams.references import CHANNEL
+from handraise.channels.teams.references import CHANNEL, QuestionReference
 from handraise.model.deliveries import Delivery
 from handraise.model.questions import Question
 
@@ -19,8 +19,8 @@ class Threads:
 
     async def find(
         self, identity: str, conversation: object, messages: Collection[str]
-    ) -> tuple[str, str] | None:
-        """The workspace and id of the one pending question behind these messages; None unless it is exactly one."""
+    ) -> QuestionReference | None:
+        """The one pending question behind these messages; None unless it is exactly one."""
         if not isinstance(conversation, str) or not messages:
             return None
         chat = conversation.partition(";messageid=")[0]
@@ -33,4 +33,5 @@ class Threads:
                     return False
 
         found = await self._replies.find_delivered(self._workspace, CHANNEL, identity, where=is_behind)
-        return (found[0][0].workspace, found[0][0].id) if len(found) == 1 else None
+        [question] = [each for each, _ in found] if len(found) == 1 else [None]
+        return None if question is None else QuestionReference(question.workspace, question.id)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from handraise.channels.chat_channel import NotGenuine
 from handraise.model.errors import MissingExtra
 from handraise.ports.channel import NotSent
 
@@ -39,10 +40,6 @@ _ALGORITHM = "RS256"
 _SMALLEST_KEY = 2_048
 _SPEAKS_FOR = "msteams"
 """What Microsoft calls Teams among all the places that bots can be in."""
-
-
-class NotGenuine(Exception):
-    """A token is not one that Microsoft made for us, now."""
 
 
 class Tokens:

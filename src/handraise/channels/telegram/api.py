@@ -10,14 +10,15 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
-from handraise.channels.http_errors import answer_to, object_of, refusal
+from handraise.channels.http_errors import Refused, exchange, refusal
 from handraise.channels.payloads import as_json, object_in
+from handraise.ports.channel import NotSent
 
 TELEGRAM = "https://api.telegram.org"
 TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
@@ -46,14 +47,37 @@ class BotApi:
             headers={"content-type": "application/json"},
             timeout=httpx2.Timeout(within, connect=_CONNECT_WITHIN),
         )
-        answer = await answer_to(request, "Telegram", method)
-        told = object_of(answer, "Telegram", method)
-        if told.get("ok") is True and "result" in told:
+        answer, told = await exchange(request, "Telegram", method)
+        if answer.is_success and told.get("ok") is True and "result" in told:
             return told["result"]
         why = str(told.get("description") or answer.status_code).replace(self._token, "…")
         wait = object_in(told, "parameters").get("retry_after")
         is_final = bool(told) and answer.status_code in _FINAL
         raise refusal(answer, "Telegram", method, why, is_final=is_final, told=told, wait=wait)
+
+    async def send(self, chat: int, body: Mapping[str, Any], *, reply_to: object = None) -> int:
+        """Send a message, in reply to another or not, and give back its number; raises `NotSent`."""
+        where: dict[str, Any] = {"chat_id": chat}
+        if is_number(reply_to):
+            where["reply_parameters"] = {"message_id": reply_to, "allow_sending_without_reply": True}
+        match await self.call("sendMessage", {**where, **body}):
+            case {"message_id": int(number)}:
+                return number
+            case _:
+                raise NotSent("Telegram did not say where the message is", arrived_perhaps=True)
+
+    async def edit(self, method: str, chat: int, message: object, body: Mapping[str, Any]) -> None:
+        """Change something about a message, which may be as it should be already; raises `NotSent`."""
+        try:
+            await self.call(method, {"chat_id": chat, "message_id": message, **body})
+        except Refused as refused:
+            if "message is not modified" not in refused.why:
+                raise
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    """Whether this is a number as Telegram gives them to people, chats and messages."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @asynccontextmanager

@@ -9,20 +9,19 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any
 
+from handraise.channels.chat_channel import ChatChannel, NotGenuine
 from handraise.channels.http_errors import Refused
 from handraise.channels.inbound_replies import Replies
-from handraise.channels.payloads import InvalidPayload, object_in, read_object
+from handraise.channels.payloads import object_in, read_object
 from handraise.channels.telegram.api import TELEGRAM, BotApi, open_api
-from handraise.channels.telegram.interactions import CHANNEL, InteractionHandler, is_unchanged
+from handraise.channels.telegram.interactions import CHANNEL, InteractionHandler
 from handraise.channels.telegram.messages import render_bundle, render_outcome, render_question
 from handraise.channels.telegram.polling import WANTED, Poller
 from handraise.channels.telegram.references import QuestionReferences
-from handraise.model.errors import HandraiseError, RequestConflict
-from handraise.model.json_values import Json, digest
-from handraise.ports.channel import Message, NotSent, Response
+from handraise.model.json_values import Json
+from handraise.ports.channel import Message, NotSent
 
 _log = logging.getLogger(__name__)
 
@@ -66,13 +65,11 @@ async def open_telegram(
             await asyncio.gather(task, return_exceptions=True)
 
 
-class Telegram:
+class Telegram(ChatChannel[int, int]):
     """Reaches people through Telegram."""
 
     name = CHANNEL
-    private = False
-    """People pass messages on, and have them on telephones that others see: no link in one may answer."""
-    patience = timedelta(days=1)
+    service = "Telegram"
 
     def __init__(
         self,
@@ -82,79 +79,62 @@ class Telegram:
         base_url: str,
         webhook_secret: str | None,
     ) -> None:
+        super().__init__()
         self._api = api
         self._references = references
         self._secret = None if webhook_secret is None else webhook_secret.encode()
         self._incoming = InteractionHandler(api, replies, references, base_url)
 
-    def rate_limit_key(self, to: Json) -> str | None:
-        """All of Telegram; None unless `to` is a chat."""
-        return None if _chat(to) is None else CHANNEL
-
-    async def send(self, message: Message) -> Json:
-        """Send a message. Telegram cannot tell a second copy of it: where one may have come, there may be two."""
-        one = len(message.notices) == 1
-        chat = _chat(message.to)
-        if chat is None:
-            raise NotSent("that is no chat", again=False)
-        notice = message.notices[0]
-        rendered = render_question(notice, self._references, room=chat < 0) if one else render_bundle(message)
-        sent = await self._send(chat, rendered.body)
-        return sent | ({"shown": digest(rendered.body)} if one else {"several": True})
-
-    async def update(self, message: Message, receipt: Json) -> None:
-        """Let a message say how its question ended. What has several questions is followed up."""
-        notice = message.notices[0]
-        body = render_outcome(notice.question, notice.link, self._references).body
-        match receipt:
-            case {"chat": int(chat), "message": int(number), "several": True}:
-                reply = {"message_id": number, "allow_sending_without_reply": True}
-                await self._send(chat, {"reply_parameters": reply, **body})
-            case {"chat": int(chat), "message": int(number)}:
-                try:
-                    await self._api.call("editMessageText", {"chat_id": chat, "message_id": number, **body})
-                except Refused as refused:
-                    if not is_unchanged(refused):
-                        raise
-            case _ if (there := _chat(message.to)) is not None:
-                await self._send(there, body)
-
-    async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
-        """Take an update that came with our secret."""
-        given = headers.get("x-telegram-bot-api-secret-token", "").encode(errors="replace")
-        if self._secret is None or not hmac.compare_digest(given, self._secret):
-            return Response(status=401)
-        try:
-            await self._incoming.take(read_object(body), SECRET)
-        except InvalidPayload:
-            return Response(status=400)
-        except RequestConflict:
-            # Another process is at it, or we are. If that fails, it is to come again.
-            return Response(status=503)
-        except HandraiseError as error:
-            _log.warning("something from Telegram could not be done yet (%s)", type(error).__name__)
-            return Response(status=503)
-        return Response()
-
     async def take_from_poll(self, update: Mapping[str, Any]) -> None:
         """Take what Telegram gave us when we asked."""
         await self._incoming.take(update, POLL)
 
-    async def _send(self, chat: int, body: Mapping[str, Any]) -> dict[str, Json]:
+    def _read_address(self, to: Json) -> int | None:
+        return _chat(to)
+
+    async def _open(self, address: int, /) -> int:
+        return address
+
+    def _render(self, message: Message) -> dict[str, Any]:
+        if len(message.notices) > 1:
+            return render_bundle(message).body
+        in_room = (_chat(message.to) or 0) < 0
+        return render_question(message.notices[0], self._references, room=in_room).body
+
+    def _render_outcome(self, message: Message) -> dict[str, Any]:
+        notice = message.notices[0]
+        return render_outcome(notice.question, notice.link, self._references).body
+
+    async def _post(self, place: int, body: dict[str, Any], _: str, below: Any, /) -> dict[str, Json]:
+        """Post a message. Telegram cannot tell a second copy of it: where one may have come, there may be two."""
         try:
-            sent = await self._api.call("sendMessage", {"chat_id": chat, **body})
+            return {"chat": place, "message": await self._api.send(place, body, reply_to=below)}
         except Refused as refused:
             # A group that has grown has another id, and its old one is gone for good.
             moved = _chat({"chat": object_in(refused.told, "parameters").get("migrate_to_chat_id")})
             if moved is None:
                 raise
-            chat = moved
-            sent = await self._api.call("sendMessage", {"chat_id": chat, **body})
-        match sent:
-            case {"message_id": int(number)}:
-                return {"chat": chat, "message": number}
+        return {"chat": moved, "message": await self._api.send(moved, body, reply_to=below)}
+
+    async def _edit(self, place: int, sent: Any, body: dict[str, Any], /) -> None:
+        await self._api.edit("editMessageText", place, sent, body)
+
+    def _sent(self, receipt: dict[str, Json]) -> tuple[int, Any] | None:
+        match receipt:
+            case {"chat": int(chat), "message": int(number)}:
+                return chat, number
             case _:
-                raise NotSent("Telegram did not say where the message is", arrived_perhaps=True)
+                return None
+
+    async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        """An update that came with our secret."""
+        given = headers.get("x-telegram-bot-api-secret-token", "").encode(errors="replace")
+        if self._secret is None or not hmac.compare_digest(given, self._secret):
+            raise NotGenuine
+        return read_object(body)
+
+    async def _handle(self, payload: dict[str, Any]) -> None:
+        await self._incoming.take(payload, SECRET)
 
 
 async def _register(api: BotApi, base_url: str, secret: str) -> None:

@@ -1,25 +1,29 @@
-"""What people do in Telegram: they press a button, or reply to a message.
-
-Who it was is for Telegram to say, and which person that is here for the addresses; whether they may answer, and
-whether the answer fits, for the desk.
-"""
+"""What people do in Telegram: they press a button, or reply to a message."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from dataclasses import dataclass
+from typing import Any
 
-from handraise.channels.http_errors import Refused
-from handraise.channels.inbound_replies import Replies, Reply, ReplyResult
+from handraise.channels import chat_flow
+from handraise.channels.chat_flow import (
+    NOT_OURS,
+    TRY_AGAIN,
+    WHICH_QUESTION,
+    ChatFlow,
+    Given,
+    decided,
+    pressed,
+)
+from handraise.channels.inbound_replies import Replies, ReplyResult
 from handraise.channels.payloads import InvalidPayload, object_in
-from handraise.channels.telegram.api import BotApi
+from handraise.channels.telegram.api import BotApi, is_number
 from handraise.channels.telegram.entities import Piece, compose, cut, ours
 from handraise.channels.telegram.messages import (
     Keyboard,
-    Rendered,
     can_be_answered,
     keyboard,
     render_confirmation,
@@ -27,45 +31,34 @@ from handraise.channels.telegram.messages import (
     render_reply_prompt,
     text_pieces,
 )
-from handraise.channels.telegram.references import QuestionReference, QuestionReferences, UnverifiedReference
+from handraise.channels.telegram.references import QuestionReference, QuestionReferences
 from handraise.model.errors import RequestConflict
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
-from handraise.model.json_values import Json
-from handraise.model.plain_text import too_late
+from handraise.model.forms import Approval, Choice
 from handraise.model.questions import Question
-from handraise.model.replies import NotAnAnswer, read_reply
 from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
 
 CHANNEL = "telegram"
 _LONGEST_TOAST = 200
-_ASKING_FIRST, _WRITING, _DOING = frozenset("ynoadx"), frozenset("wtre"), frozenset("YNOADX")
-"""The deeds behind buttons: what is asked once more, what must be written, what counts at once. `b` goes back."""
-_BACK = "b"
-_WHICH = "I cannot tell which question that is for. Press a button of the question, or reply to its message."
-_NOT_MINE = "I cannot tell which question that is for. Open your inbox to see what waits for you."
+_ASKING_FIRST, _WRITING = frozenset("ynoadx"), frozenset("wtre")
+"""The deeds behind buttons that do not count yet: what is asked once more, and what must be written. `b` goes back."""
+_DOING = {"Y": "yes", "N": "no", "O": "option", "A": "approve", "D": "deny", "X": "decline"}
+"""The deeds that count at once."""
 _PRESS = "If that is your answer, press a button of the question: people may talk here, too."
 _FOR_ANOTHER = "That was for somebody else to reply to. Press the button of the question yourself."
 _TEXT_ONLY = "I can read only text."
-_ON_THE_PAGE = "This cannot be shown here in full. Open the page to decide."
 _REPLY_NOW = "Reply to the message that I have just sent."
-_TRY_AGAIN = "That did not work. Please press it again."
+_QUIET = frozenset({"", _REPLY_NOW, "Thank you, your answer was recorded."})
+"""What is shown in passing; everything else must be closed by hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Somebody at Telegram, what they did and where, and how sure we are that it was them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender(chat_flow.Sender):
+    """Somebody at Telegram, and where they did something."""
 
     user: int
     name: str
     chat: int
-    update: str
-    evidence: str
-
-    @property
-    def identity(self) -> str:
-        """The id of this person's address."""
-        return str(self.user)
 
     @property
     def in_room(self) -> bool:
@@ -78,7 +71,7 @@ class InteractionHandler:
 
     def __init__(self, api: BotApi, replies: Replies, references: QuestionReferences, base_url: str) -> None:
         self._api = api
-        self._replies = replies
+        self._flow = ChatFlow(CHANNEL, replies, is_shown=can_be_answered, is_ours=references.is_ours)
         self._references = references
         self._base_url = base_url
 
@@ -88,7 +81,7 @@ class InteractionHandler:
         Raises `InvalidPayload` where it makes no sense, and a desk's error where it should come again.
         """
         number = update.get("update_id")
-        if not _is_int(number):
+        if not is_number(number):
             raise InvalidPayload("update_id")
         name = f"{self._api.bot}-{number}"
         match update:
@@ -107,7 +100,7 @@ class InteractionHandler:
             # Another process is at it, and tells them.
             raise
         except Exception:
-            await self._toast(query, _TRY_AGAIN)
+            await self._toast(query, TRY_AGAIN)
             raise
         await self._toast(query, told)
 
@@ -123,49 +116,36 @@ class InteractionHandler:
         sender = _read_sender(query, message, update, evidence)
         if sender is None:
             raise InvalidPayload("callback_query")
-        found = self._references.read_data(query.get("data"), message)
-        if found is None:
-            return _NOT_MINE
-        question = await self._question(found, sender)
-        if isinstance(question, str):
-            return question
-        action, at = found.reference.action, _at(sender, message)
-        if action in _DOING:
-            return await self._decide(found.reference, question, sender, at)
-        if question.outcome is not None:
-            await self._redraw(at, question)
-            return too_late(question.outcome)
-        try:
-            if action in _WRITING:
-                return await self._prompt(question, action, sender, reply_to=at.get("message_id"))
-            if action in _ASKING_FIRST:
-                await self._swap(
-                    at, render_confirmation(question, self._references, action, found.reference.number)
-                )
-            elif action == _BACK:
-                await self._swap(at, keyboard(question, self._references))
-        except NotSent:
-            return _TRY_AGAIN
-        return ""
-
-    async def _decide(
-        self, reference: QuestionReference, question: Question, sender: Sender, at: Mapping[str, Any]
-    ) -> str:
-        reply = _reply(reference, sender)
-        if reference.action == "X":
-            reply = replace(reply, declines=True)
-        elif not can_be_answered(question):
-            return _ON_THE_PAGE
-        else:
-            reply = replace(reply, value=_value(question, reference))
-        result = await self._replies.take(reply)
-        if result.question is not None and result.question.outcome is None:
+        reference = self._references.read_data(query.get("data"), message)
+        if reference is None:
+            return NOT_OURS
+        result = await self._flow.press(reference, sender, lambda question: _given(question, reference))
+        number = message.get("message_id")
+        if isinstance(result, Question):
+            try:
+                return await self._open(result, reference, sender, number)
+            except NotSent:
+                return TRY_AGAIN
+        if result.question is not None and not result.has_ended:
             # A vote, or something that does not fit: there may be more to press.
             with suppress(NotSent):
-                await self._swap(at, keyboard(result.question, self._references))
-        elif result.kind == "late" and result.question is not None:
-            await self._redraw(at, result.question)
+                await self._swap(sender, number, keyboard(result.question, self._references))
+        await self._redraw(sender, number, result)
         return result.text
+
+    async def _open(
+        self, question: Question, reference: QuestionReference, sender: Sender, message: object
+    ) -> str:
+        """What a button opens that does not count yet; raises `NotSent`."""
+        action = reference.action
+        if action in _WRITING:
+            return await self._prompt(question, action, sender, message)
+        if action in _ASKING_FIRST:
+            rows = render_confirmation(question, self._references, action, reference.number)
+        else:
+            rows = keyboard(question, self._references)
+        await self._swap(sender, message, rows)
+        return ""
 
     async def _handle_message(self, message: Mapping[str, Any], update: str, evidence: str) -> None:
         """A message that somebody typed: a reply to one of ours is an answer."""
@@ -174,128 +154,74 @@ class InteractionHandler:
             return
         text, parent = message.get("text"), object_in(message, "reply_to_message")
         mine = object_in(parent, "from").get("id") == self._api.bot
-        found = self._references.read_link(parent) if mine else None
-        if found is None:
+        reference = self._references.read_link(parent) if mine else None
+        if reference is None:
             if isinstance(text, str) and _is_command(text):
                 await self._say(sender, message, _introduction(sender))
             elif not sender.in_room or mine:
-                await self._say(sender, message, _WHICH)
+                await self._say(sender, message, WHICH_QUESTION)
             return
-        question = await self._question(found, sender)
-        if isinstance(question, str):
-            await self._say(sender, message, question)
-        elif not isinstance(text, str):
+        if not isinstance(text, str):
             await self._say(sender, message, _TEXT_ONLY)
-        elif sender.in_room and found.reference.user == 0:
-            # Only who was asked by name is known to mean it.
-            if _accepts_any_text(question.form) or not isinstance(read_reply(question, text), NotAnAnswer):
-                await self._say(sender, message, _PRESS)
-        elif found.reference.user not in (0, sender.user):
-            await self._say(sender, message, _FOR_ANOTHER)
-        else:
-            await self._answer(found.reference, question, sender, message, text)
-
-    async def _answer(
-        self,
-        reference: QuestionReference,
-        question: Question,
-        sender: Sender,
-        message: Mapping[str, Any],
-        text: str,
-    ) -> None:
-        reply = _reply(reference, sender)
-        match reference.action, question.form:
-            case "r", _:
-                reply = replace(reply, declines=True, reason=text)
-            case _ if not can_be_answered(question) and question.outcome is None:
-                await self._say(sender, message, _ON_THE_PAGE)
-                return
-            case "e", Approval(digest=digest):
-                reply = replace(reply, value={"decision": "deny", "reason": text, "digest": digest})
-            case "t", Choice():
-                reply = replace(reply, value={"other": text.strip()})
-            case _:
-                reply = replace(reply, text=text)
-        result = await self._replies.take(reply)
-        if result.kind == "misfit" and result.question is not None and result.question.outcome is None:
+            return
+        # In a room, only who was asked by name is known to mean it.
+        is_meant = reference.user == sender.user or not (reference.user or sender.in_room)
+        hint = None if is_meant else _FOR_ANOTHER if reference.user else _PRESS
+        result = await self._flow.write(
+            reference, sender, text, read=lambda question: _written(question, reference, text), hint=hint
+        )
+        if result is None:
+            return
+        if result.kind == "misfit" and result.question is not None and not result.has_ended:
             problem = [*text_pieces(result.text), ours("\n")]
+            action = reference.action or "w"
             with suppress(NotSent):
-                await self._prompt(
-                    question, reference.action or "w", sender, message.get("message_id"), problem
-                )
+                await self._prompt(result.question, action, sender, message.get("message_id"), problem)
             return
         await self._say(sender, message, result.text)
-        if result.kind == "late" and result.question is not None and not reference.action:
-            parent = object_in(message, "reply_to_message")
-            await self._redraw(_at(sender, parent), result.question)
-
-    async def _question(self, found: UnverifiedReference, sender: Sender) -> Question | str:
-        """The question that a place is about, or what to tell: only who may see it learns that there is one."""
-        reference = found.reference
-        question = await self._replies.find_question(
-            reference.workspace, CHANNEL, sender.identity, reference.question_id
-        )
-        if isinstance(question, ReplyResult):
-            return question.text
-        return question if self._references.is_ours(found, question) else _NOT_MINE
+        if not reference.action:
+            await self._redraw(sender, parent.get("message_id"), result)
 
     async def _prompt(
         self,
         question: Question,
         action: str,
         sender: Sender,
-        reply_to: Any,
+        reply_to: object,
         problem: list[Piece] | None = None,
     ) -> str:
-        name = sender.name if sender.in_room else None
         prompt = render_reply_prompt(
             question,
             self._url(question),
             self._references,
             action,
             user=sender.user,
-            name=name,
+            name=sender.name if sender.in_room else None,
             problem=problem or [],
         )
-        await self._send(sender.chat, prompt, reply_to)
+        await self._api.send(sender.chat, prompt.body, reply_to=reply_to)
         return _REPLY_NOW
 
     async def _say(self, sender: Sender, message: Mapping[str, Any], text: str) -> None:
         """Tell somebody something, in reply to what they wrote."""
         with suppress(NotSent):
-            await self._send(sender.chat, Rendered(compose(text_pieces(text))), message.get("message_id"))
+            body = compose(text_pieces(text)).body
+            await self._api.send(sender.chat, body, reply_to=message.get("message_id"))
 
-    async def _send(self, chat: int, what: Rendered, reply_to: Any) -> None:
-        where: dict[str, Any] = {"chat_id": chat}
-        if _is_int(reply_to):
-            where["reply_parameters"] = {"message_id": reply_to, "allow_sending_without_reply": True}
-        await self._api.call("sendMessage", {**where, **what.body})
+    async def _swap(self, sender: Sender, message: object, rows: Keyboard) -> None:
+        """Let a message have other buttons."""
+        markup = {"reply_markup": {"inline_keyboard": rows}}
+        await self._api.edit("editMessageReplyMarkup", sender.chat, message, markup)
 
-    async def _swap(self, at: Mapping[str, Any], rows: Keyboard) -> None:
-        """Let a message have other buttons; it may have them already."""
-        try:
-            await self._api.call("editMessageReplyMarkup", {**at, "reply_markup": {"inline_keyboard": rows}})
-        except Refused as refused:
-            if not is_unchanged(refused):
-                raise
-
-    async def _redraw(self, at: Mapping[str, Any], question: Question) -> None:
+    async def _redraw(self, sender: Sender, message: object, result: ReplyResult) -> None:
         """Let a message that was pressed too late say how it ended."""
-        with suppress(NotSent):
-            ended = render_outcome(question, self._url(question), self._references)
-            await self._api.call("editMessageText", {**at, **ended.body})
+        if result.kind == "late" and result.question is not None:
+            ended = render_outcome(result.question, self._url(result.question), self._references)
+            with suppress(NotSent):
+                await self._api.edit("editMessageText", sender.chat, message, ended.body)
 
     def _url(self, question: Question) -> str:
         return f"{self._base_url}/questions/{question.id}"
-
-
-_QUIET = frozenset({"", _REPLY_NOW, "Thank you, your answer was recorded."})
-"""What is shown in passing; everything else must be closed by hand."""
-
-
-def is_unchanged(refused: Refused) -> bool:
-    """Whether a message says already what it was to say."""
-    return "message is not modified" in refused.why
 
 
 def _read_sender(
@@ -303,9 +229,18 @@ def _read_sender(
 ) -> Sender | None:
     user, chat = object_in(what, "from"), object_in(message, "chat").get("id")
     number, name = user.get("id"), user.get("first_name")
-    if not _is_int(number) or not _is_int(chat) or user.get("is_bot") is not False:
+    if not is_number(number) or not is_number(chat) or user.get("is_bot") is not False:
         return None
-    return Sender(number, name if isinstance(name, str) else "", chat, update, evidence)
+    return Sender(
+        identity=str(number),
+        evidence=evidence,
+        # Telegram numbers everything that somebody does, and says it again if it must.
+        id=update,
+        details={"user": number, "chat": chat},
+        user=number,
+        name=name if isinstance(name, str) else "",
+        chat=chat,
+    )
 
 
 def _is_typed(message: Mapping[str, Any]) -> bool:
@@ -324,42 +259,25 @@ def _introduction(sender: Sender) -> str:
     return f"Your Telegram id is {sender.user}.{where} The administrator of Handraise needs it to reach you."
 
 
-def _value(question: Question, reference: QuestionReference) -> Json:
-    """What a button answers."""
-    match question.form, reference.action:
-        case Confirm(), "Y" | "N":
-            return reference.action == "Y"
-        case Choice(options=options), "O" if reference.number < len(options):
-            return options[reference.number].id
-        case Approval(digest=digest), "A" | "D":
-            return {"decision": "approve" if reference.action == "A" else "deny", "digest": digest}
-    raise InvalidPayload("callback_data")
+def _given(question: Question, reference: QuestionReference) -> Given | None:
+    """What a button answers; None for one that does not count yet."""
+    verb = _DOING.get(reference.action)
+    if verb is None:
+        return None
+    if verb == "decline":
+        return Given(declines=True)
+    digest = question.form.digest if isinstance(question.form, Approval) else None
+    return pressed(question.form, verb, number=reference.number, digest=digest)
 
 
-def _accepts_any_text(form: AnyForm) -> bool:
-    """Whether whatever somebody says would be an answer."""
-    if isinstance(form, Form):
-        return len(form.fields) == 1 and _accepts_any_text(form.fields[0].form)
-    return isinstance(form, Open) and form.type == "text"
-
-
-def _reply(reference: QuestionReference, sender: Sender) -> Reply:
-    """A reply that says nothing yet. Telegram numbers everything that somebody does, and says it again if it must."""
-    return Reply(
-        workspace=reference.workspace,
-        question_id=reference.question_id,
-        channel=CHANNEL,
-        identity=sender.identity,
-        evidence=sender.evidence,
-        id=sender.update,
-        details={"user": sender.user, "chat": sender.chat},
-    )
-
-
-def _at(sender: Sender, message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message, so that it can be changed."""
-    return {"chat_id": sender.chat, "message_id": message.get("message_id")}
-
-
-def _is_int(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _written(question: Question, reference: QuestionReference, text: str) -> Given:
+    """What a text answers that was asked for."""
+    match reference.action, question.form:
+        case "r", _:
+            return Given(declines=True, reason=text)
+        case "e", Approval(digest=digest):
+            return decided("deny", digest, reason=text)
+        case "t", Choice():
+            return Given(value={"other": text.strip()})
+        case _:
+            return Given(text=text)

@@ -7,17 +7,16 @@ too: there a reply finds it, and a button that has no room of its own.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import json
 import re
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from handraise.channels import chat_references
+from handraise.channels.chat_references import as_base64, from_base64, long_id, short_id
 from handraise.model.forms import Approval
 from handraise.model.json_values import canonical_json, text_problem
 from handraise.model.questions import Draft
@@ -32,22 +31,16 @@ _BEHIND_LINK = re.compile(r"#t([A-Za-z0-9_-]{8,3000})\.([A-Za-z0-9_-]{22})(?=\s|
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionReference:
-    """A question, and what is meant to be done: with a letter, a number, and for whom where that matters."""
+class QuestionReference(chat_references.QuestionReference):
+    """A question, and what is meant to be done: with a letter, a number, and for whom where that matters.
 
-    workspace: str
-    question_id: str
+    `code` is what came with it to show that it was ours.
+    """
+
     action: str = ""
     number: int = 0
     user: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class UnverifiedReference:
-    """A place that somebody says was ours, and the code that shows it."""
-
-    reference: QuestionReference
-    code: bytes = field(repr=False)
+    code: bytes = field(default=b"", repr=False)
 
 
 class QuestionReferences:
@@ -60,39 +53,33 @@ class QuestionReferences:
         """What a button carries. The same question and deed have the same every time."""
         reference = QuestionReference(question.workspace, question.id, action, number)
         code = self._code(reference, question)[:_CODE]
-        packed = _pack(reference)
-        if packed is not None and _HEAD + len(packed) <= _LONGEST_DATA:
-            return _text(bytes([ord(action), number]) + code + packed)
-        return _text(bytes([ord(action) | _ELSEWHERE, number]) + code)
+        short, name = short_id(question.id), question.workspace.encode()
+        if short is not None and _HEAD + len(short) + len(name) <= _LONGEST_DATA:
+            return as_base64(bytes([ord(action), number]) + code + short + name)
+        return as_base64(bytes([ord(action) | _ELSEWHERE, number]) + code)
 
     def link(self, url: str, question: Draft, action: str = "", user: int = 0) -> str:
         """The link with the place behind it, where no server sees it."""
         reference = QuestionReference(question.workspace, question.id, action, user=user)
         what = canonical_json([reference.workspace, reference.question_id, action, user])
-        return f"{url}#t{_text(what.encode())}.{_text(self._code(reference, question)[:_LONG_CODE])}"
+        code = self._code(reference, question)[:_LONG_CODE]
+        return f"{url}#t{as_base64(what.encode())}.{as_base64(code)}"
 
-    def read_data(self, data: object, message: Mapping[str, Any]) -> UnverifiedReference | None:
+    def read_data(self, data: object, message: Mapping[str, Any]) -> QuestionReference | None:
         """The place in what a button carried, or None where it is none of ours; nothing is shown yet."""
-        raw = _bytes(data) if isinstance(data, str) else None
+        raw = from_base64(data) if isinstance(data, str) else None
         if raw is None or len(raw) < _HEAD:
             return None
         action, number, code, rest = chr(raw[0] & ~_ELSEWHERE), raw[1], raw[2:_HEAD], raw[_HEAD:]
-        linked = self.read_link(message)
-        if raw[0] & _ELSEWHERE:
-            where = (
-                None if rest or linked is None else (linked.reference.workspace, linked.reference.question_id)
-            )
-        else:
-            where = _unpack(rest)
-        if where is None:
-            return None
-        found = UnverifiedReference(QuestionReference(*where, action, number), code)
+        link = self.read_link(message)
+        linked = None if link is None else (link.workspace, link.question_id)
+        where = (linked if not rest else None) if raw[0] & _ELSEWHERE else _unpack(rest)
         # Anybody's program can send what another button carried; it is not for this message then.
-        if linked is not None and (linked.reference.workspace, linked.reference.question_id) != where:
+        if where is None or linked not in (None, where):
             return None
-        return found
+        return QuestionReference(*where, action, number, code=code)
 
-    def read_link(self, message: Mapping[str, Any]) -> UnverifiedReference | None:
+    def read_link(self, message: Mapping[str, Any]) -> QuestionReference | None:
         """The place behind the last link of a message of ours, or in its text; nothing is shown yet."""
         entities = message.get("entities")
         links = [
@@ -105,12 +92,13 @@ class QuestionReferences:
         for each in texts:
             *_, last = [None, *_BEHIND_LINK.finditer(each)]
             if last is not None:
-                return _read_link_reference(_bytes(last[1]), _bytes(last[2]))
+                return _read_link_reference(from_base64(last[1]), from_base64(last[2]))
         return None
 
-    def is_ours(self, found: UnverifiedReference, question: Draft) -> bool:
+    def is_ours(self, found: QuestionReference, question: Draft) -> bool:
         """Whether we wrote this, about this very question and action."""
-        return hmac.compare_digest(self._code(found.reference, question)[: len(found.code)], found.code)
+        code = self._code(found, question)[: max(len(found.code), _CODE)]
+        return hmac.compare_digest(code, found.code)
 
     def _code(self, reference: QuestionReference, question: Draft) -> bytes:
         about = question.form.digest if isinstance(question.form, Approval) else ""
@@ -125,7 +113,7 @@ class QuestionReferences:
         return hmac.new(self._key, canonical_json(what).encode(), hashlib.sha256).digest()
 
 
-def _read_link_reference(what: bytes | None, code: bytes | None) -> UnverifiedReference | None:
+def _read_link_reference(what: bytes | None, code: bytes | None) -> QuestionReference | None:
     try:
         read = json.loads(what or b"null")
     except (ValueError, RecursionError):
@@ -134,36 +122,14 @@ def _read_link_reference(what: bytes | None, code: bytes | None) -> UnverifiedRe
         case [str(workspace), str(question_id), str(action), int(user)] if code is not None:
             if text_problem(workspace) or text_problem(question_id) or text_problem(action):
                 return None
-            return UnverifiedReference(QuestionReference(workspace, question_id, action, user=user), code)
+            return QuestionReference(workspace, question_id, action, user=user, code=code)
         case _:
             return None
-
-
-def _pack(reference: QuestionReference) -> bytes | None:
-    """A place in few bytes, where the question's id is the usual one."""
-    try:
-        number = uuid.UUID(reference.question_id)
-    except ValueError:
-        return None
-    return number.bytes + reference.workspace.encode() if str(number) == reference.question_id else None
 
 
 def _unpack(data: bytes) -> tuple[str, str] | None:
     try:
         workspace = data[_ID:].decode()
-        return workspace, str(uuid.UUID(bytes=data[:_ID]))
+        return workspace, long_id(data[:_ID])
     except ValueError:
         return None
-
-
-def _text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _bytes(text: str) -> bytes | None:
-    try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    # Several texts can stand for the same bytes; only the one that we write is one of ours.
-    return data if _text(data) == text else None

@@ -1,0 +1,129 @@
+"""A chat service as a channel: a question is posted, edited when it ends, and answered there.
+
+A service is an adapter: it says what a message looks like there, where it goes, and whether a request is genuine.
+"""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, ClassVar, Generic, TypeVar
+
+from handraise.channels.background_tasks import BackgroundTasks
+from handraise.channels.payloads import InvalidPayload, as_json
+from handraise.model.errors import HandraiseError
+from handraise.model.json_values import Json, digest
+from handraise.ports.channel import Message, NotSent, Response
+
+_log = logging.getLogger(__name__)
+
+A = TypeVar("A")
+"""What an address leads to: a person or a room."""
+P = TypeVar("P")
+"""Where messages go: a room, a chat, a conversation."""
+
+
+class NotGenuine(Exception):
+    """A request does not come from the service."""
+
+
+class ChatChannel(abc.ABC, Generic[A, P]):
+    """Reaches people through a chat service. See `handraise.ports.channel`."""
+
+    name: ClassVar[str]
+    service: ClassVar[str]
+    """What people call it."""
+    private = False
+    """Owners of a service read its messages, and people pass them on: no link in one may answer."""
+    patience = timedelta(days=1)
+
+    def __init__(self) -> None:
+        self._tasks = BackgroundTasks(self.name, expected=(InvalidPayload,))
+
+    def rate_limit_key(self, to: Json) -> str | None:
+        """The one bot at the one service; None where the address makes no sense."""
+        return None if self._read_address(to) is None else self.name
+
+    async def send(self, message: Message) -> Json:
+        """Post a message about one question, or about several that waited."""
+        place = await self._place(message.to)
+        one = len(message.notices) == 1
+        body = self._render(message)
+        receipt = await self._post(place, body, message.id, None)
+        return receipt | ({"shown": digest(body)} if one else {"several": True})
+
+    async def update(self, message: Message, receipt: Json) -> None:
+        """Let a message say how its question ended. What has several questions is followed up below it."""
+        body, name = self._render_outcome(message), f"{message.id} ended"
+        sent = self._sent(receipt) if isinstance(receipt, dict) else None
+        if sent is None:
+            await self._post(await self._place(message.to), body, name, None)
+        elif receipt.get("several"):
+            await self._post(sent[0], body, name, sent[1])
+        else:
+            await self._edit(*sent, body)
+
+    async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
+        """Take a request of the service's; see `handraise.ports.channel.Receiver`."""
+        try:
+            payload = await self._genuine(headers, body)
+            answer = await self._handle(payload)
+        except NotGenuine:
+            return Response(status=401)
+        except InvalidPayload:
+            return Response(status=400)
+        except (HandraiseError, NotSent) as error:
+            why = type(error).__name__
+            _log.warning("something from %s could not be done (%s); it may come again", self.service, why)
+            return Response(status=503)
+        if answer is None:
+            return Response()
+        return Response(body=as_json(answer), content_type="application/json")
+
+    async def finish(self) -> None:
+        """See through what is under way, within reason."""
+        await self._tasks.finish()
+
+    async def _place(self, to: Json) -> P:
+        address = self._read_address(to)
+        if address is None:
+            raise NotSent(f"the address makes no sense to {self.service}", again=False)
+        return await self._open(address)
+
+    @abc.abstractmethod
+    def _read_address(self, to: Json) -> A | None:
+        """What an address leads to, or None where it makes no sense."""
+
+    @abc.abstractmethod
+    async def _open(self, address: A, /) -> P:
+        """Where messages to an address go; raises `NotSent`."""
+
+    @abc.abstractmethod
+    def _render(self, message: Message) -> dict[str, Any]:
+        """What is posted about one question, or about several."""
+
+    @abc.abstractmethod
+    def _render_outcome(self, message: Message) -> dict[str, Any]:
+        """What is posted about how a question ended."""
+
+    @abc.abstractmethod
+    async def _post(self, place: P, body: dict[str, Any], name: str, below: Any, /) -> dict[str, Json]:
+        """Post a message, in reply to another or not, and give a receipt for it; the same `name` twice is one message."""
+
+    @abc.abstractmethod
+    async def _edit(self, place: P, sent: Any, body: dict[str, Any], /) -> None:
+        """Change a message."""
+
+    @abc.abstractmethod
+    def _sent(self, receipt: dict[str, Json]) -> tuple[P, Any] | None:
+        """Where a message went and what it is called there; None where a receipt does not say so."""
+
+    @abc.abstractmethod
+    async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        """What a request says; raises `NotGenuine`, or `InvalidPayload` where it cannot be read."""
+
+    @abc.abstractmethod
+    async def _handle(self, payload: dict[str, Any]) -> Mapping[str, Any] | None:
+        """Do what a genuine request says, and give what the service is to be answered."""

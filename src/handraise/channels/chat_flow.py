@@ -1,0 +1,218 @@
+"""What somebody does in a chat, from the button to the desk and back to what they are told, whatever the service.
+
+Who it was is for the service to say, and which person that is here for the addresses; whether they may answer, and
+whether the answer fits, for the desk. A service reads its own payloads, and draws its own messages and forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from handraise.channels.chat_references import QuestionReference
+from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, misfit
+from handraise.channels.message_texts import SIGN_IN_TO_DECIDE
+from handraise.channels.payloads import InvalidPayload
+from handraise.model.errors import InvalidAnswer
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
+from handraise.model.json_values import Json
+from handraise.model.plain_text import too_late
+from handraise.model.questions import Question
+from handraise.model.replies import NotAnAnswer, read_reply
+from handraise.model.validation import check_answer
+
+BEING_TAKEN = "That is being taken already."
+TRY_AGAIN = "That did not work. Please press it again."
+NOT_OURS = "I cannot tell which question that is for. Open your inbox to see what waits for you."
+WHICH_QUESTION = (
+    "I cannot tell which question that is for. Press a button of the question, or reply to its message."
+)
+_TOO_LARGE = "This cannot be shown here in full. Open it in the inbox to answer."
+_MOST_DIGITS = 4
+
+R = TypeVar("R", bound=QuestionReference)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Somebody in a chat: the id of their address, how sure we are that it was them, and the name of what they did."""
+
+    identity: str
+    evidence: str
+    id: str | None
+    details: Json = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the desk is given: a value, a text, or that they would not answer."""
+
+    value: Json = field(default=None, repr=False)
+    text: str | None = field(default=None, repr=False)
+    declines: bool = False
+    reason: str | None = field(default=None, repr=False)
+
+
+def _anything(*_: object) -> bool:
+    return True
+
+
+class ChatFlow(Generic[R]):
+    """Takes what people do in one service to the desk.
+
+    `is_shown` says whether a message there has all that an answer needs, and `is_ours` whether a reference was written
+    by us about this very question, where a service does not vouch for that.
+    """
+
+    def __init__(
+        self,
+        channel: str,
+        replies: Replies,
+        *,
+        is_shown: Callable[[Question], bool] = _anything,
+        is_ours: Callable[[R, Question], bool] = _anything,
+    ) -> None:
+        self._channel = channel
+        self._replies = replies
+        self._is_shown = is_shown
+        self._is_ours = is_ours
+
+    async def press(
+        self, reference: R, sender: Sender, read: Callable[[Question], Given | None]
+    ) -> ReplyResult | Question:
+        """Do what a button or a form says; `read` gives what that answers, or None where it only opens something.
+
+        Gives what to tell the person, or the question whose form is to be opened before them. Raises `InvalidPayload`
+        where nothing of ours could have said that, and a desk's error where it could not be done now.
+        """
+        question = await self._find(reference, sender)
+        if isinstance(question, ReplyResult):
+            return question
+        try:
+            given = read(question)
+        except InvalidAnswer as unclear:
+            return misfit(question, unclear.problems)
+        if given is not None:
+            return await self._take(question, sender, given)
+        if question.outcome is not None:
+            return ReplyResult("late", too_late(question.outcome), question)
+        return question
+
+    async def write(
+        self,
+        reference: R,
+        sender: Sender,
+        text: str,
+        *,
+        read: Callable[[Question], Given] | None = None,
+        hint: str | None = None,
+    ) -> ReplyResult | None:
+        """Take a text that somebody wrote about a question.
+
+        With a `hint` it may have been said to somebody else: whoever could have meant it as an answer is told how to
+        give one, and None is for what was none.
+        """
+        question = await self._find(reference, sender)
+        if isinstance(question, ReplyResult):
+            return question
+        if hint is None:
+            return await self._take(question, sender, Given(text=text) if read is None else read(question))
+        if _accepts_any_text(question.form) or not isinstance(read_reply(question, text), NotAnAnswer):
+            return ReplyResult("refused", self.why_not_here(question) or hint)
+        return None
+
+    def why_not_here(self, question: Question) -> str | None:
+        """Why a question cannot be answered in this chat; None where it can, or has ended."""
+        if question.outcome is not None:
+            return None
+        if isinstance(question.form, Approval) and question.form.risk == "high":
+            return SIGN_IN_TO_DECIDE
+        return None if self._is_shown(question) else _TOO_LARGE
+
+    async def _find(self, reference: R, sender: Sender) -> Question | ReplyResult:
+        """The question, where this person may see it: nobody else learns that there is one."""
+        found = await self._replies.find_question(
+            reference.workspace, self._channel, sender.identity, reference.question_id
+        )
+        if isinstance(found, ReplyResult) or self._is_ours(reference, found):
+            return found
+        return ReplyResult("refused", NOT_OURS)
+
+    async def _take(self, question: Question, sender: Sender, given: Given) -> ReplyResult:
+        if not given.declines and (why := self.why_not_here(question)):
+            return ReplyResult("refused", why)
+        reply = Reply(
+            workspace=question.workspace,
+            question_id=question.id,
+            channel=self._channel,
+            identity=sender.identity,
+            evidence=sender.evidence,
+            id=sender.id,
+            value=given.value,
+            text=given.text,
+            declines=given.declines,
+            reason=given.reason,
+            details=sender.details,
+        )
+        return await self._replies.take(reply)
+
+
+def pressed(form: AnyForm, verb: str, *, number: object = None, digest: object = None) -> Given:
+    """What a button answers; raises `InvalidPayload` where a message about this form has no such button."""
+    match form, verb:
+        case Confirm(), "yes" | "no":
+            return Given(value=verb == "yes")
+        case Choice(options=options), "option" if (place := _number(number)) is not None and place < len(
+            options
+        ):
+            return Given(value=options[place].id)
+        case Approval(), "approve" | "deny":
+            return decided(verb, digest)
+    raise InvalidPayload(verb)
+
+
+def decided(decision: str, digest: object, **more: Json) -> Given:
+    """A decision about just this action: without a digest, it would be about any."""
+    if not isinstance(digest, str):
+        raise InvalidPayload("digest")
+    return Given(value={"decision": decision, "digest": digest, **more})
+
+
+def submitted(
+    form: AnyForm,
+    verb: str,
+    *,
+    read_answer: Callable[[], Json],
+    reason: str | None,
+    digest: object = None,
+) -> Given:
+    """What a form answers that was filled in; raises `InvalidPayload` where this question has no such form."""
+    match form, verb:
+        case _, "decline":
+            return Given(declines=True, reason=reason)
+        case Approval(), "deny":
+            return decided("deny", digest, reason=reason)
+        case _, "answer" if not isinstance(form, Approval):
+            return Given(value=read_answer())
+    raise InvalidPayload(verb)
+
+
+def read_changes(form: Approval, edits: Json) -> tuple[dict[str, Json], dict[str, Json]]:
+    """What would be approved with changed arguments, and all arguments then; raises `InvalidAnswer`."""
+    canonical = check_answer(form, {"decision": "approve", "arguments": edits})
+    approved = {"arguments": edits, "digest": canonical["digest"]}
+    return approved, canonical.get("arguments", form.action.arguments)
+
+
+def _number(number: object) -> int | None:
+    """The place of an option, as a number or in digits."""
+    text = str(number)
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _accepts_any_text(form: AnyForm) -> bool:
+    """Whether whatever somebody says would be an answer."""
+    if isinstance(form, Form):
+        return len(form.fields) == 1 and _accepts_any_text(form.fields[0].form)
+    return isinstance(form, Open) and form.type == "text"

@@ -1,0 +1,51 @@
+"""Which question a button or a form in a chat is about: what every service's own way to write it has in common."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from dataclasses import dataclass
+
+from handraise.model.json_values import text_problem
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionReference:
+    """A question; each service adds what it writes besides into what can be pressed."""
+
+    workspace: str
+    question_id: str
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether both names could be names of ours."""
+        return not text_problem(self.workspace) and not text_problem(self.question_id)
+
+
+def short_id(question_id: str) -> bytes | None:
+    """The usual kind of id in sixteen bytes, or None for any other."""
+    try:
+        known = uuid.UUID(question_id)
+    except ValueError:
+        return None
+    return known.bytes if str(known) == question_id else None
+
+
+def long_id(short: bytes) -> str:
+    """The id that was written in sixteen bytes; raises `ValueError`."""
+    return str(uuid.UUID(bytes=short))
+
+
+def as_base64(data: bytes) -> str:
+    """Bytes in letters that every service leaves as they are."""
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def from_base64(text: str) -> bytes | None:
+    """The bytes that `as_base64` wrote, or None: several texts can stand for the same bytes, and one is ours."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data if as_base64(data) == text else None
