@@ -21,3 +21,9 @@ def _no_certificates_of_the_world(one_authority: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(one_authority))
         yield
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give every chat service its own table of what it may answer; see `chat_contract`."""
+    if "service_says" in metafunc.fixturenames:
+        metafunc.parametrize("service_says", metafunc.cls.answers)

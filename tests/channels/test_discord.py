@@ -17,9 +17,9 @@ from handraise.model.outcomes import Answered
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
-from tests.channels.discord_peer import GUILD, ROOM, WITHIN, Fault, open_peer
+from tests.channels.discord_peer import GUILD, WITHIN, Fault, open_peer
 from tests.channels.discord_rules import modal_text
-from tests.channels.discord_server import ANN, BOB, STRANGER, Team, open_team
+from tests.channels.discord_server import ANN, BOB, Team, open_team
 from tests.samples import ON_DISK
 from tests.tiers import sized
 
@@ -226,13 +226,6 @@ async def test_an_action_is_approved_as_it_is_shown_and_asked_once_more(team: Te
     assert "Approved" in (await team.ended(message)).shown
 
 
-async def test_an_action_of_high_risk_is_decided_where_people_sign_in(team: Team) -> None:
-    _, message = await team.ask("Go?", form=Approval.of("drop", {"table": "users"}, risk="high"))
-    assert message.pressable == []
-    for part in ("High risk", '"table": "users"', "decided in the inbox"):
-        assert part in message.shown
-
-
 async def test_an_action_is_denied_with_a_reason_or_without(team: Team) -> None:
     for verb, reason in (("reason", "not on a Friday"), ("deny", None)):
         question, message = await team.ask("Deploy?", form=Approval.of("deploy", APPROVAL))
@@ -246,29 +239,6 @@ async def test_an_action_is_denied_with_a_reason_or_without(team: Team) -> None:
         assert (reason or "Denied") in (await team.ended(message)).shown
 
 
-async def test_what_cannot_be_shown_in_full_cannot_be_approved_here(team: Team) -> None:
-    _, message = await team.ask("Write?", form=Approval.of("write", {"text": "line\n" * 400}))
-    assert message.pressable == []
-    assert "decided in the inbox" in message.shown
-
-
-async def test_a_stranger_learns_and_does_nothing(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"])
-    assert message.room == ROOM
-    for verb in ("yes", "decline"):
-        await team.peer.press(STRANGER, message, verb)
-        assert team.told(STRANGER) == (
-            "I cannot take an answer to this from you. Open your inbox to see what waits for you."
-        )
-    assert team.peer.modals == {}
-    mine, hers = await team.ask("Mine?", form=Confirm())
-    await team.peer.press(BOB, hers, "yes")
-    assert "I cannot take an answer" in team.told(BOB)
-    for each in (question, mine):
-        assert (await team.desk.get(each.id)).outcome is None
-        assert [event.kind.value for event in await team.desk.history(each.id)] == ["asked"]
-
-
 async def test_in_a_room_whoever_presses_is_a_person_of_its_own(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"])
     await team.peer.press(BOB, message, "yes")
@@ -276,22 +246,6 @@ async def test_in_a_room_whoever_presses_is_a_person_of_its_own(team: Team) -> N
     assert isinstance(outcome, Answered)
     assert outcome.by == "bob"
     assert (await team.desk.history(question.id))[-1].data["details"] == {"user": BOB, "guild": GUILD}
-
-
-async def test_a_press_on_a_dead_message_says_so_kindly_and_redraws_it(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"])
-    await team.peer.press(BOB, message, "yes")
-    await team.ended(message)
-    # Ann's client still shows the old message; and so does Discord, say.
-    for verb in ("no", "decline"):
-        stale = team.peer.messages[message.id]
-        stale.content, stale.components, stale.edits = message.content, message.components, 0
-        await team.peer.press(ANN, message, verb)
-        assert "has already been answered" in team.told(ANN)
-        assert (await team.ended(message)).pressable == []
-    outcome = (await team.desk.get(question.id)).outcome
-    assert isinstance(outcome, Answered)
-    assert outcome.value is True
 
 
 async def test_what_was_settled_elsewhere_in_the_meantime_is_told(team: Team) -> None:
@@ -308,16 +262,6 @@ async def test_what_was_settled_elsewhere_in_the_meantime_is_told(team: Team) ->
     outcome = (await team.desk.get(question.id)).outcome
     assert isinstance(outcome, Answered)
     assert outcome.value == "elsewhere"
-
-
-async def test_votes_are_told_and_the_message_stays_until_enough_agree(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
-    assert "2 people must agree" in message.shown
-    await team.peer.press(ANN, message, "yes")
-    assert "Your vote counts" in team.told(ANN)
-    assert (await team.desk.get(question.id)).outcome is None
-    await team.peer.press(BOB, message, "yes")
-    assert (await team.outcome(question)).status == "answered"
 
 
 async def test_the_same_interaction_again_answers_once(team: Team) -> None:

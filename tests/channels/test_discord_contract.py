@@ -13,17 +13,40 @@ import pytest
 from handraise.channels import Replies
 from handraise.channels.discord import Discord, open_discord
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered
 from handraise.ports.channel import NotSent
-from handraise.testing.contract.channel import AT, ChannelContract, a_question, settled
+from handraise.testing.contract.channel import a_question
+from tests.channels.chat_contract import ChatContract
 from tests.channels.discord_peer import BOT_TOKEN, ROOM, DiscordPeer, Fault, open_peer
 
 ANN, DEAD, SHUT, NOBODY = (f"3000000000000000{each:02}" for each in range(4))
 
 
-class TestDiscordContract(ChannelContract):
-    shows = True
+class TestDiscordContract(ChatContract):
     unsafe: ClassVar = ("⟦",)
+    answers: ClassVar = [
+        (Fault(429, {"message": "limited", "retry_after": 64.57, "global": False}), True, 64.57, False),
+        (Fault(429, None, {"retry-after": "7"}), True, 7, False),
+        (Fault(429, {"retry_after": "soon"}, {"retry-after": "1.5"}), True, 1.5, False),
+        (Fault(429, {"retry_after": -1}, {"retry-after": "soon"}), True, None, False),
+        (Fault(429, {"retry_after": 1e300}), True, 3_600, False),
+        (Fault(401, {"message": "401: Unauthorized", "code": 0}), True, 300, False),
+        (Fault(403, {"message": "opening too fast", "code": 40003}), True, None, False),
+        (Fault(403, None), True, None, False),
+        (Fault(403, {"message": "Cannot send messages to this user", "code": 50007}), False, None, False),
+        (Fault(403, {"message": "Missing Access", "code": 50001}), False, None, False),
+        (Fault(403, {"message": "no mutual guilds", "code": 50278}), False, None, False),
+        (Fault(404, {"message": "Unknown Channel", "code": 10003}), False, None, False),
+        (Fault(404, {"message": "Unknown Message", "code": 10008}), False, None, False),
+        (Fault(503), True, None, True),
+        (Fault(200), True, None, True),
+        (Fault(200, [1]), True, None, True),
+    ]
+    calls = ("POST /channels", "PATCH /channels")
+    tells_copies_apart = True
+    secret = BOT_TOKEN
+
+    def replied_to(self, message: Any) -> object:
+        return message.answers
 
     @pytest.fixture
     async def peer(self) -> AsyncIterator[DiscordPeer]:
@@ -53,79 +76,12 @@ class TestDiscordContract(ChannelContract):
     def dead(self) -> Json:
         return {"user": DEAD}
 
-    async def test_a_message_sent_twice_is_one_at_discord(
-        self, channel: Discord, peer: DiscordPeer, to: Json
-    ) -> None:
-        message = self.message(channel, to, a_question())
-        assert await channel.send(message) == await channel.send(message)
-        assert len(peer.messages) == 1
-
     async def test_a_conversation_is_opened_once_and_a_room_is_none(
         self, channel: Discord, peer: DiscordPeer, to: Json
     ) -> None:
         for where in (to, to, {"channel": ROOM}):
             await channel.send(self.message(channel, where, a_question()))
         assert [path for _, path, _ in peer.calls].count("users/@me/channels") == 1
-
-    async def test_several_questions_are_followed_up_by_replies_one_by_one(
-        self, channel: Discord, peer: DiscordPeer, to: Json
-    ) -> None:
-        questions = [a_question(id=f"q-{place}", prompt=f"Which {place}?") for place in range(3)]
-        receipt = await channel.send(self.message(channel, to, *questions))
-        ended = settled(questions[1], Answered(value=True, at=AT, by="ann"))
-        for _ in range(2):
-            await channel.update(self.message(channel, to, ended), receipt)
-        first, *replies = peer.messages.values()
-        [reply] = replies
-        assert (first.edits, reply.answers) == (0, first.id)
-        assert "Which 1?" in reply.shown
-        assert "Answered by ann" in reply.shown
-
-    @pytest.mark.parametrize(
-        ("fault", "again", "after", "perhaps"),
-        [
-            (Fault(429, {"message": "limited", "retry_after": 64.57, "global": False}), True, 64.57, False),
-            (Fault(429, None, {"retry-after": "7"}), True, 7, False),
-            (Fault(429, {"retry_after": "soon"}, {"retry-after": "1.5"}), True, 1.5, False),
-            (Fault(429, {"retry_after": -1}, {"retry-after": "soon"}), True, None, False),
-            (Fault(429, {"retry_after": 1e300}), True, 3_600, False),
-            (Fault(401, {"message": "401: Unauthorized", "code": 0}), True, 300, False),
-            (Fault(403, {"message": "opening too fast", "code": 40003}), True, None, False),
-            (Fault(403, None), True, None, False),
-            (Fault(403, {"message": "Cannot send messages to this user", "code": 50007}), False, None, False),
-            (Fault(403, {"message": "Missing Access", "code": 50001}), False, None, False),
-            (Fault(403, {"message": "no mutual guilds", "code": 50278}), False, None, False),
-            (Fault(404, {"message": "Unknown Channel", "code": 10003}), False, None, False),
-            (Fault(404, {"message": "Unknown Message", "code": 10008}), False, None, False),
-            (Fault(503), True, None, True),
-            (Fault(200), True, None, True),
-            (Fault(200, [1]), True, None, True),
-        ],
-    )
-    async def test_what_discord_says_decides_whether_it_is_tried_again(
-        self,
-        *,
-        channel: Discord,
-        peer: DiscordPeer,
-        to: Json,
-        fault: Fault,
-        again: bool,
-        after: float | None,
-        perhaps: bool,
-    ) -> None:
-        question = a_question()
-        receipt = await channel.send(self.message(channel, to, question))
-        for method in ("POST", "PATCH"):
-            peer.fail(f"{method} /channels", fault)
-        ended = self.message(channel, to, settled(question, Answered(value=True, at=AT, by="ann")))
-        with pytest.raises(NotSent) as sending:
-            await channel.send(self.message(channel, to, question))
-        with pytest.raises(NotSent) as changing:
-            await channel.update(ended, receipt)
-        span = None if after is None else timedelta(seconds=after)
-        for failed in (sending.value, changing.value):
-            assert (failed.again, failed.after, failed.arrived_perhaps) == (again, span, perhaps)
-            assert BOT_TOKEN not in str(failed)
 
     @pytest.mark.parametrize("to", [{"user": SHUT}, {"user": NOBODY}, {"channel": NOBODY}])
     async def test_who_cannot_be_reached_is_not_tried_again(self, channel: Discord, to: Json) -> None:

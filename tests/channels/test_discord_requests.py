@@ -15,12 +15,13 @@ import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from handraise import Approval
+from handraise.channels.chat_flow import ChatFlow
 from handraise.channels.discord import channel as discord_channel
-from handraise.channels.discord.references import QuestionReference
+from handraise.channels.discord.references import QuestionReference, tag_of
 from handraise.model.errors import RequestConflict, StoreUnavailable
 from handraise.model.forms import Confirm, MultiChoice, Open
-from handraise.model.questions import Question
 from handraise.server import ServerSettings
+from tests.channels.chat_requests import flipped, mangled
 from tests.channels.discord_peer import APPLICATION, BOT_TOKEN, THREE_SECONDS, Posted, Sent, open_peer
 from tests.channels.discord_server import ANN, INBOUND, STRANGER, Team, open_team
 from tests.samples import turns
@@ -46,18 +47,6 @@ async def shared() -> AsyncIterator[Team]:
 @pytest.fixture
 def team(shared: Team) -> Team:
     return shared.anew()
-
-
-async def untouched(team: Team, question: Question) -> None:
-    """Fail unless nothing has happened to a question since it was asked."""
-    now = await team.desk.get(question.id)
-    assert (now.outcome, now.attempts, now.votes) == (None, 0, ())
-    assert [each.kind.value for each in await team.desk.history(question.id)] == ["asked"]
-
-
-def flipped(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ (1 << chance.randrange(8))]) + data[place + 1 :]
 
 
 def forgeries(team: Team, message: Posted) -> Iterator[tuple[dict[str, str], bytes]]:
@@ -137,7 +126,7 @@ async def test_a_thousand_forged_requests_record_nothing(team: Team) -> None:
         answer = await team.client.post(INBOUND, content=body, headers=raw)
         answers.add((answer.status_code, answer.content))
     assert answers == {(401, b"")}
-    await untouched(team, question)
+    await team.untouched(question)
     assert len(team.peer.calls) == calls
     assert (await team.peer.press(ANN, message, "yes")).status == 200
     assert await team.value(question) is True
@@ -182,19 +171,6 @@ NONSENSE: list[Any] = [
 ]
 
 
-def mangled(value: Any, chance: random.Random) -> Any:
-    """The same with one thing in it that makes no sense."""
-    if isinstance(value, dict) and value and chance.random() < 0.85:
-        name = chance.choice(list(value))
-        if chance.random() < 0.1:
-            return {each: one for each, one in value.items() if each != name}
-        return {**value, name: mangled(value[name], chance)}
-    if isinstance(value, list) and value and chance.random() < 0.85:
-        place = chance.randrange(len(value))
-        return [*value[:place], mangled(value[place], chance), *value[place + 1 :]]
-    return chance.choice(NONSENSE)
-
-
 async def test_genuine_requests_that_make_no_sense_are_no_trouble(
     team: Team, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -208,9 +184,9 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(
             (team.peer.interaction(who, message, "answer"), team.peer.submission(who, modal, message, f0=[1]))
         )
         for _ in range(chance.randrange(1, 4)):
-            payload = mangled(payload, chance)
+            payload = mangled(payload, chance, NONSENSE)
         sent = team.peer.sign(json.dumps(payload).encode())
-        status, _, _ = await team.post(sent.headers, sent.body)
+        status, _ = await team.post(sent.headers, sent.body)
         assert status in (200, 400), payload
     now = await team.desk.get(question.id)
     assert now.outcome is None
@@ -223,8 +199,7 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(
 )
 async def test_what_cannot_be_read_is_refused(team: Team, body: bytes) -> None:
     signed = team.peer.sign(body)
-    status, _, said = await team.post(signed.headers, signed.body)
-    assert (status, said) == (400, b"")
+    assert await team.post(signed.headers, signed.body) == (400, b"")
 
 
 async def test_discord_may_see_whether_the_address_is_ours(team: Team) -> None:
@@ -263,6 +238,22 @@ async def test_an_approval_of_another_action_is_not_taken(team: Team) -> None:
     assert (await team.desk.get(question.id)).outcome is None
 
 
+@pytest.mark.parametrize("through", [False, True], ids=["the chat", "the desk"])
+async def test_an_action_of_high_risk_is_not_decided_by_a_press_that_somebody_made_up(
+    team: Team, monkeypatch: pytest.MonkeyPatch, *, through: bool
+) -> None:
+    form = Approval.of("drop", risk="high")
+    question, _ = await team.ask("Drop?", form=form)
+    _, message = await team.ask("Deploy?", form=Approval.of("deploy"))
+    if through:
+        monkeypatch.setattr(ChatFlow, "why_not_here", lambda *_: None)
+    payload = team.peer.interaction(ANN, message, "deny")
+    payload["data"]["custom_id"] = QuestionReference("default", question.id, "approve", tag_of(form)).text
+    await team.peer.send(ANN, message, payload)
+    assert ("in the terminal" if through else "where people sign in") in team.told(ANN)
+    assert (await team.desk.get(question.id)).outcome is None
+
+
 async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
     elsewhere = await team.desk.scoped("elsewhere").post("Secret?", form=Confirm())
@@ -274,7 +265,7 @@ async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team)
         said.append(team.told(ANN))
     assert said[0] == said[1]
     assert (await team.desk.scoped("elsewhere").get(elsewhere.id)).outcome is None
-    await untouched(team, question)
+    await team.untouched(question)
 
 
 async def test_a_slow_desk_does_not_let_discord_wait(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +283,7 @@ async def test_a_slow_desk_does_not_let_discord_wait(team: Team, monkeypatch: py
     monkeypatch.setattr(replies, "find_question", slow)
     sent = [await team.peer.press(ANN, message, verb) for verb in ("yes", "decline")]
     assert [each.answer["type"] for each in sent] == [5, 5]
-    await untouched(team, question)
+    await team.untouched(question)
     gate.set()
     assert await team.value(question) is True
     await team.peer.until(lambda: len(team.peer.told) == 2)
@@ -323,7 +314,7 @@ async def test_what_goes_wrong_is_told_and_counts_for_nothing(
         broken.setattr(replies, "take", failing)
         await team.peer.press(ANN, message, "yes")
     assert said in team.told(ANN)
-    await untouched(team, question)
+    await team.untouched(question)
     await team.peer.press(ANN, message, "yes")
     assert await team.value(question) is True
 

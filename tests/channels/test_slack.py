@@ -19,7 +19,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation
 from tests.channels.slack_peer import ROOM, Fault, Posted
-from tests.channels.slack_server import STRANGER, Team, Transport, open_team
+from tests.channels.slack_server import Team, Transport, open_team
 from tests.tiers import sized
 
 ANN, BOB = "U0ANN", "U0BOB"
@@ -269,16 +269,6 @@ async def test_changed_arguments_are_shown_before_they_are_approved(either: Team
     assert "Approved with changed arguments" in (await either.ended(message)).shown
 
 
-async def test_what_cannot_be_shown_in_full_cannot_be_approved_here(team: Team) -> None:
-    question, message = await team.ask("Write?", form=Approval.of("write", {"text": "line\n" * 3_000}))
-    assert message.pressable == []
-    assert "decided in the inbox" in message.shown
-    await team.peer.say(ANN, message.channel, "approve", thread=message.ts)
-    reply = await team.peer.message(lambda each: each.thread_ts == message.ts)
-    assert "Open it in the inbox" in reply.shown
-    assert (await team.desk.get(question.id)).outcome is None
-
-
 @pytest.mark.parametrize(
     ("form", "text", "value"),
     [
@@ -339,19 +329,6 @@ async def test_a_thread_of_somebody_elses_message_is_about_no_question(team: Tea
     assert (await team.desk.get(question.id)).outcome is None
 
 
-async def test_a_room_answers_and_says_who_did(either: Team) -> None:
-    question, message = await either.ask("Go?", form=Confirm(), recipients=["group:ops"])
-    assert message.channel == ROOM
-    await either.peer.press(STRANGER, message, "yes")
-    assert "I cannot take an answer to this from you" in await either.told(STRANGER)
-    assert (await either.desk.get(question.id)).outcome is None
-    await either.peer.press(BOB, message, "yes")
-    outcome = await either.outcome(question)
-    assert isinstance(outcome, Answered)
-    assert outcome.by == "bob"
-    assert "Answered by bob" in (await either.ended(message)).shown
-
-
 async def test_people_may_talk_in_the_thread_of_a_room(team: Team) -> None:
     question, message = await team.ask("Why?", recipients=["group:ops"])
     await team.peer.say(ANN, ROOM, "What do you think, Bob?", thread=message.ts)
@@ -369,17 +346,6 @@ async def test_a_yes_among_people_in_a_room_approves_nothing(team: Team) -> None
     assert (await team.desk.get(question.id)).outcome is None
     await team.peer.say(ANN, ROOM, "<@U0BOT> approve", thread=message.ts)
     assert (await team.value(question))["decision"] == "approve"
-
-
-async def test_an_action_of_high_risk_is_decided_where_people_sign_in(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Approval.of("drop", {"table": "users"}, risk="high"))
-    assert message.pressable == []
-    for part in ("⚠ High risk", '"table": "users"', "decided in the inbox"):
-        assert part in message.shown
-    await team.peer.say(ANN, message.channel, "approve", thread=message.ts)
-    reply = await team.peer.message(lambda each: each.thread_ts == message.ts)
-    assert "decided in the inbox" in reply.shown
-    assert (await team.desk.get(question.id)).outcome is None
 
 
 async def test_somebody_of_another_team_is_somebody_else(team: Team) -> None:
@@ -400,38 +366,12 @@ async def test_somebody_of_another_team_is_somebody_else(team: Team) -> None:
     assert outcome.by == "bob"
 
 
-async def test_a_press_on_a_dead_message_says_so_kindly_and_redraws_it(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"])
-    await team.peer.press(BOB, message, "yes")
-    await team.ended(message)
-    # Ann's client still shows the old message; and so does Slack, say.
-    stale = team.peer.messages[message.channel, message.ts]
-    stale.blocks, stale.edits = message.blocks, 0
-    for action in ("no", "decline"):
-        await team.peer.press(ANN, message, action)
-        assert "has already been answered" in await team.told(ANN)
-    assert (await team.ended(message)).pressable == []
-    outcome = (await team.desk.get(question.id)).outcome
-    assert isinstance(outcome, Answered)
-    assert outcome.value is True
-
-
 async def test_a_view_that_is_sent_too_late_says_so(team: Team) -> None:
     question, message = await team.ask()
     await team.peer.press(ANN, message, "answer")
     await team.desk.withdraw(question.id)
     assert "was withdrawn" in await team.peer.submit(ANN, f0="late")
     assert "Withdrawn by the agent" in (await team.ended(message)).shown
-
-
-async def test_votes_are_told_and_the_message_stays_until_enough_agree(team: Team) -> None:
-    question, message = await team.ask("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
-    assert "2 people must agree" in message.shown
-    await team.peer.press(ANN, message, "yes")
-    assert "Your vote counts" in await team.told(ANN)
-    assert (await team.desk.get(question.id)).outcome is None
-    await team.peer.press(BOB, message, "yes")
-    assert (await team.outcome(question)).status == "answered"
 
 
 async def test_the_same_interaction_again_answers_once(either: Team) -> None:

@@ -18,11 +18,12 @@ import pytest_asyncio
 from slack_sdk.signature import SignatureVerifier
 
 from handraise import Approval
+from handraise.channels.chat_flow import ChatFlow
 from handraise.channels.slack import channel as slack_channel
 from handraise.channels.slack.api import SlackApi
 from handraise.model.forms import Confirm, MultiChoice
-from handraise.model.questions import Question
 from handraise.ports.channel import NotSent
+from tests.channels.chat_requests import flipped, mangled
 from tests.channels.slack_peer import SECRET, Posted, Sent
 from tests.channels.slack_server import INBOUND, STRANGER, Team, open_team
 from tests.samples import turns
@@ -44,18 +45,6 @@ async def shared() -> AsyncIterator[Team]:
 @pytest.fixture
 def team(shared: Team) -> Team:
     return shared.anew()
-
-
-async def untouched(team: Team, question: Question) -> None:
-    """Fail unless nothing has happened to a question since it was asked."""
-    now = await team.desk.get(question.id)
-    assert (now.outcome, now.attempts, now.votes) == (None, 0, ())
-    assert [each.kind.value for each in await team.desk.history(question.id)] == ["asked"]
-
-
-def flipped(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ (1 << chance.randrange(8))]) + data[place + 1 :]
 
 
 def forgeries(team: Team, message: Posted) -> Iterator[tuple[dict[str, str], bytes]]:
@@ -134,7 +123,7 @@ async def test_a_thousand_forged_requests_record_nothing(team: Team) -> None:
         answer = await team.client.post(INBOUND, content=body, headers=raw)
         answers.add((answer.status_code, answer.content))
     assert answers == {(401, b"")}
-    await untouched(team, question)
+    await team.untouched(question)
     assert len(team.peer.calls) == calls
     assert (await team.peer.press(ANN, message, "yes")).status == 200
     assert await team.value(question) is True
@@ -167,19 +156,6 @@ NONSENSE: list[Any] = [
 ]
 
 
-def mangled(value: Any, chance: random.Random) -> Any:
-    """The same with one thing in it that makes no sense."""
-    if isinstance(value, dict) and value and chance.random() < 0.85:
-        name = chance.choice(list(value))
-        if chance.random() < 0.1:
-            return {each: one for each, one in value.items() if each != name}
-        return {**value, name: mangled(value[name], chance)}
-    if isinstance(value, list) and value and chance.random() < 0.85:
-        place = chance.randrange(len(value))
-        return [*value[:place], mangled(value[place], chance), *value[place + 1 :]]
-    return chance.choice(NONSENSE)
-
-
 async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
     submission = {
@@ -201,7 +177,7 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) ->
             )
         )
         for _ in range(chance.randrange(1, 4)):
-            payload = mangled(payload, chance)
+            payload = mangled(payload, chance, NONSENSE)
         if chance.random() < 0.5:
             body, kind = urlencode({"payload": json.dumps(payload)}).encode(), FORM
         else:
@@ -209,7 +185,7 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) ->
         signed = team.peer.sign(body, kind)
         status, _ = await team.post(signed.headers, signed.body)
         assert status in (200, 400), body
-    await untouched(team, question)
+    await team.untouched(question)
 
 
 @pytest.mark.parametrize(
@@ -261,6 +237,22 @@ async def test_an_approval_of_another_action_is_not_taken(team: Team) -> None:
     assert (await team.desk.get(question.id)).outcome is None
 
 
+@pytest.mark.parametrize("through", [False, True], ids=["the chat", "the desk"])
+async def test_an_action_of_high_risk_is_not_decided_by_a_press_that_somebody_made_up(
+    team: Team, monkeypatch: pytest.MonkeyPatch, *, through: bool
+) -> None:
+    form = Approval.of("drop", risk="high")
+    question, _ = await team.ask("Drop?", form=form)
+    _, message = await team.ask("Deploy?", form=Approval.of("deploy"))
+    if through:
+        monkeypatch.setattr(ChatFlow, "why_not_here", lambda *_: None)
+    payload = team.peer.interaction(ANN, message, "approve")
+    payload["actions"][0]["value"] = json.dumps(["default", question.id, form.digest])
+    await team.peer.send(payload)
+    assert ("in the terminal" if through else "where people sign in") in await team.told(ANN)
+    assert (await team.desk.get(question.id)).outcome is None
+
+
 async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
     elsewhere = await team.desk.scoped("elsewhere").post("Secret?", form=Confirm())
@@ -274,7 +266,7 @@ async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team)
     await team.peer.send(payload)
     assert first == await team.told(ANN)
     assert (await team.desk.scoped("elsewhere").get(elsewhere.id)).outcome is None
-    await untouched(team, question)
+    await team.untouched(question)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +293,7 @@ async def test_nobody_else_is_called_in_answer(team: Team, url: Any) -> None:
         api = SlackApi(client, "xoxb-x", team.peer.api_url)
         with pytest.raises(NotSent, match="no address of Slack"):
             await api.tell(url, "hello")
-    await untouched(team, question)
+    await team.untouched(question)
 
 
 @pytest.mark.parametrize(
@@ -337,6 +329,6 @@ async def test_a_slow_desk_does_not_let_slack_wait(team: Team, monkeypatch: pyte
 
     monkeypatch.setattr(replies, "take", slow)
     assert (await team.peer.press(ANN, message, "yes")).status == 200
-    await untouched(team, question)
+    await team.untouched(question)
     gate.set()
     assert await team.value(question) is True

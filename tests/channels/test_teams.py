@@ -332,15 +332,6 @@ async def test_an_action_of_high_risk_is_decided_elsewhere(office: Office) -> No
     await office.untouched(question)
 
 
-async def test_what_cannot_be_shown_in_full_cannot_be_approved_here(office: Office) -> None:
-    question, message = await office.ask("Write?", form=Approval.of("write", {"text": "line\n" * 3_000}))
-    assert message.pressable == []
-    assert "decided in the inbox" in message.shown
-    await office.peer.send(office.peer.typed(ANN, message.conversation, "approve", replyToId=message.id))
-    assert "Open it in the inbox" in await office.told(message.conversation)
-    await office.untouched(question)
-
-
 async def test_an_approval_of_another_action_is_not_taken(office: Office) -> None:
     question, message = await office.ask("Deploy?", form=Approval.of("deploy", {"version": 1}))
     sure = await office.peer.press(ANN, message, "approve")
@@ -537,15 +528,6 @@ async def test_what_was_settled_elsewhere_says_so_kindly(office: Office) -> None
     outcome = (await office.desk.get(question.id)).outcome
     assert isinstance(outcome, Answered)
     assert outcome.value is True
-
-
-async def test_votes_are_told_and_the_card_stays_until_enough_agree(office: Office) -> None:
-    question, message = await office.ask("Go?", form=Confirm(), recipients=["group:ops"], quorum=2)
-    assert "2 people must agree" in message.shown
-    assert "Your vote counts" in await office.peer.press(ANN, message, "yes")
-    assert (await office.desk.get(question.id)).outcome is None
-    await office.peer.press(BOB, message, "yes")
-    assert (await office.outcome(question)).status == "answered"
 
 
 async def test_the_same_interaction_again_answers_once(office: Office) -> None:

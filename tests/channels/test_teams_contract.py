@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from typing import Any, ClassVar
 
 import httpx2
@@ -17,22 +16,39 @@ from handraise.channels.teams.channel import Teams, open_teams
 from handraise.channels.teams.connector import Credentials
 from handraise.channels.teams.references import Services
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered
 from handraise.ports.channel import NotSent
-from handraise.testing.contract.channel import AT, ChannelContract, a_question, settled
+from handraise.testing.contract.channel import a_question, settled
+from tests.channels.chat_contract import ENDED, ChatContract
 from tests.channels.teams_peer import APP, ISSUER, ROOM, SECRET, TENANT, Fault, TeamsPeer, open_peer
 from tests.channels.teams_server import ANN, STRANGER
 
 DEAD = "0d0d0d0d-0000-4000-8000-00000000000d"
 OTHER = "aaaaaaaa-0000-4000-8000-000000000002"
-ENDED = Answered(value=True, at=AT, by="ann")
 NOBODY: Any = None
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-class TestTeamsContract(ChannelContract):
-    shows = True
+class TestTeamsContract(ChatContract):
     unsafe: ClassVar = ("{{DATE(", "<at>")
+    answers: ClassVar = [
+        (Fault(429, None, {"retry-after": "7"}), True, 7, False),
+        (Fault(429, "TooManyRequests", {"retry-after": "soon"}), True, None, False),
+        (Fault(412, "PreconditionFailed"), True, None, False),
+        (Fault(401, "Unauthorized"), True, None, False),
+        (Fault(400, "BadSyntax"), False, None, False),
+        (Fault(403, "BotNotInConversationRoster"), False, None, False),
+        (Fault(403, "ConversationBlockedByUser"), False, None, False),
+        (Fault(404, "ConversationNotFound"), False, None, False),
+        (Fault(413, "MessageSizeTooBig"), False, None, False),
+        (Fault(302, None, {"location": "http://127.0.0.1:9/"}), False, None, False),
+        (Fault(502), True, None, True),
+        (Fault(503), True, None, True),
+    ]
+    calls = ("say", "change")
+    secret = "bot-token"  # noqa: S105 -- how those of the peer begin
+
+    def replied_to(self, message: Any) -> object:
+        return message.below
 
     @pytest.fixture
     async def peer(self) -> AsyncIterator[TeamsPeer]:
@@ -72,17 +88,6 @@ class TestTeamsContract(ChannelContract):
             await channel.update(self.message(channel, to, settled(a_question(), ENDED)), receipt)
         assert [each.edits for each in peer.messages.values()] == [1, 1]
 
-    async def test_several_questions_are_followed_up_one_by_one(
-        self, channel: Teams, peer: TeamsPeer, to: Json
-    ) -> None:
-        questions = [a_question(id=f"q-{place}", prompt=f"Which {place}?") for place in range(3)]
-        receipt = await channel.send(self.message(channel, to, *questions))
-        await channel.update(self.message(channel, to, settled(questions[1], ENDED)), receipt)
-        first, reply = peer.messages.values()
-        assert (first.edits, reply.below, reply.pressable) == (0, first.id, [])
-        assert "Which 1?" in reply.shown
-        assert "Answered by ann" in reply.shown
-
     async def test_one_token_serves_until_shortly_before_its_end(
         self, channel: Teams, peer: TeamsPeer, to: Json
     ) -> None:
@@ -118,47 +123,6 @@ class TestTeamsContract(ChannelContract):
         assert (failed.value.again, failed.value.arrived_perhaps) == (True, False)
         await channel.send(message)
         assert peer.token_requests == 2
-
-    @pytest.mark.parametrize(
-        ("fault", "again", "after", "perhaps"),
-        [
-            (Fault(429, None, {"retry-after": "7"}), True, 7, False),
-            (Fault(429, "TooManyRequests", {"retry-after": "soon"}), True, None, False),
-            (Fault(412, "PreconditionFailed"), True, None, False),
-            (Fault(401, "Unauthorized"), True, None, False),
-            (Fault(400, "BadSyntax"), False, None, False),
-            (Fault(403, "BotNotInConversationRoster"), False, None, False),
-            (Fault(403, "ConversationBlockedByUser"), False, None, False),
-            (Fault(404, "ConversationNotFound"), False, None, False),
-            (Fault(413, "MessageSizeTooBig"), False, None, False),
-            (Fault(302, None, {"location": "http://127.0.0.1:9/"}), False, None, False),
-            (Fault(502), True, None, True),
-            (Fault(503), True, None, True),
-        ],
-    )
-    async def test_what_teams_says_decides_whether_it_is_tried_again(
-        self,
-        *,
-        channel: Teams,
-        peer: TeamsPeer,
-        to: Json,
-        fault: Fault,
-        again: bool,
-        after: int | None,
-        perhaps: bool,
-    ) -> None:
-        question = a_question()
-        receipt = await channel.send(self.message(channel, to, question))
-        peer.fail("say", fault)
-        peer.fail("change", fault)
-        with pytest.raises(NotSent) as sending:
-            await channel.send(self.message(channel, to, question))
-        with pytest.raises(NotSent) as changing:
-            await channel.update(self.message(channel, to, settled(question, ENDED)), receipt)
-        span = None if after is None else timedelta(seconds=after)
-        for failed in (sending.value, changing.value):
-            assert (failed.again, failed.after, failed.arrived_perhaps) == (again, span, perhaps)
-            assert "bot-token" not in str(failed)
 
     async def test_a_chat_that_cannot_be_opened_is_not_tried_again(
         self, channel: Teams, peer: TeamsPeer

@@ -22,6 +22,7 @@ from handraise.channels.teams import token_verifier as tokens_module
 from handraise.channels.teams.token_verifier import Tokens
 from handraise.model.forms import Confirm
 from handraise.ports.channel import NotSent
+from tests.channels.chat_requests import mangled
 from tests.channels.teams_peer import APP, ISSUER, Fault, Key, Posted, TeamsPeer, chat_with, open_peer
 from tests.channels.teams_server import ANN, INBOUND, STRANGER, Office, open_office
 from tests.channels.test_teams_contract import PLAIN, canary
@@ -351,19 +352,6 @@ NONSENSE: list[Any] = [
 ]
 
 
-def mangled(value: Any, chance: random.Random) -> Any:
-    """The same with one thing in it that makes no sense."""
-    if isinstance(value, dict) and value and chance.random() < 0.85:
-        name = chance.choice(list(value))
-        if chance.random() < 0.1:
-            return {each: one for each, one in value.items() if each != name}
-        return {**value, name: mangled(value[name], chance)}
-    if isinstance(value, list) and value and chance.random() < 0.85:
-        place = chance.randrange(len(value))
-        return [*value[:place], mangled(value[place], chance), *value[place + 1 :]]
-    return chance.choice(NONSENSE)
-
-
 async def test_genuine_requests_that_make_no_sense_are_no_trouble(office: Office) -> None:
     question, message = await office.ask("Go?", form=Confirm())
     for turn in drawn(range(400), 50):
@@ -376,7 +364,7 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(office: Office
             )
         )
         for _ in range(chance.randrange(1, 4)):
-            activity = mangled(activity, chance)
+            activity = mangled(activity, chance, NONSENSE)
         token = office.peer.signed(activity if isinstance(activity, dict) else {})
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
         status, _ = await office.post(headers, json.dumps(activity).encode())
@@ -390,7 +378,7 @@ async def test_what_ann_makes_her_client_send_is_at_most_an_answer_of_hers(offic
         question, message = await office.ask("Which?", choices=["a", "b"])
         for _ in range(5):
             pressed = office.peer.interaction(ANN, message, "option", title="a")
-            pressed["value"] = mangled(pressed["value"], chance)
+            pressed["value"] = mangled(pressed["value"], chance, NONSENSE)
             status, _ = await office.peer.send(pressed)
             assert status in (200, 400)
         now = await office.desk.get(question.id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -18,17 +17,36 @@ from handraise.model.forms import Field as FormField
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.ports.channel import NotSent
-from handraise.testing.contract.channel import AT, FORMS, HOSTILE, ChannelContract, a_question, settled
+from handraise.testing.contract.channel import AT, FORMS, HOSTILE, a_question, settled
+from tests.channels.chat_contract import ChatContract
 from tests.channels.telegram_peer import BOT_TOKEN, ROOM, SECRET, Fault, TelegramPeer, open_peer
 
 ANN, DEAD = 1_001, 1_009
 NOBODY: Any = None
 
 
-class TestTelegramContract(ChannelContract):
-    shows = True
+class TestTelegramContract(ChatContract):
     unsafe: ClassVar = ("⟦",)
     """Where Telegram would make a link, a mention or a command of what somebody wrote."""
+    answers: ClassVar = [
+        (Fault(429, "Too Many Requests: retry after 7", {"retry_after": 7}), True, 7, False),
+        (Fault(429, "Too Many Requests", {"retry_after": "soon"}), True, None, False),
+        (Fault(429), True, None, False),
+        (Fault(401, "Unauthorized"), True, None, False),
+        (Fault(404, "Not Found"), True, None, False),
+        (Fault(400, "Bad Request: chat not found"), False, None, False),
+        (Fault(400, "Bad Request: message can't be edited"), False, None, False),
+        (Fault(403, "Forbidden: bot was blocked by the user"), False, None, False),
+        (Fault(403, "Forbidden: user is deactivated"), False, None, False),
+        (Fault(500, "Internal Server Error"), True, None, True),
+        (Fault(502), True, None, True),
+        (Fault(200), True, None, True),
+    ]
+    calls = ("sendMessage", "editMessageText")
+    secret = BOT_TOKEN
+
+    def replied_to(self, message: Any) -> object:
+        return message.reply_to
 
     @pytest.fixture
     async def peer(self) -> AsyncIterator[TelegramPeer]:
@@ -57,18 +75,6 @@ class TestTelegramContract(ChannelContract):
     def dead(self) -> Json:
         return {"chat": DEAD}
 
-    async def test_several_questions_are_followed_up_one_by_one(
-        self, channel: Telegram, peer: TelegramPeer, to: Json
-    ) -> None:
-        questions = [a_question(id=f"q-{place}", prompt=f"Which {place}?") for place in range(3)]
-        receipt = await channel.send(self.message(channel, to, *questions))
-        ended = settled(questions[1], Answered(value=True, at=AT, by="ann"))
-        await channel.update(self.message(channel, to, ended), receipt)
-        first, reply = peer.messages.values()
-        assert (first.edits, reply.reply_to) == (0, first.id)
-        assert "Which 1?" in reply.shown
-        assert "Answered by ann" in reply.shown
-
     async def test_a_change_that_was_made_before_is_made(
         self, channel: Telegram, peer: TelegramPeer, to: Json
     ) -> None:
@@ -87,47 +93,6 @@ class TestTelegramContract(ChannelContract):
         await channel.update(self.message(channel, {"chat": -42}, ended), receipt)
         [message] = peer.messages.values()
         assert (message.chat, message.edits, message.pressable) == (ROOM, 1, [])
-
-    @pytest.mark.parametrize(
-        ("fault", "again", "after", "perhaps"),
-        [
-            (Fault(429, "Too Many Requests: retry after 7", {"retry_after": 7}), True, 7, False),
-            (Fault(429, "Too Many Requests", {"retry_after": "soon"}), True, None, False),
-            (Fault(429), True, None, False),
-            (Fault(401, "Unauthorized"), True, None, False),
-            (Fault(404, "Not Found"), True, None, False),
-            (Fault(400, "Bad Request: chat not found"), False, None, False),
-            (Fault(400, "Bad Request: message can't be edited"), False, None, False),
-            (Fault(403, "Forbidden: bot was blocked by the user"), False, None, False),
-            (Fault(403, "Forbidden: user is deactivated"), False, None, False),
-            (Fault(500, "Internal Server Error"), True, None, True),
-            (Fault(502), True, None, True),
-            (Fault(200), True, None, True),
-        ],
-    )
-    async def test_what_telegram_says_decides_whether_it_is_tried_again(
-        self,
-        *,
-        channel: Telegram,
-        peer: TelegramPeer,
-        to: Json,
-        fault: Fault,
-        again: bool,
-        after: int | None,
-        perhaps: bool,
-    ) -> None:
-        question = a_question()
-        receipt = await channel.send(self.message(channel, to, question))
-        peer.fail("sendMessage", fault)
-        peer.fail("editMessageText", fault)
-        ended = self.message(channel, to, settled(question, Answered(value=True, at=AT, by="ann")))
-        with pytest.raises(NotSent) as sending:
-            await channel.send(self.message(channel, to, question))
-        with pytest.raises(NotSent) as changing:
-            await channel.update(ended, receipt)
-        span = None if after is None else timedelta(seconds=after)
-        for failed in (sending.value, changing.value):
-            assert (failed.again, failed.after, failed.arrived_perhaps) == (again, span, perhaps)
 
     @pytest.mark.parametrize("link", ["http://localhost:8765/questions/q-1", "http://desk/questions/q-1"])
     async def test_a_link_that_telegram_would_refuse_is_written_out(

@@ -26,6 +26,7 @@ from handraise.model.forms import Confirm
 from handraise.model.identities import Role
 from handraise.model.questions import Question
 from handraise.server import ServerSettings
+from tests.channels.chat_requests import flipped, mangled
 from tests.channels.telegram_peer import BOT_TOKEN, SECRET, Fault, Posted, open_peer
 from tests.channels.telegram_server import ANN, EVE, INBOUND, Team, open_server_for, open_team
 from tests.samples import turns
@@ -46,18 +47,6 @@ async def shared() -> AsyncIterator[Team]:
 @pytest.fixture
 def team(shared: Team) -> Team:
     return shared.anew()
-
-
-async def untouched(team: Team, question: Question) -> None:
-    """Fail unless nothing has happened to a question since it was asked."""
-    now = await team.desk.get(question.id)
-    assert (now.outcome, now.attempts, now.votes) == (None, 0, ())
-    assert [each.kind.value for each in await team.desk.history(question.id)] == ["asked"]
-
-
-def flipped(data: bytes, chance: random.Random) -> bytes:
-    place = chance.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ (1 << chance.randrange(8))]) + data[place + 1 :]
 
 
 def forgeries() -> Iterator[dict[bytes, bytes]]:
@@ -98,7 +87,7 @@ async def test_a_thousand_forged_requests_record_nothing(team: Team) -> None:
         answer = await team.client.post(INBOUND, content=body, headers=headers)
         answers.add((answer.status_code, answer.content))
     assert answers == {(401, b"")}
-    await untouched(team, question)
+    await team.untouched(question)
     assert len(team.peer.calls) == calls
     team.peer.waiting.clear()
     assert await team.peer.press(ANN, message, "Yes") == 200
@@ -144,7 +133,7 @@ async def test_a_thousand_buttons_that_were_never_ours_do_nothing(team: Team) ->
             assert await team.peer.send(team.peer.query(ANN, message.as_json(), data)) == 200
             assert "I cannot t" in team.toast(ANN), data
     for each in (question, another):
-        await untouched(team, each)
+        await team.untouched(each)
     assert (await team.now(message)).markup == message.markup
     await team.peer.press(ANN, message, "Yes")
     assert await team.value(question) is True
@@ -165,7 +154,7 @@ async def test_the_place_behind_a_link_cannot_be_made_up(team: Team) -> None:
         url, _, behind = entity["url"].partition("#t")
         entity["url"] = f"{url}#t{flipped(behind.encode(), chance).decode('latin-1')}"
         assert await team.peer.send(update) == 200
-    await untouched(team, question)
+    await team.untouched(question)
 
 
 async def test_what_an_agent_writes_is_never_taken_for_a_place() -> None:
@@ -187,19 +176,6 @@ NONSENSE: list[Any] = [
 ]
 
 
-def mangled(value: Any, chance: random.Random) -> Any:
-    """The same with one thing in it that makes no sense."""
-    if isinstance(value, dict) and value and chance.random() < 0.85:
-        name = chance.choice(list(value))
-        if chance.random() < 0.1:
-            return {each: one for each, one in value.items() if each != name}
-        return {**value, name: mangled(value[name], chance)}
-    if isinstance(value, list) and value and chance.random() < 0.85:
-        place = chance.randrange(len(value))
-        return [*value[:place], mangled(value[place], chance), *value[place + 1 :]]
-    return chance.choice(NONSENSE)
-
-
 async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) -> None:
     question, message = await team.ask("Go?", form=Confirm())
     for turn in drawn(range(600), 50):
@@ -208,13 +184,13 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) ->
             (team.peer.pressing(EVE, message, "Yes"), team.peer.writing(EVE, "yes", to=message))
         )
         for _ in range(chance.randrange(1, 4)):
-            update = mangled(update, chance)
+            update = mangled(update, chance, NONSENSE)
         body = json.dumps(update).encode()
         status, said = await team.post({HEADER: SECRET}, body)
         assert (status, said) in ((200, b""), (400, b"")), body
     team.peer.waiting.clear()
     team.peer.refused.clear()
-    await untouched(team, question)
+    await team.untouched(question)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +215,7 @@ async def test_a_server_that_asks_takes_no_requests() -> None:
         for secret in (SECRET, "", "None"):
             assert await team.post({HEADER: secret}, body) == (401, b"")
         team.peer.waiting.clear()
-        await untouched(team, question)
+        await team.untouched(question)
 
 
 async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team) -> None:
@@ -255,7 +231,7 @@ async def test_somebody_of_another_workspace_learns_and_does_nothing(team: Team)
         "I cannot take an answer to this from you. Open your inbox to see what waits for you."
     ] * 3
     assert (await elsewhere.get(secret.id)).outcome is None
-    await untouched(team, question)
+    await team.untouched(question)
 
 
 async def test_who_has_left_cannot_answer(team: Team) -> None:
@@ -267,7 +243,7 @@ async def test_who_has_left_cannot_answer(team: Team) -> None:
     await team.ctx.outbox.remove_address("default", "cyd", "telegram", "1003")
     await team.peer.press(1_003, message, "Yes")
     assert "I cannot take an answer to this from you" in team.toast(1_003)
-    await untouched(team, question)
+    await team.untouched(question)
 
 
 async def test_the_same_update_many_times_at_once_answers_once(team: Team) -> None:
@@ -295,7 +271,7 @@ async def test_while_the_store_is_away_telegram_is_asked_to_send_it_again(
         patch.setattr(Replies, "take", away)
         assert await team.peer.send(update) == 503
     assert team.toast(ANN) == "That did not work. Please press it again."
-    await untouched(team, question)
+    await team.untouched(question)
     assert await team.peer.send(update) == 200
     assert await team.value(question) is True
 
