@@ -26,7 +26,7 @@ SHARED = {
         "outbox",
         "store",
     },
-    "the same part of two SQL backends": {"connections", "durability", "event_writer"},
+    "the same part of two SQL backends": {"connections", "durability", "executor"},
     "the same part of each chat service": {
         "api",
         "interactions",
@@ -46,7 +46,7 @@ SHARED = {
 }
 """Why modules may have one basename, and which."""
 
-GERUNDS = {"blocking", "drafting", "polling", "routing", "row_mapping"}
+GERUNDS = {"blocking", "drafting", "polling", "routing"}
 """Words of the industry that end in -ing."""
 
 METAPHORS = {
@@ -60,6 +60,7 @@ METAPHORS = {
         "ear",
         "errand",
         "house",
+        "lane",
         "nursery",
         "seat",
         "sight",

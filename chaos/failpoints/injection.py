@@ -27,7 +27,7 @@ from unittest.mock import patch
 import asyncpg
 
 from handraise.backends.sql_files import load_statements
-from handraise.backends.sqlite.statements import STATEMENTS as SQLITE_STATEMENTS
+from handraise.backends.sqlite.statements import PARTS
 
 Action: TypeAlias = Literal["kill", "kill_after", "raise", "ambiguous"]
 ACTIONS: tuple[Action, ...] = ("kill", "kill_after", "raise", "ambiguous")
@@ -38,7 +38,12 @@ _POSTGRES_NAMES = {
     for file in POSTGRES_FILES
     for name, statement in load_statements("handraise.backends.postgres", file).items()
 }
-_SQLITE_NAMES = {statement.named: name for name, statement in SQLITE_STATEMENTS.items()}
+SQLITE_NAMES = {
+    sql: name if number == 1 else f"{name}_{number}"
+    for name, parts in PARTS.items()
+    for number, sql in enumerate(parts, 1)
+}
+"""The parts behind the first of a statement have its name and their number."""
 _SHORT = 60
 _NO_STEP = "discard plans"  # it comes at some time, and changes nothing
 
@@ -159,7 +164,7 @@ class _SqliteConnection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
         """Make a statement."""
-        name = _SQLITE_NAMES.get(sql) or _plain(sql)
+        name = SQLITE_NAMES.get(sql) or _plain(sql)
         if name.startswith("pragma"):
             return super().execute(sql, parameters)
         self._path, point = _along(self._path, name)

@@ -33,10 +33,11 @@ from handraise import HandraiseError, Outcome, Question
 from handraise.backends.memory import MemoryBus
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import Database
-from handraise.backends.postgres.outbox import PostgresOutbox
+from handraise.backends.postgres.executor import PostgresExecutor
 from handraise.backends.postgres.pool import Pool
 from handraise.backends.postgres.schema import migrate
 from handraise.backends.postgres.store import PostgresStore
+from handraise.backends.sql.outbox import SqlOutbox
 from handraise.desks import counted_ids, desk_from_store
 from handraise.ports import Filter
 from handraise.questions import Ref
@@ -288,7 +289,7 @@ async def _place(pool: Pool, workspace: str, person: str, later: timedelta) -> A
     store = PostgresStore(database)
     new_id = counted_ids(person)
     async with desk_from_store(store, MemoryBus(), workspace=workspace, asker="agent", new_id=new_id) as desk:
-        yield Place(person, desk, store, PostgresOutbox(database), clock)
+        yield Place(person, desk, store, SqlOutbox(PostgresExecutor(database)), clock)
 
 
 async def _told(deed: Deed, place: Place) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, cast
 
 import asyncpg
 
-from handraise.backends.postgres import ledger, outbox, store
+from handraise.backends.postgres import executor, store
 from handraise.backends.postgres.pool import Pool
 
 _READS = frozenset(
@@ -46,7 +46,7 @@ _READS = frozenset(
         "pending_by_conversation",
         "count_pending",
         "due_workspaces",
-        "lines",
+        "entries",
         "deliveries",
         "addresses",
         "policy",
@@ -89,7 +89,7 @@ class Hand:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._names = {
-            each.numbered: name for part in (store, outbox, ledger) for name, each in part.STATEMENTS.items()
+            each.numbered: name for part in (store, executor) for name, each in part.STATEMENTS.items()
         }
         self._begun = self._wrote = False
         self._go: asyncio.Future[None] | None = None

@@ -11,7 +11,7 @@ from handraise import Approval, InvalidAnswer, Question, StoreUnavailable, Timel
 from handraise.desks import LocalDesk
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.timelines import Escalation
-from handraise.ports import Outbox, Routed, Store
+from handraise.ports import Outbox, RoutedEntry, Store
 from handraise.questions import QuestionOptions, Ref
 from handraise.testing import ManualClock
 
@@ -246,12 +246,12 @@ async def _addressed(place: Place) -> None:
 
 
 async def _route(place: Place) -> int:
-    lines = await place.outbox.lines(place.workspace, limit=100)
+    entries = await place.outbox.entries(place.workspace, limit=100)
     routed = [
-        Routed(line=line, deliveries=[_delivery(place, line.kind.value)])
-        if line.kind.value in {"asked", "reminded", "escalated"}
-        else Routed(line=line, settled=True)
-        for line in lines
+        RoutedEntry(entry=entry, deliveries=[_delivery(place, entry.kind.value)])
+        if entry.kind.value in {"asked", "reminded", "escalated"}
+        else RoutedEntry(entry=entry, settled=True)
+        for entry in entries
     ]
     return await place.outbox.route(place.workspace, routed) if routed else 0
 

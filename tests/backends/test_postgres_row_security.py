@@ -165,7 +165,7 @@ async def test_what_runs_as_the_owner_is_for_the_application_only_and_has_a_fixe
         "queue_stats",
         "forget",
         "forget_question_links",
-        "workspaces_with_lines",
+        "workspaces_with_entries",
         "workspaces_with_due",
         "copy_settled",
         "leave_copied",
@@ -573,7 +573,7 @@ async def test_what_is_counted_and_forgotten_is_of_every_workspace(
         await plain.execute(
             """
             insert into handraise.deliveries
-                (created_at, workspace, id, question_id, recipient, channel, asker, reason, lane, destination)
+                (created_at, workspace, id, question_id, recipient, channel, asker, reason, rate_limit_key, destination)
             select now(), $1, n::text, '1', 'ana', 'mail', 'bot', 'asked', 'mail', '{}' from generate_series(1, 3) as n
             """,
             workspace,

@@ -179,7 +179,7 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
                 len(feed := await desk.feed()) < 9
             ):  # it waits for whatever transaction runs on the whole server
                 await asyncio.sleep(0.05)
-        lines = await ports.outbox.lines(workspace, limit=100)
+        entries = await ports.outbox.entries(workspace, limit=100)
         assert (await stale.get(asked[5].id)).outcome is None
         source = await shard_of(shards, workspace)
         target = await another(shards, workspace)
@@ -191,11 +191,11 @@ async def test_everything_of_a_workspace_moves_and_the_old_rows_go(shards: str, 
         for each in (desk, stale):
             assert [(await each.get(one.id), await each.history(one.id)) for one in asked] == before
             assert await each.feed() == feed
-        after = await ports.outbox.lines(workspace, limit=100)
+        after = await ports.outbox.entries(workspace, limit=100)
         assert [(each.number, each.question_id, each.kind, each.at) for each in after] == [
-            (each.number, each.question_id, each.kind, each.at) for each in lines
+            (each.number, each.question_id, each.kind, each.at) for each in entries
         ]
-        assert len(lines) == 9
+        assert len(entries) == 9
         assert await ports.outbox.policy(workspace) == {"a": 1}
         found = await ports.directory.find_session(workspace, "d" * 64)
         assert found is not None and found[1].groups == {"ops"}  # noqa: PT018 -- one thing

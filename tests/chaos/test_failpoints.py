@@ -15,7 +15,7 @@ import pytest
 from chaos.database import own_store
 from chaos.failpoints import injection
 from chaos.failpoints.catalog import BESIDE, OUTSIDE, POINTS
-from chaos.failpoints.injection import POSTGRES_FILES, Failpoint, Recorder, installed
+from chaos.failpoints.injection import POSTGRES_FILES, SQLITE_NAMES, Failpoint, Recorder, installed
 from chaos.failpoints.runner import step_through
 from chaos.failpoints.scenes import SCENES
 from chaos.history import read
@@ -24,7 +24,6 @@ from chaos.process_pool import open_process_pool
 from chaos.stored_state import stored_questions
 from handraise import StoreUnavailable, open_desk
 from handraise.backends.sql_files import load_statements
-from handraise.backends.sqlite.statements import STATEMENTS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -33,7 +32,7 @@ BACKENDS = list(POINTS)
 
 def statements_of(backend: str) -> set[str]:
     if backend == "sqlite":
-        return set(STATEMENTS)
+        return set(SQLITE_NAMES.values())
     return {name for file in POSTGRES_FILES for name in load_statements("handraise.backends.postgres", file)}
 
 

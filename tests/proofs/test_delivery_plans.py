@@ -5,8 +5,9 @@ reads a few pages.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -20,10 +21,11 @@ from tests.tiers import sized
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 
-LANES, PER_LANE = 50, 8
+PER_KEY = 8
 FILL = """
 insert into handraise.deliveries (
-    workspace, id, question_id, recipient, channel, reason, lane, destination, asker, created_at, due_at, status, tries
+    workspace, id, question_id, recipient, channel, reason, rate_limit_key, destination, asker, created_at, due_at,
+    status, tries
 )
 select
     workspace, md5(n::text || workspace), to_char(n, 'FM000000000'), 'p' || n % 500, 'webhook', 'asked',
@@ -33,7 +35,7 @@ select
     case when n % 2 = 0 or n % $3 = 0 then 'queued' else 'sent' end, 0
 from generate_series(1, $2::int) as n, (select unnest($1::text[]) as workspace) as w
 """
-FILL_LINES = """
+FILL_ENTRIES = """
 insert into handraise.outbox (at, workspace, question_id, kind)
 select now(), workspace, to_char(n, 'FM000000000'), 'asked'
 from generate_series(1, 20000) as n, (select unnest(array['w1', 'w2']) as workspace) as w
@@ -42,33 +44,25 @@ NEIGHBOURS = [f"small{number}" for number in range(sized(gate=1_000, nightly=5_0
 TAKE: dict[str, Any] = {
     "channels": ["email", "webhook"],
     "full": [],
-    "lanes": ["webhook h1", "webhook h3"],
-    "rooms": [1, 7],
+    "free_slots": json.dumps({"webhook h1": 1, "webhook h3": 7}),
     "unclaimed": timedelta(days=1),
     "per_message": 50,
-    "per_lane": PER_LANE,
+    "per_key": PER_KEY,
     "limit": 64,
     "lease": timedelta(seconds=90),
 }
-PLANNED: dict[str, list[Any]] = {
-    "line": [5],
-    "id": ["new"],
-    "recipient": ["ann"],
-    "channel": ["webhook"],
-    "reason": ["asked"],
-    "lane": ["webhook h1"],
-    "bundle": [None],
-    "destination": ["{}"],
-    "due_at": [datetime(2026, 1, 1, tzinfo=UTC)],
+PLANNED = {
+    "entry": 5,
+    "id": "new",
+    "recipient": "ann",
+    "channel": "webhook",
+    "reason": "asked",
+    "rate_limit_key": "webhook h1",
+    "bundle": None,
+    "destination": "{}",
+    "due_at": "2026-01-01T00:00:00Z",
 }
-TRIED: dict[str, Any] = {
-    "ids": ["0" * 32],
-    "turns": [1],
-    "statuses": ["sent"],
-    "receipts": ["{}"],
-    "problems": [None],
-    "again_after": [timedelta(seconds=5)],
-}
+TRIED = {"id": "0" * 32, "turn": 1, "status": "sent", "receipt": "{}", "problem": None, "again_after": "PT5S"}
 
 # Each statement with its parameters, and how many pages it may touch.
 HOT: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -77,14 +71,19 @@ HOT: dict[str, tuple[str, dict[str, Any], int]] = {
     "take where little is due": ("take", {"workspace": "small7", **TAKE}, 400),
     "take where nothing is": ("take", {"workspace": "nowhere", **TAKE}, 20),
     "where something is due": ("workspaces_with_due", {"at_most": 100}, 1_000),
-    "where lines are": ("workspaces_with_lines", {"at_most": 1_000}, 20),
-    "lines, 200": ("lines", {"workspace": "w1", "limit": 200}, 50),
+    "where entries are": ("workspaces_with_entries", {"at_most": 1_000}, 20),
+    "entries, 200": ("entries", {"workspace": "w1", "limit": 200}, 50),
     "route, 200": (
         "route",
-        {"workspace": "w1", "numbers": list(range(1, 200)), "ends": list(range(100, 200)), **PLANNED},
+        {
+            "workspace": "w1",
+            "numbers": list(range(1, 200)),
+            "ends": list(range(100, 200)),
+            "deliveries": json.dumps([PLANNED]),
+        },
         200 * 20,
     ),
-    "record": ("record", {"workspace": "w1", **TRIED}, 20),
+    "record": ("record", {"workspace": "w1", "tries": json.dumps([TRIED])}, 20),
     "reached": ("reached", {"workspace": "w1", "sent": ["000000001"]}, 20),
     "unreached": ("unreached", {"workspace": "w1", "lost": ["000000001"]}, 20),
     "lock questions": ("lock_questions", {"workspace": "w1", "lost": ["000000001"]}, 20),
@@ -107,7 +106,7 @@ async def fill(address: str) -> None:
     try:
         await connection.execute(FILL, ["w1", "w2"], sized(gate=45_000, nightly=200_000), 3)
         await connection.execute(FILL, NEIGHBOURS, 10, 3)
-        await connection.execute(FILL_LINES)
+        await connection.execute(FILL_ENTRIES)
         await connection.execute("vacuum (analyze) handraise.deliveries, handraise.outbox")
     finally:
         await connection.close()

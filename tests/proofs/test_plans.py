@@ -19,7 +19,13 @@ import pytest
 from handraise import Open, Question, Responder
 from handraise.backends.postgres.connections import SETTINGS
 from handraise.backends.postgres.database import RowSecurity
-from handraise.backends.row_mapping import draft_values, move_values, page_query, settled_query, urgent_query
+from handraise.backends.sql.parameters import (
+    draft_values,
+    move_values,
+    page_query,
+    settled_query,
+    urgent_query,
+)
 from handraise.backends.sql_files import load_statements
 from handraise.model.drafting import Limits, compose
 from handraise.model.lifecycle import answer_move

@@ -18,7 +18,7 @@ from handraise.forms import AnyForm
 from handraise.model.deliveries import Address, Delivery
 from handraise.model.identities import Role
 from handraise.model.provenance import Provenance
-from handraise.ports.outbox import Routed
+from handraise.ports.outbox import RoutedEntry
 
 PAY = Approval.of("pay", {"amount": 20}, scopes=("once", "always"))
 FORMS: dict[str, tuple[AnyForm, Any]] = {
@@ -118,12 +118,12 @@ async def misfit(desk: Any, question: str) -> None:
 
 async def delivered(outbox: Any, question: str) -> str:
     """The id of a delivery about the question that waits to be sent."""
-    lines = [line for line in await outbox.lines("default", limit=100) if line.question_id == question]
+    entries = [entry for entry in await outbox.entries("default", limit=100) if entry.question_id == question]
     made = Delivery(
         workspace="default", id="d-1", question_id=question, recipient="ana", channel="email",
-        to={"mail": "ana@example.com"}, reason="asked", rate_limit_key="normal", created_at=lines[0].at, due_at=lines[0].at,
+        to={"mail": "ana@example.com"}, reason="asked", rate_limit_key="normal", created_at=entries[0].at, due_at=entries[0].at,
     )  # fmt: skip
-    await outbox.route("default", [Routed(line=lines[0], deliveries=(made,))])
+    await outbox.route("default", [RoutedEntry(entry=entries[0], deliveries=(made,))])
     return made.id
 
 

@@ -36,7 +36,7 @@ def store() -> str:
     return "memory:"
 
 
-class OutboxEntry:
+class OpenConnection:
     """A connection to the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,15 +73,15 @@ async def connect(app: FastAPI, ctx: ServerContext) -> AsyncIterator[Open]:
     """Connects to a real server from any address of this machine, and says something."""
     http = partial(Connection, ConnectionLimits(ctx.settings, ctx.metrics.count_cut_connection))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, http=http))  # type: ignore[arg-type]
-    lines: list[OutboxEntry] = []
+    opened: list[OpenConnection] = []
     with socket.create_server((OFFICE, 0)) as door:
         address = door.getsockname()
 
-        async def connect(said: bytes = b"", *, host: str = OFFICE) -> OutboxEntry:
+        async def connect(said: bytes = b"", *, host: str = OFFICE) -> OpenConnection:
             reader, writer = await asyncio.open_connection(*address, local_addr=(host, 0))
             writer.write(said)
-            lines.append(OutboxEntry(reader, writer))
-            return lines[-1]
+            opened.append(OpenConnection(reader, writer))
+            return opened[-1]
 
         serving = asyncio.create_task(server.serve([door]))
         try:
@@ -90,8 +90,8 @@ async def connect(app: FastAPI, ctx: ServerContext) -> AsyncIterator[Open]:
                     await asyncio.sleep(0.01)
             yield connect
         finally:
-            for line in lines:
-                line.close()
+            for connected in opened:
+                connected.close()
             server.should_exit = server.force_exit = True
             await serving
 

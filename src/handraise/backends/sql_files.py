@@ -1,7 +1,8 @@
 """Loading SQL from the `.sql` files beside a backend: named statements and numbered migrations.
 
 A statement starts with `-- name: its_name`, then a sentence, then SQL with `:named` parameters. Nothing is
-ever formatted into it. One that nobody waits for may be named `-- name: its_name (may take long)`. A migration starts with `-- oldest release: X.Y.Z`, the oldest release that works on the
+ever formatted into it. Behind the name may be said how it is made: `(may take long)` if nobody waits for it, `(as keeper)`
+if a role of its own is needed, or both with a comma. A migration starts with `-- oldest release: X.Y.Z`, the oldest release that works on the
 schema it makes. The store keeps that, so that such a release still starts after the migration.
 """
 
@@ -16,7 +17,7 @@ from importlib import resources
 from handraise._version import __version__
 from handraise.model.errors import SchemaMismatch
 
-_NAME = re.compile(r"^-- name: (\w+)( \(may take long\))?$", re.MULTILINE)
+_NAME = re.compile(r"^-- name: (\w+)(?: \((.*)\))?$", re.MULTILINE)
 _OLDEST_RELEASE = re.compile(r"\A-- oldest release: (\d+\.\d+\.\d+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 
@@ -30,6 +31,7 @@ class Statement:
     numbered: str
     parameters: tuple[str, ...]
     may_take_long: bool = False
+    as_keeper: bool = False
 
     def arguments(self, **values: object) -> list[object]:
         """The values in the order of the numbered parameters."""
@@ -52,8 +54,8 @@ def load_statements(package: str, file: str = "statements.sql") -> dict[str, Sta
     text = (resources.files(package) / file).read_text()
     _, *parts = _NAME.split(text)
     return {
-        name: _statement(name, sql, may_take_long=long is not None)
-        for name, long, sql in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+        name: _statement(name, sql, frozenset((how or "").split(", ")))
+        for name, how, sql in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     }
 
 
@@ -95,9 +97,9 @@ def _order(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", release)[:3])
 
 
-def _statement(name: str, sql: str, *, may_take_long: bool) -> Statement:
+def _statement(name: str, sql: str, how: frozenset[str]) -> Statement:
     sql = "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--")).strip()
     parameters = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
     numbers = {parameter: f"${place}" for place, parameter in enumerate(parameters, 1)}
     numbered = _PARAMETER.sub(lambda found: numbers[found[1]], sql)
-    return Statement(name, sql, numbered, parameters, may_take_long)
+    return Statement(name, sql, numbered, parameters, "may take long" in how, "as keeper" in how)

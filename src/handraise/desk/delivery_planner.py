@@ -1,4 +1,4 @@
-"""From what happened to whom to tell: turns the lines of the outbox into deliveries."""
+"""From what happened to whom to tell: turns the entries of the outbox into deliveries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from handraise.model.events import EventKind
 from handraise.model.questions import Question, Ref
 from handraise.model.routing import Notification, Policy, Recent, names_for, plan
 from handraise.ports import Directory
-from handraise.ports.outbox import Outbox, OutboxEntry, Routed
+from handraise.ports.outbox import Outbox, OutboxEntry, RoutedEntry
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 200
-"""So many lines of one workspace before it is the others' turn."""
+"""So many entries of one workspace before it is the others' turn."""
 _WORKSPACES = 1_000
 _HOUR = timedelta(hours=1)
 _REASONS: Mapping[EventKind, Reason] = {
@@ -46,28 +46,30 @@ class DeliveryPlanner:
         self._rate_limit_key_of = rate_limit_key_of
 
     async def route_some(self) -> int:
-        """Route the oldest lines of every workspace, and give back how many; where some are left, it is many."""
+        """Route the oldest entries of every workspace, and give back how many; where some are left, it is many."""
         number = 0
-        for workspace in await self._outbox.workspaces_with_lines(limit=_WORKSPACES):
+        for workspace in await self._outbox.workspaces_with_entries(limit=_WORKSPACES):
             try:
-                if lines := await self._outbox.lines(workspace, limit=_AT_ONCE):
-                    number += await self._route(workspace, lines)
+                if entries := await self._outbox.entries(workspace, limit=_AT_ONCE):
+                    number += await self._route(workspace, entries)
             except (DeskClosed, StoreUnavailable):
                 raise
             except Exception as error:  # noqa: BLE001 -- one workspace must not hold up the others
-                _log.error("the lines of a workspace cannot be routed; they wait", exc_info=error)
+                _log.error("the entries of a workspace cannot be routed; they wait", exc_info=error)
         return number
 
-    async def _route(self, workspace: str, lines: Sequence[OutboxEntry]) -> int:
+    async def _route(self, workspace: str, entries: Sequence[OutboxEntry]) -> int:
         policy = await self._policy(workspace)
         members = await self._directory.groups(workspace)
         recent = Recent.nothing()
         if policy.counts:
-            recent = await self._outbox.recent(workspace, since=lines[0].now - _HOUR)
-        ids = dict.fromkeys(line.question_id for line in lines)
+            recent = await self._outbox.recent(workspace, since=entries[0].now - _HOUR)
+        ids = dict.fromkeys(entry.question_id for entry in entries)
         found = await self._engine.store.read([Ref(workspace, each) for each in ids])
         questions = dict(zip(ids, found, strict=True))
-        notifications = {line.number: _notification_for(line, questions[line.question_id]) for line in lines}
+        notifications = {
+            entry.number: _notification_for(entry, questions[entry.question_id]) for entry in entries
+        }
         names = {
             number: names_for(notification, policy, members)
             for number, notification in notifications.items()
@@ -76,22 +78,22 @@ class DeliveryPlanner:
         wanted: Collection[str] = {name for each in names.values() for name in each}
         addresses = await self._outbox.addresses(workspace, wanted)
         routed = []
-        for line in lines:
-            notification = notifications[line.number]
+        for entry in entries:
+            notification = notifications[entry.number]
             if notification is None:
-                routed.append(Routed(line=line, settled=line.kind not in _REASONS))
+                routed.append(RoutedEntry(entry=entry, settled=entry.kind not in _REASONS))
                 continue
             planned = plan(
                 notification,
                 policy,
-                names=names[line.number],
-                addresses=[each for each in addresses if each.recipient in names[line.number]],
+                names=names[entry.number],
+                addresses=[each for each in addresses if each.recipient in names[entry.number]],
                 rate_limit_key_of=self._rate_limit_key_of,
                 recent=recent,
-                now=line.now,
+                now=entry.now,
             )
             nobody = not planned.deliveries and not planned.left_out
-            routed.append(Routed(line=line, deliveries=planned.deliveries, nobody=nobody))
+            routed.append(RoutedEntry(entry=entry, deliveries=planned.deliveries, nobody=nobody))
         number = await self._outbox.route(workspace, routed)
         self._engine.notify_feed(workspace)
         return number
@@ -106,13 +108,13 @@ class DeliveryPlanner:
             return Policy()
 
 
-def _notification_for(line: OutboxEntry, question: Question | None) -> Notification | None:
-    """What a line means for people, or None where there is nothing to tell them any more."""
-    reason = _REASONS.get(line.kind)
+def _notification_for(entry: OutboxEntry, question: Question | None) -> Notification | None:
+    """What an entry means for people, or None where there is nothing to tell them any more."""
+    reason = _REASONS.get(entry.kind)
     if reason is None or question is None or question.outcome is not None:
         return None
     to = question.audience
-    if reason == "escalated" and isinstance(line.data, dict):
-        to = tuple(line.data.get("to", ())) or to
+    if reason == "escalated" and isinstance(entry.data, dict):
+        to = tuple(entry.data.get("to", ())) or to
     turn = 0 if reason == "asked" else question.steps_taken
-    return Notification(question, reason, line.number, turn, to)
+    return Notification(question, reason, entry.number, turn, to)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -20,6 +20,7 @@ from handraise.model.lifecycle import Move
 from handraise.model.questions import Draft, Question, Ref
 from handraise.ports import Bus, Directory, HintHandler, Inserted, Store, feed_of
 from handraise.ports.desk import OpenedIn
+from handraise.ports.store import BatchKey
 from handraise.waiters import Waiters
 
 _log = logging.getLogger(__name__)
@@ -68,8 +69,7 @@ class Engine:
         self._tidy_at = 0.0
         self._closed = False
         self.bus = bus
-        # On several shards, calls to one shard share a batch; `batch_key` gives the key of a workspace's shard.
-        batch_key: Callable[[str], Hashable] = getattr(store, "batch_key", lambda _: None)
+        batch_key: BatchKey = getattr(store, "batch_key", lambda _: None)
         self.insert: KeyedBatcher[Draft, Inserted] = KeyedBatcher(
             partial(store.insert, quota=quota),
             BATCH,

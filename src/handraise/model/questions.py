@@ -206,6 +206,11 @@ def posted(draft: Draft, asked_at: datetime) -> Question:
     return _made(Question, {**_UNLESS_SAID, **vars(draft), "asked_at": asked_at})
 
 
+def restored(**values: Any) -> Question:
+    """A question with a value for each of its fields."""
+    return _made(Question, values)
+
+
 def changed(question: Question, **changes: Any) -> Question:
     """The same question with other values for some of its fields."""
     return _made(Question, {**vars(question), **changes})

@@ -9,7 +9,7 @@ from handraise.ports.bus import Bus, HintHandler, feed_of
 from handraise.ports.clock import Clock, IdFactory
 from handraise.ports.directory import Claim, Directory
 from handraise.ports.ledger import Head, Ledger, SignedHeads
-from handraise.ports.outbox import Outbox, OutboxEntry, Routed
+from handraise.ports.outbox import Outbox, OutboxEntry, RoutedEntry
 from handraise.ports.store import (
     AGES,
     MAX_EVENTS_SCANNED,
@@ -43,7 +43,7 @@ __all__ = [
     "OutboxEntry",
     "QueueStats",
     "Recovered",
-    "Routed",
+    "RoutedEntry",
     "SettledPage",
     "SignedHeads",
     "Store",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from handraise.model.deliveries import Address, Delivery, Try
 from handraise.model.events import EventKind
@@ -29,13 +29,13 @@ class OutboxEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Routed:
-    """What a line comes to.
+class RoutedEntry:
+    """What an entry comes to.
 
     `settled` says that the question has ended and its messages are stale, `nobody` that nobody can be told of it.
     """
 
-    line: OutboxEntry
+    entry: OutboxEntry
     deliveries: Sequence[Delivery] = ()
     settled: bool = False
     nobody: bool = False
@@ -52,8 +52,8 @@ class Outbox(Protocol):
     """Lines, addresses and deliveries of workspaces.
 
     In a workspace that has an address, every event that somebody may have to be told of (`asked`, `reminded`,
-    `escalated`, and the five endings) leaves a line in its own transaction; and so does the ending of a question that
-    somebody was told of. Any number of processes route lines
+    `escalated`, and the five endings) leaves an entry in its own transaction; and so does the ending of a question that
+    somebody was told of. Any number of processes route entries
     to deliveries and try those. Every method is atomic; raises `StoreUnavailable` as a store does.
 
     What changes an address or the policy leaves exactly one event of the workspace in the audit trail, in the same
@@ -97,22 +97,22 @@ class Outbox(Protocol):
         """
         ...
 
-    async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
-        """Some of the workspaces that have lines."""
+    async def workspaces_with_entries(self, *, limit: int) -> Sequence[str]:
+        """Some of the workspaces that have entries."""
         ...
 
-    async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
-        """The oldest lines of a workspace. Taking a look changes nothing: others may see the same."""
+    async def entries(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
+        """The oldest entries of a workspace. Taking a look changes nothing: others may see the same."""
         ...
 
     async def recent(self, workspace: str, *, since: datetime) -> Recent:
         """How many deliveries were made since then, by recipient and by asker."""
         ...
 
-    async def route(self, workspace: str, routed: Sequence[Routed]) -> int:
-        """Turn lines into deliveries, and give back how many lines that were.
+    async def route(self, workspace: str, routed: Sequence[RoutedEntry]) -> int:
+        """Turn entries into deliveries, and give back how many entries that were.
 
-        A line is used up once: of any number who route it, one does. A delivery whose id is there already stays
+        An entry is used up once: of any number who route it, one does. A delivery whose id is there already stays
         as it is. Where the question has ended, its deliveries become stale, as in `made_stale`. Where nobody can
         be told of it, and no delivery of it has arrived or can still, it is `unreached`, with one event.
         """
@@ -154,4 +154,14 @@ class Outbox(Protocol):
 
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
         """The deliveries of a question, oldest first."""
+        ...
+
+
+@runtime_checkable
+class DividedOutbox(Protocol):
+    """An outbox over several databases, whose parts can be worked on apart."""
+
+    @property
+    def by_shard(self) -> Sequence[Outbox]:
+        """One outbox for each database, so that work on one is not held up by another."""
         ...

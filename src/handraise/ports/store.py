@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
@@ -93,6 +93,14 @@ AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
 
 Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded
 """What becomes of a draft: the question that it is now or was before, or why it is none."""
+
+
+class BatchKey(Protocol):
+    """Says which calls may share a batch. A store over several databases has one, as its attribute `batch_key`."""
+
+    def __call__(self, workspace: str, /) -> Hashable:
+        """The key of calls about a workspace: those with the same key go to one database."""
+        ...
 
 
 class Store(Protocol):

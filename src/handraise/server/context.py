@@ -25,6 +25,7 @@ from handraise.model.errors import HandraiseError
 from handraise.model.seals import Signer
 from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, SignedHeads, Store
 from handraise.ports.channel import Channel
+from handraise.ports.outbox import DividedOutbox
 from handraise.server.channel_setup import Links, open_channels
 from handraise.server.observability import InstrumentedEngine, Metrics, Traces, instrumented_directory
 from handraise.server.settings import ServerSettings
@@ -119,7 +120,7 @@ async def _run_dispatchers(ctx: ServerContext, channels: Mapping[str, Channel]) 
     ctx.channels = channels
     async with AsyncExitStack() as stack:
         # Each shard has its own dispatcher, so that one that is down does not hold up the others.
-        for outbox in getattr(ctx.outbox, "by_shard", [ctx.outbox]):
+        for outbox in ctx.outbox.by_shard if isinstance(ctx.outbox, DividedOutbox) else [ctx.outbox]:
             await stack.enter_async_context(
                 run_dispatcher(
                     ctx.engine,

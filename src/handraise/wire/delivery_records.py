@@ -28,7 +28,7 @@ class AddressRecord(Record):
     @classmethod
     def of(cls, address: Address) -> AddressRecord:
         """The record of an address."""
-        return cls(recipient=address.recipient, channel=address.channel, id=address.id)
+        return cls.model_validate(address, from_attributes=True)
 
 
 class AddressList(Record):
@@ -54,18 +54,7 @@ class DeliveryRecord(Record):
     @classmethod
     def of(cls, delivery: Delivery) -> DeliveryRecord:
         """The record of a delivery."""
-        return cls(
-            id=delivery.id,
-            recipient=delivery.recipient,
-            channel=delivery.channel,
-            reason=delivery.reason,
-            status=delivery.status,
-            created_at=delivery.created_at,
-            sent_at=delivery.sent_at,
-            due_at=delivery.due_at,
-            tries=delivery.tries,
-            problem=delivery.problem,
-        )
+        return cls.model_validate(delivery, from_attributes=True)
 
 
 class DeliveryList(Record):

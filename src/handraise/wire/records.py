@@ -227,7 +227,7 @@ class EventRecord(Record):
 
     def event(self) -> Event:
         """The event behind the record."""
-        return Event(**{name: getattr(self, name) for name in Event.__dataclass_fields__})
+        return Event(**dict(self))
 
 
 class EventPage(Record):
@@ -249,7 +249,7 @@ class WorkspaceEventRecord(Record):
     @classmethod
     def of(cls, event: WorkspaceEvent) -> WorkspaceEventRecord:
         """The record of an event."""
-        return cls(cursor=event.cursor, kind=event.kind, at=event.at, by=event.by, details=event.details)
+        return cls.model_validate(event, from_attributes=True)
 
 
 class WorkspaceEventPage(Record):
@@ -292,11 +292,11 @@ class GrantRecord(Record):
     @classmethod
     def of(cls, grant: Grant) -> GrantRecord:
         """The record of a grant."""
-        return cls(**{name: getattr(grant, name) for name in Grant.__dataclass_fields__})
+        return cls.model_validate(grant, from_attributes=True)
 
     def grant(self) -> Grant:
         """The grant behind the record."""
-        return Grant(**{name: getattr(self, name) for name in Grant.__dataclass_fields__})
+        return Grant(**dict(self))
 
 
 class GrantPage(Record):
@@ -314,7 +314,7 @@ class RecoveredRecord(Record):
 
     def recovered(self) -> Recovered:
         """The value behind the record."""
-        return Recovered(expired=self.expired, live=self.live)
+        return Recovered(**dict(self))
 
 
 class RunDueRecord(Record):
@@ -337,7 +337,7 @@ class DurabilityRecord(Record):
 
     def durability(self) -> Durability:
         """The value behind the record."""
-        return Durability(survives=self.survives, settings=self.settings)
+        return Durability(**dict(self))
 
 
 class CallerRecord(Record):
@@ -379,7 +379,7 @@ class KeyRecord(Record):
     @classmethod
     def of(cls, key: AgentKey) -> KeyRecord:
         """The record of a key."""
-        return cls(**{name: getattr(key, name) for name in cls.model_fields})
+        return cls.model_validate(key, from_attributes=True)
 
 
 class NewKeyRecord(KeyRecord):

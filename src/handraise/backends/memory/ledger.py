@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 
-from handraise.backends.ledger_rows import asked_of, continues
 from handraise.backends.memory.clock import now_by
 from handraise.backends.memory.directory import MemoryDirectory
 from handraise.backends.memory.outbox import MemoryOutbox
 from handraise.backends.memory.store import MemoryStore
-from handraise.backends.row_mapping import draft_values
+from handraise.backends.seal_chain import continues
+from handraise.backends.sql.parameters import draft_values
+from handraise.backends.sql.rows import asked_of
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
@@ -126,7 +127,7 @@ class MemoryLedger:
         finally:
             self._removing = ("removed", None)
         ids = sorted(ref.id for ref in gone)
-        self._outbox.erase_lines(gone)
+        self._outbox.erase_entries(gone)
         self._directory.erase_questions(workspace, ids)
         return ids
 

@@ -17,7 +17,7 @@ from handraise.model.questions import Ref
 from handraise.model.routing import Recent
 from handraise.model.workspace_events import address_put, address_removed, routing_put
 from handraise.ports import Clock
-from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, Routed
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, RoutedEntry
 
 _TOLD = (EventKind.ASKED, EventKind.REMINDED, EventKind.ESCALATED)
 _ENDINGS = frozenset(status.value for status in Status if status is not Status.PENDING)
@@ -31,11 +31,11 @@ class MemoryOutbox:
         self._clock = clock
         self._addresses: dict[tuple[str, str, str, str], Address] = {}
         self._policies: dict[str, Json] = {}
-        self._lines: dict[int, OutboxEntry] = {}
+        self._entries: dict[int, OutboxEntry] = {}
         self._numbers = 0
         self._deliveries: dict[Ref, Delivery] = {}
         self._askers: dict[Ref, str] = {}
-        store.tell = self._line_up
+        store.tell = self._add_entry
         store.removed = self._remove
 
     async def put_address(self, address: Address, *, by: str | None = None) -> None:
@@ -83,14 +83,14 @@ class MemoryOutbox:
         self._store.note(workspace, routing_put(self._policies.get(workspace), policy, by=by))
         self._policies[workspace] = policy
 
-    async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
-        """Where lines are; see the port."""
-        return sorted({line.workspace for line in self._lines.values()})[:limit]
+    async def workspaces_with_entries(self, *, limit: int) -> Sequence[str]:
+        """Where entries are; see the port."""
+        return sorted({entry.workspace for entry in self._entries.values()})[:limit]
 
-    async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
-        """The oldest lines; see the port."""
-        found = [line for line in self._lines.values() if line.workspace == workspace][:limit]
-        return [replace(line, now=self._now()) for line in found]
+    async def entries(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
+        """The oldest entries; see the port."""
+        found = [entry for entry in self._entries.values() if entry.workspace == workspace][:limit]
+        return [replace(entry, now=self._now()) for entry in found]
 
     async def recent(self, workspace: str, *, since: datetime) -> Recent:
         """How many deliveries there were; see the port."""
@@ -100,12 +100,12 @@ class MemoryOutbox:
                 recent.note(each.recipient, self._askers[ref])
         return recent
 
-    async def route(self, workspace: str, routed: Sequence[Routed]) -> int:
-        """Turn lines into deliveries; see the port."""
+    async def route(self, workspace: str, routed: Sequence[RoutedEntry]) -> int:
+        """Turn entries into deliveries; see the port."""
         number = sum(self._route(workspace, each) for each in routed)
         for each in routed:
             if each.nobody:
-                await self.mark_unreached(Ref(workspace, each.line.question_id))
+                await self.mark_unreached(Ref(workspace, each.entry.question_id))
         return number
 
     async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
@@ -177,14 +177,14 @@ class MemoryOutbox:
         found = [each for each in self._deliveries.values() if each.question == ref]
         return sorted(found, key=lambda each: (each.created_at, each.id))
 
-    def _line_up(self, event: Event) -> None:
+    def _add_entry(self, event: Event) -> None:
         if event.kind not in _TOLD and event.kind.value not in _ENDINGS:
             return
         ref = Ref(event.workspace, event.question_id)
         told = event.kind not in _TOLD and any(each.question == ref for each in self._deliveries.values())
         if told or any(place[0] == event.workspace for place in self._addresses):
             self._numbers += 1
-            self._lines[self._numbers] = OutboxEntry(
+            self._entries[self._numbers] = OutboxEntry(
                 workspace=event.workspace,
                 number=self._numbers,
                 question_id=event.question_id,
@@ -194,12 +194,12 @@ class MemoryOutbox:
                 data=event.data if event.kind is EventKind.ESCALATED else None,
             )
 
-    def _route(self, workspace: str, routed: Routed) -> int:
-        line = self._lines.get(routed.line.number)
-        if line is None or line.workspace != workspace:
+    def _route(self, workspace: str, routed: RoutedEntry) -> int:
+        entry = self._entries.get(routed.entry.number)
+        if entry is None or entry.workspace != workspace:
             return 0
-        del self._lines[line.number]
-        ref = Ref(workspace, line.question_id)
+        del self._entries[entry.number]
+        ref = Ref(workspace, entry.question_id)
         if routed.settled:
             for each in [
                 each for each in self._deliveries.values() if each.question == ref and not each.stale
@@ -218,13 +218,13 @@ class MemoryOutbox:
         for place in [place for place, each in self._deliveries.items() if each.question == ref]:
             del self._deliveries[place], self._askers[place]
 
-    def erase_lines(self, refs: Collection[Ref]) -> None:
+    def erase_entries(self, refs: Collection[Ref]) -> None:
         """Erase what was to be told of questions, for the ledger beside."""
         gone = [
-            number for number, each in self._lines.items() if Ref(each.workspace, each.question_id) in refs
+            number for number, each in self._entries.items() if Ref(each.workspace, each.question_id) in refs
         ]
         for number in gone:
-            del self._lines[number]
+            del self._entries[number]
 
     def erase_person(self, workspace: str, person: str) -> None:
         """Erase where a person can be reached, and the attempts to tell them, for the ledger beside."""

@@ -13,12 +13,13 @@ from handraise.backends.postgres.connections import (
     open_pool_behind_pooler,
 )
 from handraise.backends.postgres.database import Database
-from handraise.backends.postgres.directory import PostgresDirectory
+from handraise.backends.postgres.executor import PostgresExecutor
 from handraise.backends.postgres.ledger import PostgresLedger
-from handraise.backends.postgres.outbox import PostgresOutbox
 from handraise.backends.postgres.row_security import checked_row_security, row_security_of
 from handraise.backends.postgres.schema import migrate, move_in
 from handraise.backends.postgres.store import PostgresStore
+from handraise.backends.sql.directory import SqlDirectory
+from handraise.backends.sql.outbox import SqlOutbox
 from handraise.ports import Backend, Clock
 
 
@@ -51,12 +52,13 @@ async def open_postgres(
 
 def ports_on(database: Database, direct: str) -> Backend:
     """The ports on a database that listens at its own address."""
+    executor = PostgresExecutor(database)
     return Backend(
         PostgresStore(database),
         PostgresBus(database, direct),
-        PostgresDirectory(database),
-        PostgresOutbox(database),
-        PostgresLedger(database),
+        SqlDirectory(executor),
+        SqlOutbox(executor),
+        PostgresLedger(executor),
     )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from handraise.backends.postgres.connections import (
@@ -188,11 +187,6 @@ class Database:
                     raise unavailable(error) from error
                 await asyncio.sleep(0.01 * tried)
         raise AssertionError("unreachable")
-
-
-def instant(stored: datetime) -> datetime:
-    """The instant behind what is stored, which the driver gives as it is."""
-    return stored
 
 
 async def _last_rows(

@@ -32,10 +32,13 @@ where workspace = :workspace and id = :id and revoked_at is null
 returning *;
 
 -- name: put_person
--- Add or change a person; the index on e-mail addresses refuses one that somebody else has.
+-- Add or change a person, unless somebody else has the e-mail address.
 with put as (
     insert into handraise.people (created_at, workspace, id, role, name, email, email_folded)
-    values (coalesce(:now::timestamptz, now()), :workspace, :id, :role, :name, :email, :email_folded)
+    select coalesce(:now::timestamptz, now()), :workspace, :id, :role, :name, :email, :email_folded
+    where not exists (
+        select from handraise.people where workspace = :workspace and email_folded = :email_folded and id <> :id
+    )
     on conflict (workspace, id) do update
     set name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role
     returning *
@@ -98,10 +101,12 @@ select group_name, person from handraise.members where workspace = :workspace or
 select pg_advisory_xact_lock(handraise.group_lock(:workspace, :group_name));
 
 -- name: lock_person
--- Make those who change a person wait for each other until the end of their transactions.
-select pg_advisory_xact_lock(
-    hashtextextended(json_build_array(:workspace::text, 'person', :id::text)::text, 0)
-);
+-- Make those who change a person, or want the same e-mail address, wait for each other until the end of their transactions.
+select
+    pg_advisory_xact_lock(hashtextextended(json_build_array(:workspace::text, 'person', :id::text)::text, 0)),
+    case when :email_folded::text is not null then pg_advisory_xact_lock(
+        hashtextextended(json_build_array(:workspace::text, 'e-mail', :email_folded::text)::text, 0)
+    ) end;
 
 -- name: note_change
 -- Keep an event of the workspace.

@@ -27,8 +27,8 @@ select
 from (select) as one
 left join lateral (
     select
-        s.workspace, s.number, s.oldest, s.last_transaction::text, s.last_number, s.sealed_at, s.previous, s.leaves,
-        s.cursors, s.signature, s.key_id
+        s.workspace, s.number, s.oldest, s.last_transaction::text || '.' || s.last_number as cursor, s.sealed_at,
+        s.previous, s.leaves, s.cursors, s.signature, s.key_id
     from handraise.seals as s
     where s.workspace = :workspace
     order by s.number desc
@@ -40,10 +40,10 @@ left join lateral (
 select number from handraise.seals where workspace = :workspace and key_id = :key_id limit 1;
 
 -- name: add_salts
--- Salts for questions that are there and have none.
+-- Salts for questions that are there and have none; the new ones come one after the other, each of this length.
 insert into handraise.salts (workspace, question_id, salt)
-select :workspace, t.id, t.salt
-from unnest(:ids::text[], :salts::bytea[]) as t (id, salt)
+select :workspace, t.id, substr(:salts::bytea, (t.place::int - 1) * :length::int + 1, :length::int)
+from unnest(:ids::text[]) with ordinality as t (id, place)
 where exists (select from handraise.questions as q where q.workspace = :workspace and q.id = t.id)
     or exists (select from handraise.archive_index as x where x.workspace = :workspace and x.id = t.id)
 on conflict do nothing;
@@ -106,8 +106,8 @@ select handraise.append_seal(
 -- name: seals
 -- Seals in their order.
 select
-    workspace, number, oldest, last_transaction::text, last_number, sealed_at, previous, leaves, cursors, signature,
-    key_id
+    workspace, number, oldest, last_transaction::text || '.' || last_number as cursor, sealed_at, previous, leaves,
+    cursors, signature, key_id
 from handraise.seals
 where workspace = :workspace and number > :after::bigint
 order by number
@@ -132,11 +132,11 @@ from (
 where q.asker = :person or q.recipients ? :person or q.votes ? :person or q.outcome ->> 'by' = :person
     or exists (select from jsonb_array_elements(q.steps) as s (step) where s.step -> 'to' ? :person);
 
--- name: erase (may take long)
+-- name: erase (as keeper, may take long)
 -- Erase questions.
 select handraise.erase_questions(:workspace, :ids::text[], :actor, coalesce(:now::timestamptz, now())) as ids;
 
--- name: erase_person (may take long)
+-- name: erase_person (as keeper, may take long)
 -- Erase what is kept of a person besides.
 select handraise.erase_person(:workspace, :person);
 
@@ -144,12 +144,12 @@ select handraise.erase_person(:workspace, :person);
 -- How long a workspace keeps what is settled.
 select keep from handraise.retention where workspace = :workspace;
 
--- name: put_rule
+-- name: put_rule (as keeper)
 -- Give a workspace a rule of its own.
 insert into handraise.retention (workspace, keep) values (:workspace, :keep::interval)
 on conflict (workspace) do update set keep = excluded.keep;
 
--- name: remove_rule
+-- name: remove_rule (as keeper)
 -- Take a workspace's rule away.
 delete from handraise.retention where workspace = :workspace;
 
@@ -167,7 +167,7 @@ insert into handraise.holds (workspace, name, question_id, reason, since, actor)
 values (:workspace, :name, :question_id, :reason, coalesce(:now::timestamptz, now()), :actor)
 on conflict do nothing;
 
--- name: lift
+-- name: lift (as keeper)
 -- Lift a hold.
 delete from handraise.holds where workspace = :workspace and name = :name returning name;
 

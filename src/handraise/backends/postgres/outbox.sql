@@ -43,13 +43,13 @@ select pg_advisory_xact_lock(hashtextextended('handraise routing ' || :workspace
 insert into handraise.policies (workspace, policy) values (:workspace, :policy::text::json)
 on conflict (workspace) do update set policy = excluded.policy;
 
--- name: workspaces_with_lines
--- Some of the workspaces that have lines.
-select workspaces_with_lines as workspace from handraise.workspaces_with_lines(:at_most)
-where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_lines);
+-- name: workspaces_with_entries
+-- Some of the workspaces that have entries.
+select workspaces_with_entries as workspace from handraise.workspaces_with_entries(:at_most)
+where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_entries);
 
--- name: lines
--- The oldest lines of a workspace.
+-- name: entries
+-- The oldest entries of a workspace.
 select *, coalesce(:now::timestamptz, now()) as now
 from handraise.outbox
 where workspace = :workspace
@@ -67,7 +67,7 @@ from (
 group by recipient, asker;
 
 -- name: route
--- Turn lines into deliveries, once. The question is locked while they are made: one that ends meanwhile finds them,
+-- Turn entries into deliveries, once. The question is locked while they are made: one that ends meanwhile finds them,
 -- and for one that has ended none is made.
 with used as materialized (
     delete from handraise.outbox
@@ -83,16 +83,17 @@ pending as materialized (
 ),
 made as (
     insert into handraise.deliveries (
-        workspace, id, question_id, recipient, channel, reason, lane, bundle, destination, asker, created_at, due_at
+        workspace, id, question_id, recipient, channel, reason, rate_limit_key, bundle, destination, asker, created_at,
+        due_at
     )
     select
-        :workspace, d.id, pending.id, d.recipient, d.channel, d.reason, d.lane, d.bundle, d.destination::json,
+        :workspace, d.id, pending.id, d.recipient, d.channel, d.reason, d.rate_limit_key, d.bundle, d.destination::json,
         pending.asker, coalesce(:now::timestamptz, now()), d.due_at
-    from unnest(
-        :line::bigint[], :id::text[], :recipient::text[], :channel::text[], :reason::text[], :lane::text[],
-        :bundle::text[], :destination::text[], :due_at::timestamptz[]
-    ) as d (line, id, recipient, channel, reason, lane, bundle, destination, due_at)
-    join used on used.number = d.line
+    from json_to_recordset(:deliveries::text::json) as d (
+        entry bigint, id text, recipient text, channel text, reason text, rate_limit_key text, bundle text,
+        destination text, due_at timestamptz
+    )
+    join used on used.number = d.entry
     join pending on pending.id = used.question_id
     on conflict do nothing
 ),
@@ -117,10 +118,10 @@ from handraise.workspaces_with_due(coalesce(:now::timestamptz, now()), :at_most)
 where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_due);
 
 -- name: take
--- Take due deliveries, the oldest of each lane. Where many are due, it walks from lane to lane, so that what waits for a
--- dead one is not read. The first of every bundle stands for it, so that two takers meet at one row.
+-- Take due deliveries, the oldest of each rate limit key. If many are due, it walks from key to key, so that what waits for
+-- a dead one is not read. The first of every bundle stands for it, so that two takers meet at one row.
 with recursive oldest as materialized (
-    select d.id, d.channel, d.lane, d.created_at
+    select d.id, d.channel, d.rate_limit_key, d.created_at
     from handraise.deliveries as d
     where d.workspace = :workspace and d.due_at <= (select coalesce(:now::timestamptz, now()))
     order by d.due_at
@@ -129,47 +130,50 @@ with recursive oldest as materialized (
 many as materialized (
     select count(*) = 1000 as so from oldest
 ),
-walk (channel, lane, due_at) as (
+walk (channel, rate_limit_key, due_at) as (
     select c.channel, '' collate "C", null::timestamptz
     from unnest(:channels::text[]) as c (channel), many
     where many.so
     union all
-    select walk.channel, head.lane, head.due_at
+    select walk.channel, head.rate_limit_key, head.due_at
     from walk
     cross join lateral (
-        select d.lane, d.due_at
+        select d.rate_limit_key, d.due_at
         from handraise.deliveries as d
-        where d.workspace = :workspace and d.channel = walk.channel and d.lane > walk.lane and d.due_at is not null
-        order by d.lane, d.due_at
+        where d.workspace = :workspace and d.channel = walk.channel and d.rate_limit_key > walk.rate_limit_key
+            and d.due_at is not null
+        order by d.rate_limit_key, d.due_at
         limit 1
     ) as head
 ),
-lane as materialized (
-    (select distinct oldest.channel, oldest.lane from oldest, many
-    where not many.so and oldest.channel = any (:channels::text[]) and oldest.lane <> all (:full::text[]))
+free_keys as materialized (
+    (select distinct oldest.channel, oldest.rate_limit_key from oldest, many
+    where not many.so and oldest.channel = any (:channels::text[]) and oldest.rate_limit_key <> all (:full::text[]))
     union all
-    (select walk.channel, walk.lane from walk
-    where walk.due_at <= (select coalesce(:now::timestamptz, now())) and walk.lane <> all (:full::text[])
+    (select walk.channel, walk.rate_limit_key from walk
+    where walk.due_at <= (select coalesce(:now::timestamptz, now())) and walk.rate_limit_key <> all (:full::text[])
     limit 1000)
 ),
 due as materialized (
     select
-        head.id, lane.lane, head.due_at, head.bundle,
+        head.id, free_keys.rate_limit_key, head.due_at, head.bundle,
         head.bundle is null or row_number() over (partition by head.bundle order by head.due_at, head.id) = 1 as stands
-    from lane
+    from free_keys
     cross join lateral (
         select
             d.id, d.due_at,
             case when d.status in ('queued', 'unknown') and not d.stale then d.bundle end as bundle
         from handraise.deliveries as d
-        where d.workspace = :workspace and d.channel = lane.channel and d.lane = lane.lane
+        where d.workspace = :workspace and d.channel = free_keys.channel and d.rate_limit_key = free_keys.rate_limit_key
             and d.due_at <= (select coalesce(:now::timestamptz, now()))
         order by d.due_at, d.id
-        limit 4 * :per_lane
+        limit 4 * :per_key
     ) as head
 ),
 first as materialized (
-    select due.id, due.lane, due.due_at, row_number() over (partition by due.lane order by due.due_at, due.id) as place
+    select
+        due.id, due.rate_limit_key, due.due_at,
+        row_number() over (partition by due.rate_limit_key order by due.due_at, due.id) as place
     from due
     where due.stands
 ),
@@ -181,8 +185,8 @@ taken as materialized (
             (
                 select first.id
                 from first
-                left join unnest(:lanes::text[], :rooms::int[]) as r (lane, room) on r.lane = first.lane
-                where first.place <= coalesce(r.room, :per_lane)
+                left join json_each_text(:free_slots::text::json) as slots (key, free) on slots.key = first.rate_limit_key
+                where first.place <= coalesce(slots.free::int, :per_key)
                 order by first.due_at
                 limit :limit
             )
@@ -221,7 +225,13 @@ where d.workspace = :workspace and d.id = any (array(select together.id from tog
 returning d.*;
 
 -- name: record
--- Keep what came of tries, unless somebody else has taken them over.
+-- Keep what came of tries, unless somebody else has taken them over. Their deliveries are found by an array of ids: for a
+-- set from JSON alone, the planner would read all of the workspace.
+with t as materialized (
+    select * from json_to_recordset(:tries::text::json) as t (
+        id text, turn int, status text, receipt text, problem text, again_after interval
+    )
+)
 update handraise.deliveries as d
 set status = case when t.status = 'queued' and d.stale then 'unsent' else t.status end,
     sent_at = case
@@ -237,10 +247,8 @@ set status = case when t.status = 'queued' and d.stale then 'unsent' else t.stat
         when t.status = 'queued' and d.stale then null
         else coalesce(:now::timestamptz, now()) + t.again_after
     end
-from unnest(
-    :ids::text[], :turns::int[], :statuses::text[], :receipts::text[], :problems::text[], :again_after::interval[]
-) as t (id, turn, status, receipt, problem, again_after)
-where d.workspace = :workspace and d.id = t.id and d.turn = t.turn;
+from t
+where d.workspace = :workspace and d.id = any (array(select t.id from t)) and d.id = t.id and d.turn = t.turn;
 
 -- name: lock_questions
 -- So that of several who record the last failures of a question, one sees all of them.

@@ -13,17 +13,21 @@ from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
 from handraise.backends.postgres.connections import is_lost
-from handraise.backends.postgres.database import KEEPER_ROLE, Database, instant
+from handraise.backends.postgres.database import KEEPER_ROLE, Database
 from handraise.backends.postgres.durability import durability_of
 from handraise.backends.postgres.quota import QuotaCache
-from handraise.backends.row_mapping import (
+from handraise.backends.sql.parameters import (
     draft_values,
     grant_query,
     move_values,
-    moved_question,
     page_query,
-    posted_question,
     settled_query,
+    taken_back_data,
+    to_json,
+    urgent_query,
+)
+from handraise.backends.sql.rows import (
+    moved_question,
     stored_change,
     stored_ending,
     stored_event,
@@ -31,9 +35,6 @@ from handraise.backends.row_mapping import (
     stored_outcome,
     stored_question,
     stored_trail_line,
-    taken_back_data,
-    to_json,
-    urgent_query,
     waiting_page,
 )
 from handraise.backends.sql_files import load_statements
@@ -42,7 +43,7 @@ from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move
 from handraise.model.outcomes import Outcome
-from handraise.model.questions import Draft, Question, Ref, same_question
+from handraise.model.questions import Draft, Question, Ref, posted, same_question
 from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (
@@ -99,11 +100,7 @@ class PostgresStore:
         """The outcomes of what is settled; see the port."""
         places = list(refs)
         rows = await self._database.by_workspace(places, lambda ref: ref.workspace, self._read_outcomes)
-        return {
-            ref: stored_outcome(row, instant)
-            for ref, row in zip(places, rows, strict=True)
-            if row is not None
-        }
+        return {ref: stored_outcome(row) for ref, row in zip(places, rows, strict=True) if row is not None}
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
@@ -118,7 +115,7 @@ class PostgresStore:
         """A page of pending questions; see the port."""
         name, values = page_query(where, after=after, limit=limit)
         rows = await self._fetch(where.workspace, name, **values)
-        return [stored_question(row, instant) for row in rows]
+        return [stored_question(row) for row in rows]
 
     async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
@@ -129,7 +126,7 @@ class PostgresStore:
         """A page of settled questions; see the port."""
         values = settled_query(where, limit=limit)
         rows = await self._fetch(where.workspace, "settled", **values, **_place(after))
-        placed = [(_cursor(row), stored_question(row, instant)) for row in rows if row["id"] is not None]
+        placed = [(_cursor(row), stored_question(row)) for row in rows if row["id"] is not None]
         edge = _edge(rows[0])
         return settled_page(placed, edge, limit)
 
@@ -139,7 +136,7 @@ class PostgresStore:
         async def look(after: str | None, wanted: int) -> tuple[Sequence[Ending], Edge | None]:
             values = {"since": since, "looked": MAX_EVENTS_SCANNED, "limit": wanted}
             rows = await self._fetch(workspace, "endings", **values, **_place(after))
-            found = [stored_ending(row, instant) for row in rows if row["status"] is not None]
+            found = [stored_ending(row) for row in rows if row["status"] is not None]
             edge = _edge(rows[0])
             return found, None if edge is None else Edge(edge, rows[0]["edge_at"])
 
@@ -226,18 +223,18 @@ class PostgresStore:
     async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
         rows = await self._fetch(question.workspace, "find_grant", **grant_query(question))
-        return stored_grant(rows[0], instant) if rows else None
+        return stored_grant(rows[0]) if rows else None
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
         """All grants; see the port."""
         rows = await self._fetch(workspace, "grants", after=after or "", limit=limit)
-        return [stored_grant(row, instant) for row in rows]
+        return [stored_grant(row) for row in rows]
 
     async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
         """End a grant; see the port."""
         rows = await self._fetch(workspace, "revoke", id=grant_id, actor=by)
         rows = rows or await self._fetch(workspace, "read_grant", id=grant_id)
-        return stored_grant(rows[0], instant) if rows else None
+        return stored_grant(rows[0]) if rows else None
 
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
@@ -256,7 +253,7 @@ class PostgresStore:
         """Everything to be sealed; see the port."""
         place = _place(after) if after else _BEGINNING
         rows = await self._fetch(workspace, "trail", **place, limit=limit)
-        return [stored_trail_line(row, _cursor(row), instant) for row in rows]
+        return [stored_trail_line(row, _cursor(row)) for row in rows]
 
     async def workspace_events(
         self, workspace: str, *, after: str | None, limit: int
@@ -264,7 +261,7 @@ class PostgresStore:
         """What is about no question; see the port."""
         place = _place(after) if after else _BEGINNING
         rows = await self._fetch(workspace, "workspace_events", **place, limit=limit)
-        return [stored_change(row, _cursor(row), instant) for row in rows]
+        return [stored_change(row, cursor=_cursor(row)) for row in rows]
 
     async def feed_end(self, workspace: str) -> str:
         """Where a workspace's events end now; see the port."""
@@ -309,7 +306,7 @@ class PostgresStore:
         for place, draft in enumerate(drafts):
             at = asked_at.pop(draft.ref, None)
             if at is not None:
-                results[place] = posted_question(draft, at)
+                results[place] = posted(draft, at)
         known = [(place, draft) for place, draft in enumerate(drafts) if place not in results]
         if known:
             results.update(await self._existing(known, beyond, quota or 0))
@@ -356,7 +353,7 @@ class PostgresStore:
             for place, move in zip(places, batch, strict=True):
                 row = accepted.get(refs[place])
                 if row is not None:
-                    results[place] = moved_question(move, row, instant)
+                    results[place] = moved_question(move, row)
         return results
 
     async def _may_remove(self) -> bool:
@@ -374,10 +371,10 @@ class PostgresStore:
 
     async def _read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
         rows = await self._fetch(refs[0].workspace, "read", **_places(refs))
-        found = {Ref(row["workspace"], row["id"]): stored_question(row, instant) for row in rows}
+        found = {Ref(row["workspace"], row["id"]): stored_question(row) for row in rows}
         if missing := [ref for ref in refs if ref not in found]:
             rows = await self._fetch(refs[0].workspace, "read_archived", **_places(missing))
-            found.update((Ref(row["workspace"], row["id"]), stored_question(row, instant)) for row in rows)
+            found.update((Ref(row["workspace"], row["id"]), stored_question(row)) for row in rows)
         return [found.get(ref) for ref in refs]
 
     async def _read_by_keys(
@@ -392,8 +389,7 @@ class PostgresStore:
                 )
                 rows = await self._fetch(missing[0][0], name, **named)
                 found.update(
-                    ((row["workspace"], row["owner"], row["key"]), stored_question(row, instant))
-                    for row in rows
+                    ((row["workspace"], row["owner"], row["key"]), stored_question(row)) for row in rows
                 )
         if missing := [key for key in keys if key not in found]:
             found.update(await self._read_joined(missing))
@@ -449,7 +445,7 @@ class PostgresStore:
 
 
 def _event(row: Any) -> Event:
-    return stored_event(row, _cursor(row), instant)
+    return stored_event(row, cursor=_cursor(row))
 
 
 def _cursor(row: Any) -> str:

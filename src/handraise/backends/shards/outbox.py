@@ -10,7 +10,7 @@ from handraise.model.deliveries import Address, Delivery, Try
 from handraise.model.json_values import Json
 from handraise.model.questions import Ref
 from handraise.model.routing import Recent
-from handraise.ports.outbox import OutboxEntry, Routed
+from handraise.ports.outbox import OutboxEntry, RoutedEntry
 
 
 class ShardedOutbox:
@@ -70,24 +70,24 @@ class ShardedOutbox:
             workspace, lambda ports: ports.outbox.put_policy(workspace, policy, by=by, check=check)
         )
 
-    async def workspaces_with_lines(self, *, limit: int) -> Sequence[str]:
+    async def workspaces_with_entries(self, *, limit: int) -> Sequence[str]:
         """See the port; of every shard that answers."""
         found = await self._router.call_each(
-            f"workspaces_with_lines {self._only}",
-            lambda ports: ports.outbox.workspaces_with_lines(limit=limit),
+            f"workspaces_with_entries {self._only}",
+            lambda ports: ports.outbox.workspaces_with_entries(limit=limit),
             only=self._only,
         )
         return [workspace for each in found for workspace in each]
 
-    async def lines(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
+    async def entries(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
         """See the port."""
-        return await self._router.read(workspace, lambda ports: ports.outbox.lines(workspace, limit=limit))
+        return await self._router.read(workspace, lambda ports: ports.outbox.entries(workspace, limit=limit))
 
     async def recent(self, workspace: str, *, since: datetime) -> Recent:
         """See the port."""
         return await self._router.read(workspace, lambda ports: ports.outbox.recent(workspace, since=since))
 
-    async def route(self, workspace: str, routed: Sequence[Routed]) -> int:
+    async def route(self, workspace: str, routed: Sequence[RoutedEntry]) -> int:
         """See the port."""
         return await self._router.write(
             workspace, lambda ports: ports.outbox.route(workspace, routed), is_noop=lambda done: not done

@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from handraise.backends.sql.directory import SqlDirectory
+from handraise.backends.sql.outbox import SqlOutbox
 from handraise.backends.sql_files import check_newer_schema, load_migrations
 from handraise.backends.sqlite.bus import SqliteBus
 from handraise.backends.sqlite.connections import SqliteConnections
-from handraise.backends.sqlite.directory import SqliteDirectory
 from handraise.backends.sqlite.durability import check_file_system
+from handraise.backends.sqlite.executor import SqliteExecutor
 from handraise.backends.sqlite.ledger import SqliteLedger
-from handraise.backends.sqlite.outbox import SqliteOutbox
 from handraise.backends.sqlite.store import SqliteStore
 from handraise.model.errors import StoreUnavailable, UnsafeStore
 from handraise.ports import Backend, Clock
@@ -39,12 +40,13 @@ async def open_sqlite(
         await connections.write(_migrate)
         store = SqliteStore(connections, file_system, clock)
         await store.durability()
+        executor = SqliteExecutor(connections, clock)
         yield Backend(
             store,
             bus,
-            SqliteDirectory(connections, clock),
-            SqliteOutbox(connections, clock),
-            SqliteLedger(connections, clock),
+            SqlDirectory(executor),
+            SqlOutbox(executor),
+            SqliteLedger(executor, connections),
         )
     finally:
         bus.close()

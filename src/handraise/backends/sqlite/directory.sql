@@ -1,4 +1,5 @@
--- The statements of the SQLite directory. Writes run inside BEGIN IMMEDIATE.
+-- The statements of the SQLite directory, with the names and parameters of PostgreSQL's. Writes run inside BEGIN IMMEDIATE:
+-- nothing needs a lock of its own. Lists come as JSON arrays.
 
 -- name: add_key
 -- Keep a new key.
@@ -38,7 +39,9 @@ where not exists (
 )
 on conflict (workspace, id) do update
 set name = excluded.name, email = excluded.email, email_folded = excluded.email_folded, role = excluded.role
-returning id;
+returning *, (
+    select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
+) as groups;
 
 -- name: find_person
 -- One person and their groups.
@@ -73,35 +76,30 @@ where
     or exists (select 1 from addresses where workspace = :workspace and recipient = value);
 
 -- name: remove_person
--- Take somebody out of the workspace.
-delete from people where workspace = :workspace and id = :person returning id;
-
--- name: leave_groups
--- Take somebody out of every group.
-delete from members where workspace = :workspace and person = :person;
-
--- name: end_sessions
--- End the sessions of somebody.
-delete from sessions where workspace = :workspace and person = :person;
-
--- name: drop_links
--- Make the links of somebody useless.
-delete from links where workspace = :workspace and person = :person;
-
--- name: drop_question_links
--- Make the question links of somebody useless.
-delete from question_links where workspace = :workspace and person = :person;
+-- Take somebody out of the workspace, and what belongs to them with them.
+select * from people_with_groups where workspace = :workspace and id = :id;
+delete from people where workspace = :workspace and id = :id;
+delete from members where workspace = :workspace and person = :id;
+delete from sessions where workspace = :workspace and person = :id;
+delete from links where workspace = :workspace and person = :id;
+delete from question_links where workspace = :workspace and person = :id;
 
 -- name: groups
 -- Every place in every group.
 select group_name, person from members where workspace = :workspace order by group_name, person;
+
+-- name: lock_group
+-- Nothing.
+
+-- name: lock_person
+-- Nothing.
 
 -- name: empty_group
 -- Take everybody out of a group.
 delete from members where workspace = :workspace and group_name = :group_name returning person;
 
 -- name: fill_group
--- Put those of these people who exist into a group; they come as one JSON array.
+-- Put those of these people who exist into a group.
 insert into members (workspace, group_name, person)
 select workspace, :group_name, id
 from people
@@ -110,15 +108,12 @@ returning person;
 
 -- name: open_session
 -- Let a person in who exists.
+update people set signed_in_at = :now where workspace = :workspace and id = :person;
 insert into sessions (workspace, id, digest, person, how, created_at, expires_at, vouched_by)
 select workspace, :id, :digest, id, :how, :now, :now + :lasts, :vouched_by
 from people
 where workspace = :workspace and id = :person
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
-
--- name: note_sign_in
--- Remember when a person last came in.
-update people set signed_in_at = :now where workspace = :workspace and id = :person;
 
 -- name: find_session
 -- The session with a digest, unless it has ended, and its person as they are now.
@@ -154,12 +149,12 @@ returning *;
 select * from links where workspace = :workspace and digest = :digest and expires_at > :now;
 
 -- name: use_link
--- Use up a link: of any number of users one gets a row.
+-- Use up a link, and with it all others of the same person: of any number of users one gets a row.
+delete from links
+where workspace = :workspace and digest <> :digest and person = (
+    select person from links where workspace = :workspace and digest = :digest and expires_at > :now
+);
 delete from links where workspace = :workspace and digest = :digest and expires_at > :now returning *;
-
--- name: end_links
--- Forget the links of a person.
-delete from links where workspace = :workspace and person = :person;
 
 -- name: add_question_link
 -- Keep a new question link for a person who exists.
@@ -218,35 +213,26 @@ update requests
 set released = 1
 where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
 
--- name: forget_requests
--- Forget the oldest requests.
+-- name: forget
+-- Forget what was over longer than `:older_than` ago: the oldest requests, and the links and sessions that ended first.
 delete from requests
 where (workspace, actor, key) in (
     select workspace, actor, key from requests where began_at < :now - :older_than order by began_at limit :limit
 )
-returning 1;
-
--- name: forget_links
--- Forget the links that ended first.
+returning 1 as number;
 delete from links
 where (workspace, id) in (
     select workspace, id from links where expires_at < :now - :older_than order by expires_at limit :limit
 )
-returning 1;
-
--- name: forget_question_links
--- Forget the question links that ended first.
+returning 1 as number;
 delete from question_links
 where (workspace, id) in (
     select workspace, id from question_links
     where expires_at < :now - :older_than order by expires_at limit :limit
 )
-returning 1;
-
--- name: forget_sessions
--- Forget the sessions that ended first.
+returning 1 as number;
 delete from sessions
 where (workspace, id) in (
     select workspace, id from sessions where expires_at < :now - :older_than order by expires_at limit :limit
 )
-returning 1;
+returning 1 as number;

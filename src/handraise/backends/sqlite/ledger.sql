@@ -1,4 +1,4 @@
--- The audit trail. Instants are whole microseconds, lists of names are JSON arrays.
+-- The audit trail. Instants are whole microseconds, lists are JSON arrays.
 
 -- name: unsealed
 -- Some of the workspaces with something to be sealed, walking from one to the next.
@@ -22,26 +22,34 @@ union
 select workspace from removals where seal is null
 limit :limit;
 
--- name: last_seal
--- The last seal.
-select * from seals where workspace = :workspace order by number desc limit 1;
-
--- name: needed_seal
--- The first seal of which an event is still there.
-select number
-from seals
-where workspace = :workspace and last_number >= (select min(number) from events where workspace = :workspace)
-order by number
-limit 1;
+-- name: head
+-- The last seal, the present instant, and the first seal of which an event is still there.
+select
+    :now as now,
+    (
+        select number
+        from seals
+        where workspace = :workspace and last_number >= (select min(number) from events where workspace = :workspace)
+        order by number
+        limit 1
+    ) as needed,
+    last.*
+from (select 1)
+left join (
+    select *, cast(last_number as text) as cursor from seals where workspace = :workspace order by number desc limit 1
+) as last on true;
 
 -- name: has_signed
 -- Whether a seal is signed with a key.
 select number from seals where workspace = :workspace and key_id = :key_id limit 1;
 
--- name: add_salt
--- A salt for a question that is there and has none.
+-- name: add_salts
+-- Salts for questions that are there and have none; the new ones come one after the other, each of this length.
 insert into salts (workspace, question_id, salt)
-select workspace, id, :salt from questions where workspace = :workspace and id = :id
+select q.workspace, q.id, substr(:salts, t.key * :length + 1, :length)
+from json_each(:ids) as t
+cross join questions as q on q.workspace = :workspace and q.id = t.value
+where true
 on conflict do nothing;
 
 -- name: salts
@@ -92,7 +100,7 @@ delete from seals where workspace = :workspace and number < :oldest;
 
 -- name: seals
 -- Seals in their order.
-select * from seals where workspace = :workspace and number > :after order by number limit :limit;
+select *, cast(last_number as text) as cursor from seals where workspace = :workspace and number > :after order by number limit :limit;
 
 -- name: concerning
 -- The questions in which a person took part, or that name them.
@@ -124,33 +132,11 @@ from (select question_id, number from events where workspace = :workspace and qu
 where exists (select 1 from seals where workspace = :workspace)
 group by question_id;
 
--- name: note_removal_of_changes
--- Note that the events of the workspace go that concern a person, where the workspace is sealed.
-insert into removals (workspace, question_id, what, at, actor, cursors)
-select :workspace, '', 'erased', :now, null, group_concat(number, ',')
-from (
-    select e.number
-    from events as e
-    where e.workspace = :workspace and e.question_id = '' and (
-        e.actor = :person or exists (select 1 from json_each(e.data, '$.people') as p where p.value = :person)
-    )
-    order by e.number
-)
-where exists (select 1 from seals where workspace = :workspace)
-having count(*) > 0;
-
--- name: erase_changes
--- Erase the events of the workspace that concern a person.
-delete from events
-where workspace = :workspace and question_id = '' and (
-    actor = :person or exists (select 1 from json_each(events.data, '$.people') as p where p.value = :person)
-);
-
 -- name: erase_question
 -- Erase a question.
 delete from questions where workspace = :workspace and id = :id returning id;
 
--- name: erase_lines
+-- name: erase_entries
 -- Erase what was to be told of a question.
 delete from outbox where workspace = :workspace and question_id = :id;
 
@@ -170,41 +156,42 @@ delete from salts where workspace = :workspace and question_id = :id;
 -- Erase what was answered to requests about a question.
 delete from requests where workspace = :workspace and (made = :id or instr(coalesce(body, ''), :id) > 0);
 
--- name: erase_addresses
--- Erase where a person can be reached.
+-- name: erase_person
+-- Erase what is kept of a person besides, and note that the events of the workspace go that concern them, if it is sealed.
+-- Where only their name is kept, another word takes its place.
+insert into removals (workspace, question_id, what, at, actor, cursors)
+select :workspace, '', 'erased', :now, null, group_concat(number, ',')
+from (
+    select e.number
+    from events as e
+    where e.workspace = :workspace and e.question_id = '' and (
+        e.actor = :person or exists (select 1 from json_each(e.data, '$.people') as p where p.value = :person)
+    )
+    order by e.number
+)
+where exists (select 1 from seals where workspace = :workspace)
+having count(*) > 0;
+delete from events
+where workspace = :workspace and question_id = '' and (
+    actor = :person or exists (select 1 from json_each(events.data, '$.people') as p where p.value = :person)
+);
+delete from members where workspace = :workspace and person = :person;
+delete from sessions where workspace = :workspace and person = :person;
+delete from links where workspace = :workspace and person = :person;
+delete from question_links where workspace = :workspace and person = :person;
+delete from people where workspace = :workspace and id = :person;
 delete from addresses where workspace = :workspace and recipient = :person;
-
--- name: erase_deliveries
--- Erase the attempts to tell a person of something.
 delete from deliveries where workspace = :workspace and recipient = :person;
-
--- name: erase_requests_of_person
--- Erase what a person was answered.
 delete from requests
 where workspace = :workspace
     and substr(actor, 1, length('person:' || :person || ' since ')) = 'person:' || :person || ' since ';
-
--- name: erase_name_at_keys
--- Replace a person's name at the keys that they made or revoked.
 update agent_keys
 set created_by = case created_by when :person then 'erased' else created_by end,
     revoked_by = case revoked_by when :person then 'erased' else revoked_by end
 where workspace = :workspace and :person in (created_by, revoked_by);
-
--- name: erase_name_at_grants
--- Replace a person's name at the grants that they revoked.
 update grants set revoked_by = 'erased' where workspace = :workspace and revoked_by = :person;
-
--- name: erase_name_at_links
--- Replace a person's name at the links that they made.
 update question_links set created_by = 'erased' where workspace = :workspace and created_by = :person;
-
--- name: erase_name_at_sign_in_links
--- Replace a person's name at the sign-in links that they made.
 update links set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
-
--- name: erase_name_at_sessions
--- Replace a person's name at the sessions that began with a link of theirs.
 update sessions set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
 
 -- name: rules

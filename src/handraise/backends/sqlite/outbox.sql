@@ -1,4 +1,5 @@
--- The statements of the SQLite outbox. Instants are whole microseconds.
+-- The statements of the SQLite outbox, with the names and parameters of PostgreSQL's. Instants are whole microseconds,
+-- lists are JSON arrays. Writes run inside BEGIN IMMEDIATE: nothing needs a lock of its own.
 
 -- name: put_address
 -- Keep an address, in place of the one with the same name.
@@ -15,7 +16,7 @@ where workspace = :workspace and recipient = :recipient and channel = :channel a
 -- Forget an address.
 delete from addresses
 where workspace = :workspace and recipient = :recipient and channel = :channel and id = :id
-returning id;
+returning *;
 
 -- name: addresses
 -- The addresses of some recipients, or of all.
@@ -32,17 +33,20 @@ select recipient from addresses where workspace = :workspace and channel = :chan
 -- How a workspace reaches its people.
 select policy from policies where workspace = :workspace;
 
+-- name: lock_policy
+-- Nothing.
+
 -- name: put_policy
 -- Replace how a workspace reaches its people.
 insert into policies (workspace, policy) values (:workspace, :policy)
 on conflict (workspace) do update set policy = excluded.policy;
 
--- name: workspaces_with_lines
--- Some of the workspaces that have lines.
+-- name: workspaces_with_entries
+-- Some of the workspaces that have entries.
 select distinct workspace from outbox order by workspace limit :at_most;
 
--- name: lines
--- The oldest lines of a workspace.
+-- name: entries
+-- The oldest entries of a workspace.
 select *, :now as now from outbox where workspace = :workspace order by number limit :limit;
 
 -- name: recent
@@ -55,23 +59,20 @@ from (
 )
 group by recipient, asker;
 
--- name: use_line
--- Take a line; the process that gets it routes it.
-delete from outbox where number = :number and workspace = :workspace returning question_id;
-
--- name: add_delivery
--- Queue a delivery, where its question is pending.
+-- name: route
+-- Turn entries into deliveries, once. Of a question that has ended, what was sent is to be updated, and what nobody has tried
+-- is not sent. It joins in the order that is written here.
 insert into deliveries (
-    workspace, id, question_id, recipient, channel, reason, lane, bundle, destination, asker, created_at, due_at
+    workspace, id, question_id, recipient, channel, reason, rate_limit_key, bundle, destination, asker, created_at, due_at
 )
 select
-    :workspace, :id, q.id, :recipient, :channel, :reason, :lane, :bundle, :destination, q.asker, :now, :due_at
-from questions as q
-where q.workspace = :workspace and q.id = :question_id and q.status = 'pending'
+    q.workspace, d.value ->> 'id', q.id, d.value ->> 'recipient', d.value ->> 'channel', d.value ->> 'reason',
+    d.value ->> 'rate_limit_key', d.value ->> 'bundle', d.value ->> 'destination', q.asker, :now, d.value ->> 'due_at'
+from json_each(:deliveries) as d
+cross join outbox as o on o.number = d.value ->> 'entry' and o.workspace = :workspace
+cross join questions as q on q.workspace = o.workspace and q.id = o.question_id
+where q.status = 'pending' and o.number not in (select value from json_each(:ends))
 on conflict do nothing;
-
--- name: make_stale
--- The question has ended: what was sent is to be updated, what nobody has tried is not sent.
 update deliveries
 set stale = 1,
     status = case when status = 'queued' and turn = 0 then 'unsent' else status end,
@@ -80,7 +81,12 @@ set stale = 1,
         when status in ('sent', 'unknown') then coalesce(due_at, :now)
         else due_at
     end
-where workspace = :workspace and question_id = :question_id and not stale;
+where workspace = :workspace and not stale and question_id in (
+    select question_id from outbox where workspace = :workspace and number in (select value from json_each(:ends))
+);
+delete from outbox
+where workspace = :workspace and number in (select value from json_each(:numbers))
+returning number;
 
 -- name: workspaces_with_due
 -- Some of the workspaces in which a delivery is due.
@@ -90,19 +96,21 @@ select distinct workspace from deliveries where due_at <= :now limit :at_most;
 -- Take due deliveries, those of a bundle that are to be sent together.
 with due as (
     select
-        id, lane, due_at,
+        id, rate_limit_key, due_at,
         coalesce(case when status in ('queued', 'unknown') and not stale then bundle end, id) as message
     from deliveries
     where workspace = :workspace and due_at <= :now
         and (channel in (select value from json_each(:channels)) or created_at <= :now - :unclaimed)
-        and coalesce((select value from json_each(:rooms) where key = lane), :per_lane) > 0
+        and rate_limit_key not in (select value from json_each(:full))
     order by due_at
     limit 2000
 ),
 message as (
-    select message, lane, min(due_at) as due_at, row_number() over (partition by lane order by min(due_at), message) as place
+    select
+        message, rate_limit_key, min(due_at) as due_at,
+        row_number() over (partition by rate_limit_key order by min(due_at), message) as place
     from due
-    group by message, lane
+    group by message, rate_limit_key
 )
 update deliveries
 set due_at = :now + :lease, tries = tries + 1, turn = turn + 1
@@ -114,7 +122,9 @@ where workspace = :workspace and due_at <= :now
         ) as mate
         where mate.number <= :per_message and mate.message in (
             select message.message from message
-            where place <= coalesce((select value from json_each(:rooms) where key = message.lane), :per_lane)
+            where place <= coalesce(
+                (select value from json_each(:free_slots) where key = message.rate_limit_key), :per_key
+            )
             order by message.due_at
             limit :limit
         )
@@ -122,41 +132,56 @@ where workspace = :workspace and due_at <= :now
 returning *;
 
 -- name: record
--- Keep what came of a try, unless somebody else has taken it over.
-update deliveries
-set status = case when :status = 'queued' and stale then 'unsent' else :status end,
-    sent_at = case when :status = 'sent' and status in ('queued', 'unknown') then :now else sent_at end,
-    tries = case when :status = 'sent' and status in ('queued', 'unknown') then 0 else tries end,
-    receipt = coalesce(:receipt, receipt),
-    problem = :problem,
+-- Keep what came of tries, unless somebody else has taken them over.
+with t as materialized (
+    select
+        :workspace as workspace, value ->> 'id' as id, value ->> 'turn' as turn, value ->> 'status' as status,
+        value ->> 'receipt' as receipt, value ->> 'problem' as problem, :now + (value ->> 'again_after') as again_at
+    from json_each(:tries)
+)
+update deliveries as d
+set status = case when t.status = 'queued' and d.stale then 'unsent' else t.status end,
+    sent_at = case when t.status = 'sent' and d.status in ('queued', 'unknown') then :now else d.sent_at end,
+    tries = case when t.status = 'sent' and d.status in ('queued', 'unknown') then 0 else d.tries end,
+    receipt = coalesce(t.receipt, d.receipt),
+    problem = t.problem,
     due_at = case
-        when :status = 'sent' and status in ('queued', 'unknown') and stale then :now
-        when :status = 'queued' and stale then null
-        else :now + :again_after
+        when t.status = 'sent' and d.status in ('queued', 'unknown') and d.stale then :now
+        when t.status = 'queued' and d.stale then null
+        else t.again_at
     end
-where workspace = :workspace and id = :id and turn = :turn;
+from t
+where d.workspace = t.workspace and d.id = t.id and d.turn = t.turn;
+
+-- name: lock_questions
+-- Nothing.
 
 -- name: reached
--- Somebody has been told of it after all.
+-- Somebody has been told of these after all.
 update questions set unreached_at = null
-where workspace = :workspace and id = :id and unreached_at is not null;
+where workspace = :workspace and id in (select value from json_each(:sent)) and unreached_at is not null;
 
 -- name: unreached
--- Say of a pending question that nobody can be told of it, where no delivery has arrived or can still.
+-- Say of pending questions that nobody can be told of them, where no delivery has arrived or can still.
+insert into events (workspace, question_id, kind, at)
+select workspace, id, 'unreached', :now
+from questions as q
+where workspace = :workspace and id in (select value from json_each(:lost)) and status = 'pending' and unreached_at is null
+    and not exists (
+        select 1 from deliveries as d
+        where d.workspace = :workspace and d.question_id = q.id
+            and (d.status in ('queued', 'sent', 'updated') or d.status = 'unknown' and d.due_at is not null)
+    );
 update questions
 set unreached_at = :now
-where workspace = :workspace and id = :id and status = 'pending' and unreached_at is null
+where workspace = :workspace and id in (select value from json_each(:lost)) and status = 'pending' and unreached_at is null
     and not exists (
-        select 1 from deliveries
-        where workspace = :workspace and question_id = :id
-            and (status in ('queued', 'sent', 'updated') or status = 'unknown' and due_at is not null)
+        select 1 from deliveries as d
+        where d.workspace = :workspace and d.question_id = questions.id
+            and (d.status in ('queued', 'sent', 'updated') or d.status = 'unknown' and d.due_at is not null)
     )
 returning id;
 
--- name: log_unreached
--- Its one event.
-insert into events (workspace, question_id, kind, at) values (:workspace, :id, 'unreached', :now);
-
 -- name: deliveries
--- The deliveries of a question.
-select * from deliveries where workspace = :workspace and question_id = :question_id order by created_at, id;
+-- The deliveries of a question, found before they are put in order: the plus keeps an index from being walked for it.
+select * from deliveries where workspace = :workspace and question_id = :question_id order by +created_at, id;

@@ -1,11 +1,18 @@
-"""The statements of all files, by their names."""
+"""The statements of all files, by their names, and what is passed to them."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import singledispatch
+from types import NoneType
 from typing import Any
 
+from handraise.backends.sql.parameters import AsJson
 from handraise.backends.sql_files import load_statements
+from handraise.backends.sqlite.timestamps import length, micros
 
 _PACKAGE = "handraise.backends.sqlite"
 STATEMENTS = {
@@ -13,8 +20,39 @@ STATEMENTS = {
     for file in ("statements.sql", "directory.sql", "outbox.sql", "ledger.sql")
     for name, statement in load_statements(_PACKAGE, file).items()
 }
+PARTS = {
+    name: [part for part in statement.named.split(";\n") if part.strip()]
+    for name, statement in STATEMENTS.items()
+}
+"""What is one statement elsewhere may be several here, made one after the other: SQLite has no writes inside `with`. One
+that has none is not needed here, such as a lock."""
+
+
+_PLAIN = {str, int, float, bool, bytes, NoneType}
 
 
 def run(connection: sqlite3.Connection, name: str, /, **values: Any) -> list[sqlite3.Row]:
-    """What a statement gives back."""
-    return connection.execute(STATEMENTS[name].named, values).fetchall()
+    """What all parts of a statement give back."""
+    adapted = {each: value if type(value) in _PLAIN else _adapted(value) for each, value in values.items()}
+    return [row for part in PARTS[name] for row in connection.execute(part, adapted).fetchall()]
+
+
+@singledispatch
+def _adapted(value: Any) -> Any:
+    """A parameter as SQLite takes it."""
+    return value
+
+
+_adapted.register(datetime, micros)
+_adapted.register(timedelta, length)
+
+
+@_adapted.register(list)
+@_adapted.register(tuple)
+def _(value: Sequence[Any]) -> str:
+    return json.dumps(value, default=_adapted)
+
+
+@_adapted.register
+def _(value: AsJson) -> str:
+    return json.dumps(value.value, default=_adapted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sqlite3
@@ -11,15 +10,20 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from handraise.backends.pagination import Edge, endings_since, settled_page
-from handraise.backends.row_mapping import (
+from handraise.backends.sql.parameters import (
     draft_values,
-    from_json,
     grant_query,
     move_values,
-    moved_question,
     page_query,
-    posted_question,
     settled_query,
+    taken_back_data,
+    to_json,
+    urgent_query,
+)
+from handraise.backends.sql.rows import (
+    from_json,
+    instant,
+    moved_question,
     stored_change,
     stored_ending,
     stored_event,
@@ -27,21 +31,18 @@ from handraise.backends.row_mapping import (
     stored_outcome,
     stored_question,
     stored_trail_line,
-    taken_back_data,
-    to_json,
-    urgent_query,
     waiting_page,
 )
 from handraise.backends.sqlite.connections import SqliteConnections
 from handraise.backends.sqlite.durability import durability_of
 from handraise.backends.sqlite.statements import run
-from handraise.backends.sqlite.timestamps import instant, length, micros, now_by
+from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.model.errors import QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
 from handraise.model.lifecycle import Move, NewGrant
 from handraise.model.outcomes import Outcome
-from handraise.model.questions import Draft, Question, Ref, same_question
+from handraise.model.questions import Draft, Question, Ref, posted, same_question
 from handraise.model.statistics import Ending
 from handraise.model.timelines import steps_from_json
 from handraise.model.urgency import likeness_of, urgency_without_expiry
@@ -108,13 +109,13 @@ class SqliteStore:
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of what is settled; see the port."""
-        rows = await self._fetch("outcomes", places=json.dumps(list(refs)))
-        return {Ref(row["workspace"], row["id"]): stored_outcome(row, instant) for row in rows}
+        rows = await self._fetch("outcomes", places=list(refs))
+        return {Ref(row["workspace"], row["id"]): stored_outcome(row) for row in rows}
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
         """The question with a key; see the port."""
         rows = await self._fetch("read_by_key", workspace=workspace, owner=owner, key=key)
-        return stored_question(rows[0], instant) if rows else None
+        return stored_question(rows[0]) if rows else None
 
     async def join(self, ref: Ref, *, by: str, key: str) -> bool:
         """Have another key stand for a question; see the port."""
@@ -128,24 +129,23 @@ class SqliteStore:
     async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
         """A page of pending questions; see the port."""
         name, values = page_query(where, after=after, limit=limit)
-        rows = await self._fetch(name, **{**values, "principals": json.dumps(values["principals"])})
-        return [stored_question(row, instant) for row in rows]
+        rows = await self._fetch(name, **values)
+        return [stored_question(row) for row in rows]
 
     async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
         """Places of pending questions, most urgent first; see the port."""
         name, values = urgent_query(where, after=after, limit=limit)
-        rows = await self._fetch(name, **{**values, "principals": json.dumps(values["principals"])})
+        rows = await self._fetch(name, **values)
         return waiting_page(rows, limit)
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
         """A page of settled questions; see the port."""
         before, values = _place(after), settled_query(where, limit=limit)
-        values["principals"] = json.dumps(values["principals"])
 
         def work(connection: sqlite3.Connection) -> SettledPage:
             edge = _look(connection, where.workspace, before)
             rows = run(connection, "settled", before=before, edge=edge[0] if edge else 0, **values)
-            placed = [(str(row["place"]), stored_question(row, instant)) for row in rows]
+            placed = [(str(row["place"]), stored_question(row)) for row in rows]
             return settled_page(placed, str(edge[0]) if edge else None, limit)
 
         return await self._connections.read(work)
@@ -158,9 +158,9 @@ class SqliteStore:
 
             def work(connection: sqlite3.Connection) -> tuple[Sequence[Ending], Edge | None]:
                 edge = _look(connection, workspace, before)
-                down_to = {"before": before, "edge": edge[0] if edge else 0, "since": micros(since)}
+                down_to = {"before": before, "edge": edge[0] if edge else 0, "since": since}
                 rows = run(connection, "endings", workspace=workspace, limit=wanted, **down_to)
-                found = [stored_ending(row, instant) for row in rows]
+                found = [stored_ending(row) for row in rows]
                 return found, Edge(str(edge[0]), instant(edge[1])) if edge else None
 
             return await self._connections.read(work)
@@ -218,7 +218,7 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> bool:
             place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
-            return bool(run(connection, "claim_sending", now=self._now(), lease=length(lease), **place))
+            return bool(run(connection, "claim_sending", now=self._now(), lease=lease, **place))
 
         return await self._connections.write(work)
 
@@ -282,14 +282,13 @@ class SqliteStore:
 
     async def find_grant(self, question: Question) -> Grant | None:
         """The grant that holds; see the port."""
-        action = grant_query(question)
-        rows = await self._fetch("find_grant", **{**action, "scopes": json.dumps(action["scopes"])})
-        return stored_grant(rows[0], instant) if rows else None
+        rows = await self._fetch("find_grant", **grant_query(question))
+        return stored_grant(rows[0]) if rows else None
 
     async def grants(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Grant]:
         """All grants; see the port."""
         rows = await self._fetch("grants", workspace=workspace, after=after or "", limit=limit)
-        return [stored_grant(row, instant) for row in rows]
+        return [stored_grant(row) for row in rows]
 
     async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
         """End a grant; see the port."""
@@ -301,21 +300,21 @@ class SqliteStore:
                 ref = Ref(workspace, ended[0]["question_id"])
                 _log(connection, ref, "revoked", now, actor=by, data={"grant": grant_id})
             rows = ended or run(connection, "read_grant", **place)
-            return stored_grant(rows[0], instant) if rows else None
+            return stored_grant(rows[0]) if rows else None
 
         return await self._connections.write(work)
 
     async def history(self, ref: Ref) -> Sequence[Event]:
         """One question's events; see the port."""
         rows = await self._fetch("history", workspace=ref.workspace, question_id=ref.id)
-        return [stored_event(row, str(row["number"]), instant) for row in rows]
+        return [stored_event(row, cursor=str(row["number"])) for row in rows]
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
         """A workspace's events; see the port."""
         rows = await self._fetch(
             "feed", workspace=workspace, number=_place(after) if after else _BEGINNING, limit=limit
         )
-        return [stored_event(row, str(row["number"]), instant) for row in rows]
+        return [stored_event(row, cursor=str(row["number"])) for row in rows]
 
     async def trail(
         self, workspace: str, *, after: str | None, limit: int
@@ -324,7 +323,7 @@ class SqliteStore:
         rows = await self._fetch(
             "trail", workspace=workspace, number=_place(after) if after else _BEGINNING, limit=limit
         )
-        return [stored_trail_line(row, str(row["number"]), instant) for row in rows]
+        return [stored_trail_line(row, str(row["number"])) for row in rows]
 
     async def workspace_events(
         self, workspace: str, *, after: str | None, limit: int
@@ -336,7 +335,7 @@ class SqliteStore:
             number=_place(after) if after else _BEGINNING,
             limit=limit,
         )
-        return [stored_change(row, str(row["number"]), instant) for row in rows]
+        return [stored_change(row, cursor=str(row["number"])) for row in rows]
 
     async def feed_end(self, workspace: str) -> str:
         """Where a workspace's events end now; see the port."""
@@ -349,7 +348,7 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> QueueStats:
             now = self._now()
             since = [0 if math.isinf(age) else now - length(timedelta(seconds=age)) for age in AGES]
-            counted: dict[str, Any] = {"since": json.dumps(since), "limit": _COUNTED}
+            counted: dict[str, Any] = {"since": since, "limit": _COUNTED}
             if workspace is None:
                 pending = run(connection, "queue_stats_of_questions", **counted)
                 deliveries = run(connection, "queue_stats_of_deliveries", limit=_COUNTED)
@@ -421,7 +420,7 @@ def _insert(connection: sqlite3.Connection, draft: Draft, now: int, quota: int |
             likeness=likeness_of(draft, values["form"]),
         )
         _log(connection, draft.ref, "asked", now, actor=draft.asker)
-        return posted_question(draft, instant(rows[0]["asked_at"]))
+        return posted(draft, instant(rows[0]["asked_at"]))
     stored = None
     if draft.key is not None:
         named = {"workspace": draft.workspace, "owner": draft.key_owner, "key": draft.key}
@@ -456,7 +455,7 @@ def _settle(connection: sqlite3.Connection, move: Move, now: int) -> Question | 
     _log(connection, move.question.ref, kind, now, actor=move.by, channel=move.channel, data=data)
     if status == "answered" and move.new_grant is not None:
         _grant(connection, move, move.new_grant, now)
-    return moved_question(move, rows[0], instant)
+    return moved_question(move, rows[0])
 
 
 def _grant(connection: sqlite3.Connection, move: Move, new_grant: NewGrant, now: int) -> None:
@@ -475,7 +474,7 @@ def _grant(connection: sqlite3.Connection, move: Move, new_grant: NewGrant, now:
         scope=new_grant.scope,
         conversation=move.question.conversation,
         actor=move.by,
-        giver_groups=json.dumps(move.responder.principals[1:]),
+        giver_groups=move.responder.principals[1:],
         now=now,
         expires_at=ends,
     )
@@ -500,7 +499,7 @@ def _removing(over: Mapping[Ref, int], now: int) -> Callable[[sqlite3.Connection
 
 def _read(connection: sqlite3.Connection, name: str, **values: Any) -> Question | None:
     rows = run(connection, name, **values)
-    return stored_question(rows[0], instant) if rows else None
+    return stored_question(rows[0]) if rows else None
 
 
 def _log(

@@ -15,11 +15,6 @@ def micros(moment: datetime) -> int:
     return length(moment - _EPOCH)
 
 
-def instant(stored: int) -> datetime:
-    """The instant behind what is stored."""
-    return _EPOCH + timedelta(microseconds=stored)
-
-
 def now_by(clock: Clock | None) -> int:
     """The present instant by this clock, else by the host's."""
     return micros((clock.now() if clock else None) or datetime.now(UTC))

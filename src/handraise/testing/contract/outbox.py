@@ -1,4 +1,4 @@
-"""The outbox: events leave lines, lines become deliveries, and each is tried until it is settled."""
+"""The outbox: events leave entries, entries become deliveries, and each is tried until it is settled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handraise.model.lifecycle import answer_move
 from handraise.model.people import Responder
 from handraise.model.questions import Draft, Question, Ref
 from handraise.model.timelines import Step
-from handraise.ports import Backend, OutboxEntry, Routed
+from handraise.ports import Backend, OutboxEntry, RoutedEntry
 from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import ContractFixtures
@@ -77,7 +77,7 @@ class OutboxContract(ContractFixtures):
         assert await ports.outbox.addresses(f"{workspace}-2") == []
         assert not await ports.outbox.remove_address(f"{workspace}-2", "ana", "mail", "1")
         await _asked(ports, f"{workspace}-2")
-        assert await ports.outbox.lines(f"{workspace}-2", limit=10) == []
+        assert await ports.outbox.entries(f"{workspace}-2", limit=10) == []
 
     async def test_a_policy_stays_where_a_check_of_what_is_there_refuses(
         self, ports: Backend, workspace: str
@@ -108,8 +108,8 @@ class OutboxContract(ContractFixtures):
         self, ports: Backend, workspace: str
     ) -> None:
         await _asked(ports, workspace)
-        assert await ports.outbox.lines(workspace, limit=10) == []
-        assert workspace not in await ports.outbox.workspaces_with_lines(limit=1_000)
+        assert await ports.outbox.entries(workspace, limit=10) == []
+        assert workspace not in await ports.outbox.workspaces_with_entries(limit=1_000)
 
     @promise("P1")
     async def test_what_somebody_must_be_told_of_leaves_a_line(
@@ -125,8 +125,8 @@ class OutboxContract(ContractFixtures):
             await ports.store.run_due(limit=10, workspace=workspace)
         clock.advance(_HOUR)
         await ports.store.run_due(limit=10, workspace=workspace)
-        lines = await ports.outbox.lines(workspace, limit=10)
-        assert [(line.question_id, line.kind.value, line.data) for line in lines] == [
+        entries = await ports.outbox.entries(workspace, limit=10)
+        assert [(entry.question_id, entry.kind.value, entry.data) for entry in entries] == [
             ("q-1", "asked", None),
             ("q-2", "asked", None),
             ("q-2", "answered", None),
@@ -134,20 +134,20 @@ class OutboxContract(ContractFixtures):
             ("q-1", "escalated", {"to": ["bob"]}),
             ("q-1", "expired", None),
         ]
-        assert {line.now for line in lines} == {clock.now()}
-        assert [line.number for line in lines] == sorted({line.number for line in lines})
-        assert workspace in await ports.outbox.workspaces_with_lines(limit=100_000)
-        assert len(await ports.outbox.lines(workspace, limit=2)) == 2
+        assert {entry.now for entry in entries} == {clock.now()}
+        assert [entry.number for entry in entries] == sorted({entry.number for entry in entries})
+        assert workspace in await ports.outbox.workspaces_with_entries(limit=100_000)
+        assert len(await ports.outbox.entries(workspace, limit=2)) == 2
 
     @promise("P5")
-    async def test_a_line_is_routed_once(self, ports: Backend, clock: ManualClock, workspace: str) -> None:
+    async def test_an_entry_is_routed_once(self, ports: Backend, clock: ManualClock, workspace: str) -> None:
         await ports.outbox.put_address(_address(workspace))
         question = await _asked(ports, workspace)
-        [line] = await ports.outbox.lines(workspace, limit=10)
-        routed = [Routed(line=line, deliveries=[_delivery(question, clock)])]
+        [entry] = await ports.outbox.entries(workspace, limit=10)
+        routed = [RoutedEntry(entry=entry, deliveries=[_delivery(question, clock)])]
         done = await asyncio.gather(*(ports.outbox.route(workspace, routed) for _ in range(10)))
         assert sorted(done) == [0] * 9 + [1]
-        assert await ports.outbox.lines(workspace, limit=10) == []
+        assert await ports.outbox.entries(workspace, limit=10) == []
         assert await ports.outbox.deliveries(question.ref) == [_delivery(question, clock)]
 
     async def test_for_a_question_that_has_ended_nothing_is_queued(
@@ -155,7 +155,7 @@ class OutboxContract(ContractFixtures):
     ) -> None:
         await ports.outbox.put_address(_address(workspace))
         question = await _asked(ports, workspace)
-        asked = await ports.outbox.lines(workspace, limit=10)
+        asked = await ports.outbox.entries(workspace, limit=10)
         await _answered(ports, question)
         await _route(ports, workspace, asked, _delivery(question, clock))
         assert await ports.outbox.deliveries(question.ref) == []
@@ -214,8 +214,8 @@ class OutboxContract(ContractFixtures):
         await ports.outbox.record([Try(delivery=one, status=DeliveryStatus.SENT, receipt={"message": 9})])
         clock.advance(_HOUR)
         await _answered(ports, question)
-        ended = await ports.outbox.lines(workspace, limit=10)
-        await ports.outbox.route(workspace, [Routed(line=line, settled=True) for line in ended])
+        ended = await ports.outbox.entries(workspace, limit=10)
+        await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in ended])
         [sent, unsent] = sorted(
             await ports.outbox.deliveries(question.ref), key=lambda each: each.id != one.id
         )
@@ -233,8 +233,8 @@ class OutboxContract(ContractFixtures):
         question = await _queued(ports, clock, workspace, "d-1", "d-2")
         sending, failing = sorted(await ports.outbox.take(workspace, **_ALL), key=lambda each: each.id)
         await _answered(ports, question)
-        ended = await ports.outbox.lines(workspace, limit=10)
-        await ports.outbox.route(workspace, [Routed(line=line, settled=True) for line in ended])
+        ended = await ports.outbox.entries(workspace, limit=10)
+        await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in ended])
         await ports.outbox.record(
             [
                 Try(delivery=sending, status=DeliveryStatus.SENT),
@@ -259,8 +259,8 @@ class OutboxContract(ContractFixtures):
         )
         assert (await _read(ports, question)).unreached_at is None
         await _answered(ports, question)
-        ended = await ports.outbox.lines(workspace, limit=10)
-        await ports.outbox.route(workspace, [Routed(line=line, settled=True) for line in ended])
+        ended = await ports.outbox.entries(workspace, limit=10)
+        await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in ended])
         [first, second] = sorted(await ports.outbox.deliveries(question.ref), key=lambda each: each.id)
         assert (first.status, first.stale, first.due_at) == ("unknown", True, clock.now() + _HOUR)
         assert (second.status, second.stale, second.due_at) == ("unknown", True, clock.now())
@@ -271,19 +271,21 @@ class OutboxContract(ContractFixtures):
         question = await _queued(ports, clock, workspace, "d-1")
         assert await ports.outbox.remove_address(workspace, "ana", "mail", "1")
         await _answered(ports, question)
-        assert [line.kind for line in await ports.outbox.lines(workspace, limit=10)] == [EventKind.ANSWERED]
+        assert [entry.kind for entry in await ports.outbox.entries(workspace, limit=10)] == [
+            EventKind.ANSWERED
+        ]
         await _asked(ports, workspace, "q-2")
-        assert len(await ports.outbox.lines(workspace, limit=10)) == 1
+        assert len(await ports.outbox.entries(workspace, limit=10)) == 1
 
     @promise("P7")
-    async def test_a_line_that_reaches_nobody_is_used_up_with_its_event(
+    async def test_an_entry_that_reaches_nobody_is_used_up_with_its_event(
         self, ports: Backend, workspace: str
     ) -> None:
         await ports.outbox.put_address(_address(workspace))
         question = await _asked(ports, workspace)
-        lines = await ports.outbox.lines(workspace, limit=10)
+        entries = await ports.outbox.entries(workspace, limit=10)
         for _ in range(2):
-            await ports.outbox.route(workspace, [Routed(line=line, nobody=True) for line in lines])
+            await ports.outbox.route(workspace, [RoutedEntry(entry=entry, nobody=True) for entry in entries])
         kinds = [event.kind for event in await ports.store.history(question.ref)]
         assert kinds == [EventKind.ASKED, EventKind.UNREACHED]
 
@@ -300,8 +302,8 @@ class OutboxContract(ContractFixtures):
             [Try(delivery=each, status=DeliveryStatus.SENT) for each in (*first, *second)]
         )
         await _answered(ports, question)
-        ended = await ports.outbox.lines(workspace, limit=10)
-        await ports.outbox.route(workspace, [Routed(line=line, settled=True) for line in ended])
+        ended = await ports.outbox.entries(workspace, limit=10)
+        await ports.outbox.route(workspace, [RoutedEntry(entry=entry, settled=True) for entry in ended])
         assert len(await ports.outbox.take(workspace, **one_message)) == 1
 
     async def test_what_no_process_has_a_channel_for_is_taken_in_the_end(
@@ -353,8 +355,8 @@ class OutboxContract(ContractFixtures):
         assert kinds == [EventKind.ASKED, EventKind.UNREACHED]
         clock.advance(_MINUTE)
         await ports.store.run_due(limit=10, workspace=workspace)
-        lines = await ports.outbox.lines(workspace, limit=10)
-        await _route(ports, workspace, lines, _delivery(question, clock, "d-3"))
+        entries = await ports.outbox.entries(workspace, limit=10)
+        await _route(ports, workspace, entries, _delivery(question, clock, "d-3"))
         [third] = await ports.outbox.take(workspace, **_ALL)
         await ports.outbox.record([Try(delivery=third, status=DeliveryStatus.SENT)])
         assert (await _read(ports, question)).unreached_at is None
@@ -439,9 +441,12 @@ async def _read(ports: Backend, question: Question) -> Question:
     return found
 
 
-async def _route(ports: Backend, workspace: str, lines: Any, *deliveries: Delivery) -> None:
-    first, *others = lines
-    routed = [Routed(line=first, deliveries=deliveries), *(Routed(line=line) for line in others)]
+async def _route(ports: Backend, workspace: str, entries: Any, *deliveries: Delivery) -> None:
+    first, *others = entries
+    routed = [
+        RoutedEntry(entry=first, deliveries=deliveries),
+        *(RoutedEntry(entry=entry) for entry in others),
+    ]
     await ports.outbox.route(workspace, routed)
 
 
@@ -454,10 +459,10 @@ async def _queued(
     steps: tuple[Step, ...] = (),
     **changes: Any,
 ) -> Question:
-    """A question whose one line was routed to these deliveries."""
+    """A question whose one entry was routed to these deliveries."""
     await ports.outbox.put_address(_address(workspace))
     asked = await _asked(ports, workspace, question, steps=steps)
-    lines: list[OutboxEntry] = list(await ports.outbox.lines(workspace, limit=10))
+    entries: list[OutboxEntry] = list(await ports.outbox.entries(workspace, limit=10))
     planned = [_delivery(asked, clock, each, **changes) for each in ids]
-    await _route(ports, workspace, lines, *planned)
+    await _route(ports, workspace, entries, *planned)
     return asked

@@ -586,7 +586,7 @@ create table handraise.deliveries (
     status        text        collate "C" not null default 'queued',
     asker         text        collate "C" not null,
     reason        text        collate "C" not null,
-    lane          text        collate "C" not null,
+    rate_limit_key text       collate "C" not null,
     bundle        text        collate "C",
     destination   json        not null,
     receipt       json,
@@ -598,16 +598,17 @@ create table handraise.deliveries (
 create index deliveries_by_due on handraise.deliveries (due_at) where due_at is not null;
 create index deliveries_by_workspace_and_due on handraise.deliveries (workspace, due_at) where due_at is not null;
 -- With the id: what waited for the same hour, of many people, is due at the same instant.
-create index deliveries_by_lane on handraise.deliveries (workspace, channel, lane, due_at, id) where due_at is not null;
+create index deliveries_by_rate_limit_key on handraise.deliveries (workspace, channel, rate_limit_key, due_at, id)
+    where due_at is not null;
 create index deliveries_by_question on handraise.deliveries (workspace, question_id);
 create index deliveries_by_bundle on handraise.deliveries (workspace, bundle) where bundle is not null;
 create index deliveries_by_creation on handraise.deliveries (workspace, created_at);
 
 create policy counted on handraise.deliveries for select to current_user using (true);
 
--- An event puts its line into the outbox in its own transaction, if the workspace has any address at all, or if the event
--- ends a question that somebody was told of. Rows that are copied from another shard have left their lines there.
-create function handraise.line_up() returns trigger
+-- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
+-- ends a question that somebody was told of. Rows that are copied from another shard have left their entries there.
+create function handraise.add_outbox_entry() returns trigger
     language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -628,14 +629,14 @@ begin
 end
 $$;
 
-create trigger line_up after insert on handraise.events
+create trigger add_outbox_entry after insert on handraise.events
     referencing new table as happened
     for each statement
     when (current_setting('handraise.moving', true) is distinct from 'on')
-    execute function handraise.line_up();
+    execute function handraise.add_outbox_entry();
 
--- The workspaces that have lines, walking from one to the next.
-create function handraise.workspaces_with_lines(at_most integer) returns setof text
+-- The workspaces that have entries, walking from one to the next.
+create function handraise.workspaces_with_entries(at_most integer) returns setof text
     language sql stable security definer set search_path = pg_catalog, pg_temp
 begin atomic
     with recursive walk (workspace) as (
@@ -648,7 +649,7 @@ begin atomic
         from walk
         where walk.workspace is not null
     )
-    select walk.workspace from walk where walk.workspace is not null limit workspaces_with_lines.at_most;
+    select walk.workspace from walk where walk.workspace is not null limit workspaces_with_entries.at_most;
 end;
 
 -- The workspaces in which a delivery is due. As in `due_workspaces`, many of one do not hide the others.
@@ -1801,7 +1802,7 @@ begin
         to handraise_app;
     grant execute
         on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
-            handraise.workspaces_with_lines, handraise.workspaces_with_due, handraise.copy_settled,
+            handraise.workspaces_with_entries, handraise.workspaces_with_due, handraise.copy_settled,
             handraise.leave_copied, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
             handraise.unsealed_workspaces, handraise.append_seal, handraise.shortest_keep
         to handraise_app;
@@ -1822,7 +1823,7 @@ $$;
 
 revoke execute
     on function handraise.due_workspaces, handraise.queue_stats, handraise.forget, handraise.forget_question_links,
-        handraise.workspaces_with_lines, handraise.workspaces_with_due, handraise.add_archive_month,
+        handraise.workspaces_with_entries, handraise.workspaces_with_due, handraise.add_archive_month,
         handraise.is_tidied, handraise.copy_settled, handraise.leave_copied, handraise.remove_archived,
         handraise.drop_archive_months, handraise.elsewhere, handraise.nobody_moves, handraise.is_writable,
         handraise.raise_epoch, handraise.move_in, handraise.raise_fences, handraise.unsealed_workspaces,

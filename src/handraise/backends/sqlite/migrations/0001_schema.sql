@@ -378,7 +378,7 @@ create table deliveries (
     channel       text    not null,
     asker         text    not null,
     reason        text    not null,
-    lane          text    not null,
+    rate_limit_key text   not null,
     bundle        text,
     destination   text    not null,
     receipt       text,
@@ -400,9 +400,9 @@ create index deliveries_by_question on deliveries (workspace, question_id);
 create index deliveries_by_bundle on deliveries (workspace, bundle) where bundle is not null;
 create index deliveries_by_creation on deliveries (workspace, created_at);
 
--- An event puts its line into the outbox in its own transaction, if the workspace has any address at all, or if the event
+-- An event puts an entry into the outbox in its own transaction, if the workspace has any address at all, or if the event
 -- ends a question that somebody was told of.
-create trigger line_up after insert on events
+create trigger add_outbox_entry after insert on events
 when new.kind in ('asked', 'reminded', 'escalated', 'answered', 'declined', 'expired', 'withdrawn', 'exhausted')
     and (
         exists (select 1 from addresses where workspace = new.workspace)

@@ -1,16 +1,12 @@
-"""The PostgreSQL directory: every decision is one conditional statement."""
+"""The directory in SQL: every decision is one conditional statement."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
-import asyncpg
-
-from handraise.backends.postgres.database import Database, Run, instant
-from handraise.backends.postgres.event_writer import note
-from handraise.backends.row_mapping import (
+from handraise.backends.sql.executor import Run, SqlExecutor, note
+from handraise.backends.sql.rows import (
     recipients_among,
     refused_claim,
     stored_groups,
@@ -21,7 +17,6 @@ from handraise.backends.row_mapping import (
     stored_session,
     taken_claim,
 )
-from handraise.backends.sql_files import load_statements
 from handraise.model.errors import StoreUnavailable
 from handraise.model.identities import (
     AgentKey,
@@ -46,57 +41,53 @@ from handraise.model.workspace_events import (
 )
 from handraise.ports import Claim
 
-STATEMENTS = load_statements("handraise.backends.postgres", "directory.sql")
-
 _TRIES = 5
 
 
-class PostgresDirectory:
-    """Who is who, in PostgreSQL. See `handraise.ports.Directory` for what each method promises."""
+class SqlDirectory:
+    """Who is who, in a database that speaks SQL. See `handraise.ports.Directory` for what each method promises."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, executor: SqlExecutor) -> None:
+        self._executor = executor
 
     async def add_key(
         self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str
     ) -> AgentKey:
         """Keep a key; see the port."""
-        values = {"id": key_id, "digest": digest, "agent": agent, "actor": created_by}
 
         async def work(run: Run) -> AgentKey:
-            rows = await run(STATEMENTS["add_key"], workspace=workspace, **values)
-            key = stored_key(rows[0], instant)
-            await note(run, workspace, key_created(key))
+            (row,) = await run("add_key", id=key_id, digest=digest, agent=agent, actor=created_by)
+            key = stored_key(row)
+            await note(run, key_created(key))
             return key
 
-        return await self._database.work_in(workspace, work)
+        return await self._executor.transact(workspace, work)
 
     async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
         """The key with a digest; see the port."""
-        rows = await self._fetch(workspace, "find_key", digest=digest)
-        return stored_key(rows[0], instant) if rows else None
+        rows = await self._executor.fetch(workspace, "find_key", digest=digest)
+        return stored_key(rows[0]) if rows else None
 
     async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
         """A page of keys; see the port."""
-        rows = await self._fetch(workspace, "keys", after=after or "", limit=limit)
-        return [stored_key(row, instant) for row in rows]
+        rows = await self._executor.fetch(workspace, "keys", after=after or "", limit=limit)
+        return [stored_key(row) for row in rows]
 
     async def note_use(self, workspace: str, key_id: str) -> None:
         """Say that a key is used; see the port."""
-        await self._fetch(workspace, "note_use", id=key_id)
+        await self._executor.fetch(workspace, "note_use", id=key_id)
 
     async def revoke_key(self, workspace: str, key_id: str, *, by: str) -> AgentKey | None:
         """End a key; see the port."""
 
         async def work(run: Run) -> AgentKey | None:
-            place = {"workspace": workspace, "id": key_id}
-            rows = await run(STATEMENTS["revoke_key"], actor=by, **place)
+            rows = await run("revoke_key", actor=by, id=key_id)
             if rows:
-                await note(run, workspace, key_revoked(stored_key(rows[0], instant)))
-            rows = rows or await run(STATEMENTS["read_key"], **place)
-            return stored_key(rows[0], instant) if rows else None
+                await note(run, key_revoked(stored_key(rows[0])))
+            rows = rows or await run("read_key", id=key_id)
+            return stored_key(rows[0]) if rows else None
 
-        return await self._database.work_in(workspace, work)
+        return await self._executor.transact(workspace, work)
 
     async def put_person(
         self,
@@ -109,62 +100,58 @@ class PostgresDirectory:
         by: str | None = None,
     ) -> Person | None:
         """Add or change a person; see the port."""
-        values = {"name": name, "email": email, "email_folded": email and fold_email(email), "role": role}
+        who = {"id": person_id, "email_folded": email and fold_email(email)}
 
-        async def work(run: Run) -> Person:
-            place = {"workspace": workspace, "id": person_id}
-            await run(STATEMENTS["lock_person"], **place)
-            before = await run(STATEMENTS["find_person"], **place)
-            rows = await run(STATEMENTS["put_person"], **place, **values)
-            known = stored_person(before[0], instant) if before else None
-            person = stored_person(rows[0], instant)
-            await note(run, workspace, person_put(known, person, by=by))
+        async def work(run: Run) -> Person | None:
+            await run("lock_person", **who)
+            before = await run("find_person", id=person_id)
+            rows = await run("put_person", name=name, email=email, role=role, **who)
+            if not rows:
+                return None
+            known = stored_person(before[0]) if before else None
+            person = stored_person(rows[0])
+            await note(run, person_put(known, person, by=by))
             return person
 
-        try:
-            return await self._database.work_in(workspace, work)
-        except StoreUnavailable as error:
-            if isinstance(error.__cause__, asyncpg.UniqueViolationError):
-                return None
-            raise
+        return await self._executor.transact(workspace, work)
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with a name; see the port."""
-        rows = await self._fetch(workspace, "find_person", id=person_id)
-        return stored_person(rows[0], instant) if rows else None
+        rows = await self._executor.fetch(workspace, "find_person", id=person_id)
+        return stored_person(rows[0]) if rows else None
 
     async def find_person_by_email(self, workspace: str, email: str) -> Person | None:
         """The person with an e-mail address; see the port."""
-        rows = await self._fetch(workspace, "find_person_by_email", email_folded=fold_email(email))
-        return stored_person(rows[0], instant) if rows else None
+        rows = await self._executor.fetch(workspace, "find_person_by_email", email_folded=fold_email(email))
+        return stored_person(rows[0]) if rows else None
 
     async def bind_identity(self, workspace: str, person_id: str, identity: str) -> bool:
         """Bind a person to an identity; see the port."""
-        return bool(await self._fetch(workspace, "bind_identity", id=person_id, identity=identity))
+        return bool(await self._executor.fetch(workspace, "bind_identity", id=person_id, identity=identity))
 
     async def people(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Person]:
         """A page of people; see the port."""
-        rows = await self._fetch(workspace, "people", after=after or "", limit=limit)
-        return [stored_person(row, instant) for row in rows]
+        rows = await self._executor.fetch(workspace, "people", after=after or "", limit=limit)
+        return [stored_person(row) for row in rows]
 
     async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
         """Whom a question can be for; see the port."""
-        return recipients_among(await self._fetch(workspace, "known_recipients", names=list(names)))
+        return recipients_among(await self._executor.fetch(workspace, "known_recipients", names=list(names)))
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
         """Take somebody out; see the port."""
 
         async def work(run: Run) -> bool:
-            rows = await run(STATEMENTS["remove_person"], workspace=workspace, id=person_id)
+            rows = await run("remove_person", id=person_id)
             if rows:
-                await note(run, workspace, person_removed(stored_person(rows[0], instant), by=by))
+                await note(run, person_removed(stored_person(rows[0]), by=by))
             return bool(rows)
 
-        return await self._database.work_in(workspace, work)
+        return await self._executor.transact(workspace, work)
 
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
         """Every group; see the port."""
-        return stored_groups(await self._fetch(workspace, "groups"))
+        return stored_groups(await self._executor.fetch(workspace, "groups"))
 
     async def put_group(
         self,
@@ -178,18 +165,17 @@ class PostgresDirectory:
         """Replace the people of a group; see the port."""
 
         async def work(run: Run) -> Sequence[str]:
-            place = {"workspace": workspace, "group_name": group}
             # The lock has a statement of its own, because what a statement sees is settled before it waits.
-            await run(STATEMENTS["lock_group"], **place)
-            before = await run(STATEMENTS["empty_group"], **place)
-            inside = await run(STATEMENTS["fill_group"], people=list(people), **place)
+            await run("lock_group", group_name=group)
+            before = await run("empty_group", group_name=group)
+            inside = await run("fill_group", group_name=group, people=list(people))
             was, now = (sorted(row["person"] for row in rows) for rows in (before, inside))
             if check is not None:
                 check(was)
-            await note(run, workspace, group_put(group, was, now, by=by))
+            await note(run, group_put(group, was, now, by=by))
             return now
 
-        return await self._database.work_in(workspace, work)
+        return await self._executor.transact(workspace, work)
 
     async def open_session(
         self,
@@ -206,33 +192,33 @@ class PostgresDirectory:
         values = {"id": session_id, "digest": digest, "person": person, "how": how, "lasts": lasts}
 
         async def work(run: Run) -> Session | None:
-            rows = await run(STATEMENTS["open_session"], workspace=workspace, vouched_by=vouched_by, **values)
-            session = stored_session(rows[0], instant) if rows else None
-            await note(run, workspace, session_opened(session) if session else None)
+            rows = await run("open_session", vouched_by=vouched_by, **values)
+            session = stored_session(rows[0]) if rows else None
+            await note(run, session_opened(session) if session else None)
             return session
 
-        return await self._database.work_in(workspace, work)
+        return await self._executor.transact(workspace, work)
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
         """The session with a digest, and its person; see the port."""
-        rows = await self._fetch(workspace, "find_session", digest=digest)
-        return (stored_session(rows[0], instant), stored_person(rows[0], instant)) if rows else None
+        rows = await self._executor.fetch(workspace, "find_session", digest=digest)
+        return (stored_session(rows[0]), stored_person(rows[0])) if rows else None
 
     async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
         """The sessions of a person; see the port."""
-        rows = await self._fetch(workspace, "sessions", person=person, limit=limit)
-        return [stored_session(row, instant) for row in rows]
+        rows = await self._executor.fetch(workspace, "sessions", person=person, limit=limit)
+        return [stored_session(row) for row in rows]
 
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
         """End a session; see the port."""
 
         async def work(run: Run) -> bool:
-            rows = await run(STATEMENTS["end_session"], workspace=workspace, id=session_id)
+            rows = await run("end_session", id=session_id)
             if rows:
-                await note(run, workspace, session_ended(stored_session(rows[0], instant), by=by))
+                await note(run, session_ended(stored_session(rows[0]), by=by))
             return bool(rows)
 
-        return await self._database.work_in(workspace, work)
+        return await self._executor.transact(workspace, work)
 
     async def add_link(
         self,
@@ -250,28 +236,28 @@ class PostgresDirectory:
         values = {"id": link_id, "digest": digest, "person": person, "purpose": purpose, "lasts": lasts}
 
         async def work(run: Run) -> Link | None:
-            rows = await run(STATEMENTS["add_link"], workspace=workspace, vouched_by=vouched_by, **values)
-            link = stored_link(rows[0], instant) if rows else None
-            await note(run, workspace, link_created(link, by=by) if link else None)
+            rows = await run("add_link", vouched_by=vouched_by, **values)
+            link = stored_link(rows[0]) if rows else None
+            await note(run, link_created(link, by=by) if link else None)
             return link
 
-        return await self._database.work_in(workspace, work)
+        return await self._executor.transact(workspace, work)
 
     async def find_link(self, workspace: str, digest: str) -> Link | None:
         """The link with a digest; see the port."""
-        rows = await self._fetch(workspace, "find_link", digest=digest)
-        return stored_link(rows[0], instant) if rows else None
+        rows = await self._executor.fetch(workspace, "find_link", digest=digest)
+        return stored_link(rows[0]) if rows else None
 
     async def use_link(self, workspace: str, digest: str) -> Link | None:
         """Use up a link; see the port."""
 
         async def work(run: Run) -> Link | None:
-            rows = await run(STATEMENTS["use_link"], workspace=workspace, digest=digest)
-            link = stored_link(rows[0], instant) if rows else None
-            await note(run, workspace, link_used(link) if link else None)
+            rows = await run("use_link", digest=digest)
+            link = stored_link(rows[0]) if rows else None
+            await note(run, link_used(link) if link else None)
             return link
 
-        return await self._database.work_in(workspace, work)
+        return await self._executor.transact(workspace, work)
 
     async def add_question_link(
         self,
@@ -288,18 +274,18 @@ class PostgresDirectory:
         """Keep a question link; see the port."""
         place = {"id": link_id, "question_id": question_id, "person": person}
         values = {"digest": digest, "channel": channel, "actor": created_by, "lasts": lasts}
-        rows = await self._fetch(workspace, "add_question_link", **place, **values)
-        return stored_question_link(rows[0], instant) if rows else None
+        rows = await self._executor.fetch(workspace, "add_question_link", **place, **values)
+        return stored_question_link(rows[0]) if rows else None
 
     async def find_question_link(self, workspace: str, digest: str) -> tuple[QuestionLink, Person] | None:
         """The question link with a digest, and its person; see the port."""
-        rows = await self._fetch(workspace, "find_question_link", digest=digest)
-        return (stored_question_link(rows[0], instant), stored_person(rows[0], instant)) if rows else None
+        rows = await self._executor.fetch(workspace, "find_question_link", digest=digest)
+        return (stored_question_link(rows[0]), stored_person(rows[0])) if rows else None
 
     async def end_question_links(self, workspace: str, question_id: str, *, person: str | None) -> int:
         """End the links to a question; see the port."""
         values = {"question_id": question_id, "person": person}
-        return len(await self._fetch(workspace, "end_question_links", **values))
+        return len(await self._executor.fetch(workspace, "end_question_links", **values))
 
     async def claim(
         self, workspace: str, actor: str, key: str, *, fingerprint: str, made: str, patience: timedelta
@@ -308,10 +294,10 @@ class PostgresDirectory:
         place = {"actor": actor, "key": key}
         values = {"fingerprint": fingerprint, "made": made, "patience": patience}
         for _ in range(_TRIES):
-            if rows := await self._fetch(workspace, "claim", **place, **values):
+            if rows := await self._executor.fetch(workspace, "claim", **place, **values):
                 return taken_claim(rows[0])
             # It may have been forgotten meanwhile; then it can be claimed after all.
-            if rows := await self._fetch(workspace, "read_request", **place):
+            if rows := await self._executor.fetch(workspace, "read_request", **place):
                 return refused_claim(rows[0], fingerprint)
         raise StoreUnavailable("Others claim and forget this request all the time; make it again.")
 
@@ -319,18 +305,15 @@ class PostgresDirectory:
         self, workspace: str, actor: str, key: str, *, turn: int, status: int, body: str
     ) -> None:
         """Keep a response; see the port."""
-        await self._fetch(workspace, "finish", actor=actor, key=key, turn=turn, status=status, body=body)
+        await self._executor.fetch(
+            workspace, "finish", actor=actor, key=key, turn=turn, status=status, body=body
+        )
 
     async def release(self, workspace: str, actor: str, key: str, *, turn: int) -> None:
         """Give up an unfinished claim; see the port."""
-        await self._fetch(workspace, "release", actor=actor, key=key, turn=turn)
+        await self._executor.fetch(workspace, "release", actor=actor, key=key, turn=turn)
 
     async def forget(self, *, older_than: timedelta, limit: int) -> int:
         """Forget what is over; see the port."""
-        (row,) = await self._database.fetch(STATEMENTS["forget"], older_than=older_than, limit=limit)
-        number: int = row["number"]
-        return number
-
-    async def _fetch(self, workspace: str, /, *names: str, **values: Any) -> list[Any]:
-        statements = [STATEMENTS[name] for name in names]
-        return await self._database.fetch_in(workspace, *statements, workspace=workspace, **values)
+        rows = await self._executor.fetch(None, "forget", older_than=older_than, limit=limit)
+        return sum(row["number"] for row in rows)

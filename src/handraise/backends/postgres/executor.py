@@ -1,0 +1,68 @@
+"""What makes the statements of the shared ports in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import asyncpg
+
+from handraise.backends.postgres import database
+from handraise.backends.sql.executor import Run
+from handraise.backends.sql.parameters import AsJson, json_text
+from handraise.backends.sql.rows import Row
+from handraise.backends.sql_files import load_statements
+from handraise.model.errors import StoreUnavailable, UnsafeStore
+
+T = TypeVar("T")
+
+STATEMENTS = {
+    name: statement
+    for file in ("directory.sql", "outbox.sql", "ledger.sql")
+    for name, statement in load_statements("handraise.backends.postgres", file).items()
+}
+_NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError)
+
+
+class PostgresExecutor:
+    """Makes statements: those about a workspace in a transaction that is confined to it, if row security is in force."""
+
+    def __init__(self, connected: database.Database) -> None:
+        self._database = connected
+
+    async def fetch(self, workspace: str | None, /, *names: str, **values: Any) -> Sequence[Row]:
+        """The rows of the last of these statements; see the protocol."""
+        statements = [STATEMENTS[name] for name in names]
+        if workspace is None:
+            return await self._database.fetch(*statements, **values)
+        values = {"workspace": workspace, **_adapted(values)}
+        if not statements[0].as_keeper:
+            return await self._database.fetch_in(workspace, *statements, **values)
+        try:
+            return await self._database.fetch_as_keeper(workspace, *statements, **values)
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, _NOT_A_KEEPER):
+                raise
+            role = database.KEEPER_ROLE
+            raise UnsafeStore(
+                f"PostgreSQL lets only members of {role} do this: {error.__cause__}. Log in as one, or run as an "
+                f"administrator: create role {role} nologin (unless it is there); grant {role} to the login; "
+                "select handraise.allow_app();"
+            ) from error
+
+    async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+        """What several statements come to, in one transaction; see the protocol."""
+
+        async def made(run: database.Run) -> T:
+            async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:
+                return await run(STATEMENTS[name], workspace=workspace, **_adapted(values))
+
+            return await work(in_transaction)
+
+        return await self._database.work_in(workspace, made)
+
+
+def _adapted(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: json_text(value.value) if isinstance(value, AsJson) else value for name, value in values.items()
+    }

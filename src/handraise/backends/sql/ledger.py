@@ -1,0 +1,113 @@
+"""The audit trail in SQL, as far as engines agree.
+
+How a seal is added and how questions are erased differs: PostgreSQL does both in functions of its schema, which alone may
+write these tables, and SQLite in a transaction of several statements.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+
+from handraise.backends.sql.executor import SqlExecutor
+from handraise.backends.sql.rows import (
+    Row,
+    asked_of,
+    instant,
+    span,
+    stored_hold,
+    stored_removal,
+    stored_seal,
+)
+from handraise.model.json_values import Json
+from handraise.model.seals import SALT, Hold, Removal, Rule, Seal
+from handraise.ports import Head
+
+
+class SqlLedger:
+    """The audit trail in a database that speaks SQL. See `handraise.ports.Ledger` for what each method promises."""
+
+    def __init__(self, executor: SqlExecutor) -> None:
+        self._executor = executor
+
+    async def unsealed(self, *, limit: int) -> Sequence[str]:
+        """Workspaces with something to seal; see the port."""
+        return [row["workspace"] for row in await self._executor.fetch(None, "unsealed", limit=limit)]
+
+    async def head(self, workspace: str) -> Head:
+        """The last seal; see the port."""
+        return head_of(await self._executor.fetch(workspace, "head"))
+
+    async def has_signed(self, workspace: str, key_id: str) -> bool:
+        """Whether a key has signed; see the port."""
+        return bool(await self._executor.fetch(workspace, "has_signed", key_id=key_id))
+
+    async def salts(self, workspace: str, question_ids: Collection[str]) -> Mapping[str, bytes]:
+        """The salts of questions; see the port."""
+        ids = sorted(question_ids)
+        found = await self._executor.fetch(workspace, "salts", ids=ids)
+        if len(found) < len(ids):
+            new = {"salts": os.urandom(SALT * len(ids)), "length": SALT}
+            await self._executor.fetch(workspace, "add_salts", ids=ids, **new)
+            found = await self._executor.fetch(workspace, "salts", ids=ids)
+        return {row["question_id"]: row["salt"] for row in found}
+
+    async def asked(self, workspace: str, question_ids: Collection[str]) -> Mapping[str, Json]:
+        """What was asked; see the port."""
+        rows = await self._executor.fetch(workspace, "asked", ids=sorted(question_ids))
+        return {row["id"]: asked_of(row) for row in rows}
+
+    async def removals(self, workspace: str, *, seal: int | None, limit: int) -> Sequence[Removal]:
+        """Removals of a seal, or of none; see the port."""
+        name = "removals_unsealed" if seal is None else "removals_of_seal"
+        rows = await self._executor.fetch(workspace, name, seal=seal, limit=limit)
+        return [stored_removal(row) for row in rows]
+
+    async def seals(self, workspace: str, *, after: int, limit: int) -> Sequence[Seal]:
+        """Seals in their order; see the port."""
+        rows = await self._executor.fetch(workspace, "seals", after=after, limit=limit)
+        return [stored_seal(row) for row in rows]
+
+    async def concerning(self, workspace: str, person: str) -> Sequence[str]:
+        """The questions of a person; see the port."""
+        rows = await self._executor.fetch(workspace, "concerning", person=person)
+        return sorted(row["id"] for row in rows)
+
+    async def erase_person(self, workspace: str, person: str) -> None:
+        """Erase what is kept of a person besides; see the port."""
+        await self._executor.fetch(workspace, "erase_person", person=person)
+
+    async def rules(self, workspace: str) -> Rule | None:
+        """A workspace's rule; see the port."""
+        rows = await self._executor.fetch(workspace, "rule")
+        if not rows:
+            return None
+        keep = rows[0]["keep"]
+        return Rule(None if keep is None else span(keep))
+
+    async def put_rule(self, workspace: str, rule: Rule | None) -> None:
+        """Give a workspace a rule; see the port."""
+        if rule is None:
+            await self._executor.fetch(workspace, "remove_rule")
+        else:
+            await self._executor.fetch(workspace, "put_rule", keep=rule.keep)
+
+    async def hold(self, hold: Hold) -> None:
+        """Hold something; see the port."""
+        what = {"name": hold.name, "question_id": hold.question_id, "reason": hold.reason, "actor": hold.by}
+        await self._executor.fetch(hold.workspace, "hold", **what)
+
+    async def lift(self, workspace: str, name: str) -> bool:
+        """Lift a hold; see the port."""
+        return bool(await self._executor.fetch(workspace, "lift", name=name))
+
+    async def holds(self, workspace: str) -> Sequence[Hold]:
+        """What is held; see the port."""
+        return [stored_hold(row) for row in await self._executor.fetch(workspace, "holds")]
+
+
+def head_of(rows: Sequence[Row]) -> Head:
+    """The head in the one row of its statement."""
+    (row,) = rows
+    last = None if row["number"] is None else stored_seal(row)
+    return Head(last, instant(row["now"]), row["needed"])

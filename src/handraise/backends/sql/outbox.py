@@ -1,0 +1,173 @@
+"""The outbox in SQL: every decision is one conditional statement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from handraise.backends.sql.executor import Run, SqlExecutor, note
+from handraise.backends.sql.parameters import AsJson, delivery_values, json_text, try_values
+from handraise.backends.sql.rows import Row, stored_address, stored_delivery, stored_entry, stored_recent
+from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
+from handraise.model.json_values import Json
+from handraise.model.questions import Ref
+from handraise.model.routing import Recent
+from handraise.model.workspace_events import address_put, address_removed, routing_put
+from handraise.ports.outbox import PER_MESSAGE, UNCLAIMED, OutboxEntry, RoutedEntry
+
+_LOST = (DeliveryStatus.FAILED, DeliveryStatus.UNKNOWN)
+
+
+class SqlOutbox:
+    """What must be told, in a database that speaks SQL. See `handraise.ports.Outbox` for what each method promises."""
+
+    def __init__(self, executor: SqlExecutor) -> None:
+        self._executor = executor
+
+    async def put_address(self, address: Address, *, by: str | None = None) -> None:
+        """Keep an address; see the port."""
+        place = {"recipient": address.recipient, "channel": address.channel, "id": address.id}
+
+        async def work(run: Run) -> None:
+            found = await run("find_address", **place)
+            await run("put_address", destination=json_text(address.to), **place)
+            before = stored_address(found[0]) if found else None
+            await note(run, address_put(before, address, by=by))
+
+        await self._executor.transact(address.workspace, work)
+
+    async def remove_address(
+        self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
+    ) -> bool:
+        """Forget an address; see the port."""
+
+        async def work(run: Run) -> bool:
+            rows = await run("remove_address", recipient=recipient, channel=channel, id=address_id)
+            if rows:
+                await note(run, address_removed(stored_address(rows[0]), by=by))
+            return bool(rows)
+
+        return await self._executor.transact(workspace, work)
+
+    async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
+        """Addresses; see the port."""
+        wanted = None if recipients is None else list(recipients)
+        rows = await self._executor.fetch(workspace, "addresses", recipients=wanted)
+        return [stored_address(row) for row in rows]
+
+    async def recipients_at(self, workspace: str, channel: str, address_id: str) -> Sequence[str]:
+        """Whose address it is; see the port."""
+        rows = await self._executor.fetch(workspace, "recipients_at", channel=channel, id=address_id)
+        return [row["recipient"] for row in rows]
+
+    async def policy(self, workspace: str) -> Json:
+        """How the workspace reaches its people; see the port."""
+        return _policy(await self._executor.fetch(workspace, "policy"))
+
+    async def put_policy(
+        self,
+        workspace: str,
+        policy: Json,
+        *,
+        by: str | None = None,
+        check: Callable[[Json], None] | None = None,
+    ) -> None:
+        """Replace it; see the port."""
+
+        async def work(run: Run) -> None:
+            await run("lock_policy")
+            before = _policy(await run("policy"))
+            if check is not None:
+                check(before)
+            await run("put_policy", policy=json_text(policy))
+            await note(run, routing_put(before, policy, by=by))
+
+        await self._executor.transact(workspace, work)
+
+    async def workspaces_with_entries(self, *, limit: int) -> Sequence[str]:
+        """Where entries are; see the port."""
+        rows = await self._executor.fetch(None, "workspaces_with_entries", at_most=limit)
+        return [row["workspace"] for row in rows]
+
+    async def entries(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
+        """The oldest entries; see the port."""
+        rows = await self._executor.fetch(workspace, "entries", limit=limit)
+        return [stored_entry(row) for row in rows]
+
+    async def recent(self, workspace: str, *, since: datetime) -> Recent:
+        """How many deliveries there were; see the port."""
+        return stored_recent(await self._executor.fetch(workspace, "recent", since=since))
+
+    async def route(self, workspace: str, routed: Sequence[RoutedEntry]) -> int:
+        """Turn entries into deliveries; see the port."""
+        lost = [each.entry.question_id for each in routed if each.nobody]
+        rows = await self._executor.fetch(
+            workspace,
+            *(("lock_questions", "unreached", "route") if lost else ("route",)),
+            lost=lost,
+            numbers=[each.entry.number for each in routed],
+            ends=[each.entry.number for each in routed if each.settled],
+            deliveries=AsJson(
+                [delivery_values(each.entry, one) for each in routed for one in each.deliveries]
+            ),
+        )
+        return len(rows)
+
+    async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
+        """Where something is due; see the port."""
+        rows = await self._executor.fetch(None, "workspaces_with_due", at_most=limit)
+        return [row["workspace"] for row in rows]
+
+    async def take(
+        self,
+        workspace: str,
+        *,
+        channels: Collection[str],
+        free_slots: Mapping[str, int],
+        per_key: int,
+        limit: int,
+        lease: timedelta,
+    ) -> Sequence[Delivery]:
+        """Take due deliveries; see the port."""
+        rows = await self._executor.fetch(
+            workspace,
+            "take",
+            channels=list(channels),
+            full=[key for key, free in free_slots.items() if free <= 0],
+            free_slots=AsJson(dict(free_slots)),
+            per_key=per_key,
+            per_message=PER_MESSAGE,
+            unclaimed=UNCLAIMED,
+            limit=limit,
+            lease=lease,
+        )
+        return [stored_delivery(row) for row in rows]
+
+    async def record(self, tries: Sequence[Try]) -> None:
+        """Keep what came of tries; see the port."""
+        for workspace in dict.fromkeys(each.delivery.workspace for each in tries):
+            own = [each for each in tries if each.delivery.workspace == workspace]
+            sent = [each.delivery.question_id for each in own if each.status is DeliveryStatus.SENT]
+            lost = [each.delivery.question_id for each in own if each.status in _LOST]
+            needed = {"lock_questions": lost, "record": own, "reached": sent, "unreached": lost}
+            await self._executor.fetch(
+                workspace,
+                *(name for name, about in needed.items() if about),
+                tries=AsJson([try_values(each) for each in own]),
+                sent=sent,
+                lost=lost,
+            )
+
+    async def mark_unreached(self, ref: Ref) -> bool:
+        """Nobody can be told of it; see the port."""
+        return bool(await self._executor.fetch(ref.workspace, "unreached", lost=[ref.id]))
+
+    async def deliveries(self, ref: Ref) -> Sequence[Delivery]:
+        """A question's deliveries; see the port."""
+        rows = await self._executor.fetch(ref.workspace, "deliveries", question_id=ref.id)
+        return [stored_delivery(row) for row in rows]
+
+
+def _policy(rows: Sequence[Row]) -> Json:
+    return json.loads(rows[0]["policy"]) if rows else None

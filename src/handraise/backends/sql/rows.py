@@ -1,0 +1,256 @@
+"""Between rows and the model's values, for the backends that speak SQL.
+
+A value is read from the columns that are named like its fields. JSON columns are texts in all engines. Instants and
+spans are those of Python in PostgreSQL, and whole microseconds in SQLite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from types import NoneType
+from typing import Any, Protocol, TypeVar, get_args, get_type_hints
+
+from handraise.backends.pagination import paged
+from handraise.model.deliveries import Address, Delivery
+from handraise.model.events import Event
+from handraise.model.forms import AnyForm, form_from_json
+from handraise.model.grants import Grant
+from handraise.model.identities import AgentKey, Link, Person, QuestionLink, Session
+from handraise.model.json_values import Json
+from handraise.model.lifecycle import Move
+from handraise.model.outcomes import Outcome, Status, outcome_of
+from handraise.model.questions import Question, Vote, changed, restored
+from handraise.model.routing import Recent
+from handraise.model.seals import Hold, Removal, Seal
+from handraise.model.statistics import Ending
+from handraise.model.timelines import Step, steps_from_json
+from handraise.model.workspace_events import WorkspaceEvent
+from handraise.ports import Claim, OutboxEntry, Waiting, WaitingPage
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGEST = 32
+
+NOT_STORED = frozenset({"url"})
+"""The fields of a question that are in no row: only a server knows its own address."""
+
+
+class Row(Protocol):
+    """What the rows of all drivers have in common."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """The value of a column."""
+        ...
+
+
+class RowReader(Protocol[T_co]):
+    """Makes a value of its row. `known` are fields that are not read from a column."""
+
+    def __call__(self, row: Row, /, **known: Any) -> T_co:
+        """Make the value."""
+        ...
+
+
+def instant(stored: datetime | int) -> datetime:
+    """The instant behind what is stored."""
+    return _EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else stored
+
+
+def span(stored: timedelta | int) -> timedelta:
+    """The span behind what is stored."""
+    return timedelta(microseconds=stored) if isinstance(stored, int) else stored
+
+
+def row_reader(kind: type[T], /, **columns: str | None) -> RowReader[T]:
+    """What makes a dataclass of a row. A field has the column of its name, or the one that is given here.
+
+    With None instead of a column, the caller has the field. A null leaves a field its default.
+    """
+    fields_of = _fields_reader(kind, columns)
+    return lambda row, /, **known: kind(**fields_of(row), **known)
+
+
+def _fields_reader(kind: type, columns: Mapping[str, str | None]) -> Callable[[Row], dict[str, Any]]:
+    hints = get_type_hints(kind, include_extras=True)
+    plan = [
+        (
+            each.name,
+            column,
+            _converter(hints[each.name]),
+            None if each.default is MISSING else each.default,
+        )
+        for each in fields(kind)
+        if (column := columns.get(each.name, each.name)) is not None
+    ]
+    as_they_are = [
+        (name, column) for name, column, convert, default in plan if (convert, default) == (None, None)
+    ]
+    converted = [each for each in plan if each[2:] != (None, None)]
+
+    def read(row: Row) -> dict[str, Any]:
+        values = {name: row[column] for name, column in as_they_are}
+        for name, column, convert, default in converted:
+            stored = row[column]
+            values[name] = default if stored is None else convert(stored) if convert else stored
+        return values
+
+    return read
+
+
+def _converter(hint: Any) -> Callable[[Any], Any] | None:
+    """What turns a column into a field of this type; None if it is the field as it is."""
+    if hint not in _CONVERTERS and NoneType in get_args(hint):
+        hint = get_args(hint)[0]
+    return hint if isinstance(hint, type) and issubclass(hint, Enum) else _CONVERTERS.get(hint)
+
+
+def _votes(stored: str) -> tuple[Vote, ...]:
+    votes: dict[str, str] = json.loads(stored)
+    return tuple(Vote(by, votes[by]) for by in sorted(votes))
+
+
+_CONVERTERS: dict[Any, Callable[[Any], Any]] = {
+    bool: bool,
+    bytes: bytes,
+    datetime: instant,
+    Json: json.loads,
+    dict[str, Json]: json.loads,
+    AnyForm: form_from_json,
+    frozenset[str]: lambda stored: frozenset(json.loads(stored)),
+    tuple[str, ...]: lambda stored: tuple(json.loads(stored)),
+    tuple[Step, ...]: lambda stored: steps_from_json(json.loads(stored)),
+    tuple[Vote, ...]: _votes,
+}
+
+stored_address = row_reader(Address, to="destination")
+stored_change = row_reader(WorkspaceEvent, by="actor", cursor=None)
+stored_delivery = row_reader(Delivery, to="destination")
+stored_ending = row_reader(Ending, kind="form_kind", by="settled_by")
+stored_entry = row_reader(OutboxEntry)
+stored_event = row_reader(Event, by="actor", cursor=None)
+stored_grant = row_reader(Grant)
+stored_hold = row_reader(Hold, by="actor")
+stored_key = row_reader(AgentKey)
+stored_link = row_reader(Link)
+stored_person = row_reader(Person)
+# These two have names of their own for what is also in the row of their person.
+stored_question_link = row_reader(QuestionLink, id="link_id", created_at="made_at")
+stored_session = row_reader(Session, id="session_id", created_at="opened_at")
+
+_question_fields = _fields_reader(Question, {"outcome": None, **dict.fromkeys(NOT_STORED)})
+_read_removal = row_reader(Removal, by="actor", cursors=None)
+_read_seal = row_reader(Seal, cursors=None, leaves=None)
+
+
+def stored_question(row: Row) -> Question:
+    """A question as it stands."""
+    return restored(**_question_fields(row), outcome=stored_outcome(row), **dict.fromkeys(NOT_STORED))
+
+
+def stored_removal(row: Row) -> Removal:
+    """That a question is gone."""
+    return _read_removal(row, cursors=_listed(row["cursors"]))
+
+
+def stored_seal(row: Row) -> Seal:
+    """A seal; its leaves are digests, one after the other."""
+    leaves = bytes(row["leaves"])
+    digests = (leaves[place : place + _DIGEST] for place in range(0, len(leaves), _DIGEST))
+    return _read_seal(row, cursors=_listed(row["cursors"]), leaves=tuple(digests))
+
+
+def stored_recent(rows: Iterable[Row]) -> Recent:
+    """The counts in rows of recipient, asker and number."""
+    recent = Recent.nothing()
+    for row in rows:
+        recent.note(row["recipient"], row["asker"], row["number"])
+    return recent
+
+
+def asked_of(row: Row) -> Json:
+    """What was asked, in a question's row: its texts and values as they are stored."""
+    as_it_is = "asker", "key", "conversation", "tool_call", "quorum", "max_attempts", "prompt", "undo_for"
+    texts = "recipients", "form", "context", "state", "steps"
+    return {
+        **{name: row[name] for name in as_it_is},
+        **{name: from_json(row[name]) for name in texts},
+        "veto": bool(row["veto"]),
+    }
+
+
+def waiting_page(rows: Sequence[Row], limit: int) -> WaitingPage:
+    """A page of places in the order of urgency."""
+    names = ("urgency", "id", "likeness", "asker", "conversation")
+    return paged([Waiting(*(row[name] for name in names)) for row in rows], limit)
+
+
+def moved_question(move: Move, row: Row) -> Question:
+    """The question after an accepted move."""
+    return changed(
+        move.question,
+        status=Status(row["status"]),
+        attempts=row["attempts"],
+        votes=() if row["votes"] is None else _votes(row["votes"]),
+        steps_taken=row["steps_taken"],
+        stepped_at=None if row["stepped_at"] is None else instant(row["stepped_at"]),
+        outcome=_outcome(row, move.record),
+    )
+
+
+def stored_outcome(row: Row) -> Outcome | None:
+    """How a question ended, or None while it is pending."""
+    return _outcome(row, from_json(row["outcome"]))
+
+
+def stored_trail_line(row: Row, cursor: str) -> Event | WorkspaceEvent:
+    """One line of the audit trail: an event of a question, or one of the workspace."""
+    return stored_event(row, cursor=cursor) if row["question_id"] else stored_change(row, cursor=cursor)
+
+
+def stored_groups(rows: Iterable[Row]) -> dict[str, Sequence[str]]:
+    """Groups and their people, from a row for each place in one."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        groups.setdefault(row["group_name"], []).append(row["person"])
+    return dict(groups)
+
+
+def recipients_among(rows: Iterable[Row]) -> frozenset[str] | None:
+    """Names that a question can be for; None without the row which says that there are people at all."""
+    found = {row["name"] for row in rows}
+    return frozenset(found - {None}) if None in found else None
+
+
+def taken_claim(row: Row) -> Claim:
+    """A claim that is ours, for the first time or once more."""
+    return Claim(state="new" if row["turns"] == 1 else "again", made=row["made"], turn=row["turns"])
+
+
+def refused_claim(row: Row, fingerprint: str) -> Claim:
+    """A claim that is not ours, from what is there instead."""
+    if row["fingerprint"] != fingerprint:
+        return Claim(state="different", made=row["made"])
+    if row["status"] is None:
+        return Claim(state="busy", made=row["made"])
+    return Claim(state="done", made=row["made"], status=row["status"], body=row["body"])
+
+
+def from_json(stored: str | None) -> Any:
+    """The JSON value behind its stored text."""
+    return None if stored is None else json.loads(stored)
+
+
+def _outcome(row: Row, record: dict[str, Json] | None) -> Outcome | None:
+    if row["settled_at"] is None:
+        return None
+    return outcome_of(row["status"], instant(row["settled_at"]), record or {})
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()

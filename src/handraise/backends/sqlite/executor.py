@@ -1,0 +1,65 @@
+"""What makes the statements of the shared ports in a SQLite file."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from handraise.backends.sql.executor import Run
+from handraise.backends.sql.rows import Row
+from handraise.backends.sqlite.connections import SqliteConnections
+from handraise.backends.sqlite.statements import STATEMENTS, run
+from handraise.backends.sqlite.timestamps import now_by
+from handraise.ports import Clock
+
+T = TypeVar("T")
+
+_WRITES = re.compile(r"\b(insert|update|delete)\b")
+_READS = {name for name, statement in STATEMENTS.items() if not _WRITES.search(statement.named)}
+
+
+class SqliteExecutor:
+    """Makes statements: what only reads on the reading connection, everything else in one transaction."""
+
+    def __init__(self, connections: SqliteConnections, clock: Clock | None = None) -> None:
+        self._connections = connections
+        self._clock = clock
+
+    async def fetch(self, workspace: str | None, /, *names: str, **values: Any) -> Sequence[Row]:
+        """The rows of the last of these statements; see the protocol."""
+
+        def work(connection: sqlite3.Connection) -> Sequence[Row]:
+            rows: Sequence[Row] = []
+            now = now_by(self._clock)
+            for name in names:
+                rows = run(connection, name, workspace=workspace, now=now, **values)
+            return rows
+
+        return await (
+            self._connections.read(work) if _READS.issuperset(names) else self._connections.write(work)
+        )
+
+    async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
+        """What several statements come to, in one transaction; see the protocol."""
+
+        def made(connection: sqlite3.Connection) -> T:
+            now = now_by(self._clock)
+
+            async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:
+                return run(connection, name, workspace=workspace, now=now, **values)
+
+            return _finished(work(in_transaction))
+
+        return await self._connections.write(made)
+
+
+def _finished(work: Awaitable[T]) -> T:
+    """The result of what waits for nothing: every statement is done when it is called, in the thread that writes."""
+    try:
+        next(work.__await__())
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise RuntimeError("what is done in a transaction must wait for nothing but its statements")
