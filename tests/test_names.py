@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "handraise"
+TESTS = Path(__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.stem not in ("__init__", "__main__"))
 
 SHARED = {
@@ -46,7 +47,7 @@ SHARED = {
 }
 """Why modules may have one basename, and which."""
 
-GERUNDS = {"blocking", "drafting", "polling", "routing", "row_mapping"}
+GERUNDS = {"blocking", "drafting", "fuzzing", "polling", "routing", "row_mapping"}
 """Words of the industry that end in -ing."""
 
 METAPHORS = {
@@ -83,6 +84,12 @@ def test_a_module_is_not_named_by_a_gerund() -> None:
         for path in MODULES
         if path.stem.endswith("ing") and path.stem not in GERUNDS
     ] == []
+
+
+def test_a_test_module_is_named_after_what_it_tests_and_not_by_a_gerund() -> None:
+    words = {path: path.stem.removeprefix("test_").split("_") for path in sorted(TESTS.rglob("test_*.py"))}
+    found = {path: {word for word in its if word.endswith("ing")} - GERUNDS for path, its in words.items()}
+    assert [str(path.relative_to(TESTS)) for path, gerunds in found.items() if gerunds] == []
 
 
 def words_of(name: str) -> set[str]:

@@ -43,7 +43,7 @@ from handraise.model.deliveries import Address
 from handraise.model.drafting import compose
 from handraise.model.form_schemas import form_from_schema, form_to_schema
 from handraise.model.questions import Draft
-from handraise.model.replies import read_reply
+from handraise.model.typed_replies import read_reply
 from handraise.model.validation import check_answer, pattern_problem
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import NotSent

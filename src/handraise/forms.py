@@ -16,7 +16,7 @@ from handraise.model.forms import (
     Risk,
     Scope,
 )
-from handraise.model.replies import NotAnAnswer, Reply, Understood, read_reply
+from handraise.model.typed_replies import NotAnAnswer, Reply, Understood, read_reply
 
 __all__ = [
     "Action",

@@ -94,7 +94,9 @@ EXCUSES = [
     Excuse(
         r"#!/bin/sh", "takes a mail; tests/channels/test_email_inbound.py gives it one", names_what_exists
     ),
-    Excuse(r"strategy=.*--here", "asks at a terminal; tests/cli/test_asking.py has one", names_what_exists),
+    Excuse(
+        r"strategy=.*--here", "asks at a terminal; tests/cli/test_ask_commands.py has one", names_what_exists
+    ),
 ]
 
 

@@ -21,7 +21,7 @@ from handraise.model.people import ANYONE, GROUP, may_respond, may_see
 from handraise.model.plain_text import too_late
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.model.replies import NotAnAnswer, read_reply
+from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.ports import Directory, Outbox
 
 

@@ -33,11 +33,11 @@ from handraise.conversations.chat_texts import asking_again, giving_up
 from handraise.conversations.conversation_errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
 from handraise.conversations.turns import Turn, current_turn
 from handraise.forms import NotAnAnswer, Understood, read_reply
+from handraise.model.answer_types import FormSource, python_value
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.model.plain_text import too_late
 from handraise.model.provenance import Provenance
-from handraise.model.typed_answers import FormSource, python_value
 
 if TYPE_CHECKING:
     from handraise.conversations.registry import AgentRegistry

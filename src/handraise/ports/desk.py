@@ -12,6 +12,7 @@ from datetime import timedelta
 from inspect import isawaitable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
+from handraise.model.answer_types import python_value, typed
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import (
@@ -30,7 +31,6 @@ from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Question, Ref
-from handraise.model.typed_answers import python_value, typed
 from handraise.ports.clock import IdFactory
 from handraise.ports.store import Durability, Recovered
 

@@ -38,7 +38,7 @@ async def sign_in(tab: Page, server: Serving) -> None:
 
 
 @pytest.mark.slow(
-    "starts a server twice; test_browser_behaviours.py has a page that comes back, test_running_stop.py a stop"
+    "starts a server twice; test_browser_behaviours.py has a page that comes back, test_process_stop.py a stop"
 )
 async def test_an_open_page_tells_what_was_asked_meanwhile_and_answers_as_before(
     chromium: Browser, tmp_path: Path

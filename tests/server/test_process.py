@@ -91,7 +91,7 @@ def test_where_people_are_there_is_no_link(file: str, tmp_path: Path) -> None:
         assert server.link is None
 
 
-@pytest.mark.slow("starts two servers; test_sealing.py has two servers on one database in the gate")
+@pytest.mark.slow("starts two servers; test_seals.py has two servers on one database in the gate")
 def test_two_servers_share_one_database(postgres: str, tmp_path: Path, workspace: str) -> None:
     with (
         serving(postgres, tmp_path, workspace=workspace) as one,

@@ -66,9 +66,7 @@ def collector() -> Iterator[Collector]:
     found.server.server_close()
 
 
-@pytest.mark.slow(
-    "starts a server; test_observing_traces.py and test_observing_metrics.py have what is counted"
-)
+@pytest.mark.slow("starts a server; test_traces.py and test_metrics.py have what is counted")
 def test_the_collector_gets_spans_and_numbers_also_at_the_end(collector: Collector, tmp_path: Path) -> None:
     port = collector.server.server_address[1]
     with serving(

@@ -15,7 +15,7 @@ import pytest
 from handraise import Approval, Choice, Confirm, Decision, Field, Form, InvalidQuestion, MultiChoice, Open
 from handraise.errors import AnswerTypeMismatch
 from handraise.forms import AnyForm
-from handraise.model.typed_answers import form_from, python_value, typed
+from handraise.model.answer_types import form_from, python_value, typed
 from handraise.model.validation import check_answer
 
 

@@ -21,8 +21,8 @@ from handraise import (
     Option,
 )
 from handraise.forms import AnyForm, form_from_schema, form_to_schema
+from handraise.model.answer_types import form_from
 from handraise.model.drafting import Limits, compose
-from handraise.model.typed_answers import form_from
 from handraise.model.validation import check_answer
 
 RED_AND_BLUE = (Option(id="r", label="Red"), Option(id="b", label="Blue"))

@@ -187,7 +187,7 @@ async def test_a_site_that_is_not_named_cannot_show_it(
     assert await host.evaluate("heard.concat(settled)") == []
 
 
-@pytest.mark.slow("test_embedding.py has the headers and the page; this is the same in a browser")
+@pytest.mark.slow("test_embedded_question.py has the headers and the page; this is the same in a browser")
 async def test_a_site_that_is_named_can_show_nothing_else(
     host: Page, sites: tuple[str, str], address: str, desk: LocalDesk, link_to: LinkTo
 ) -> None:
@@ -229,7 +229,7 @@ async def frame_in(host: Page, selector: str) -> Frame:
     return frame
 
 
-@pytest.mark.slow("test_embedding.py has the tab of its own; that a frame follows is one more detail")
+@pytest.mark.slow("test_embedded_question.py has the tab of its own; that a frame follows is one more detail")
 async def test_an_approval_is_decided_in_a_tab_of_its_own_and_the_frame_follows(
     host: Page, sites: tuple[str, str], desk: LocalDesk, link_to: LinkTo
 ) -> None:
