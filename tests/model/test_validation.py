@@ -19,8 +19,9 @@ from handraise import (
     Option,
 )
 from handraise.forms import AnyForm
+from handraise.model.decisions import decision_of
 from handraise.model.drafting import compose
-from handraise.model.validation import MAX_TEXT, check_answer, decision_of, pattern_problem
+from handraise.model.validation import MAX_TEXT, check_answer, pattern_problem
 from handraise.questions import Limits
 
 PAY = Approval.of(

@@ -17,7 +17,6 @@ import pydantic
 from pydantic_settings import SettingsError
 
 from handraise.model.errors import (
-    HandraiseError,
     MissingExtra,
     SchemaMismatch,
     StoreUnavailable,
@@ -26,6 +25,7 @@ from handraise.model.errors import (
     UnsafeStore,
 )
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
+from handraise.model.problems import HandraiseError
 from handraise.model.questions import Question
 
 REFUSED = 1

@@ -21,13 +21,10 @@ from handraise.model.errors import (
     ApprovalLapsed,
     ApprovalTakenBack,
     GrantNotFound,
-    HandraiseError,
     InvalidAnswer,
-    InvalidQuestion,
     KeyConflict,
     NotApproved,
     PermissionDenied,
-    Problem,
     QuestionNotFound,
     QuotaExceeded,
     StoreUnavailable,
@@ -54,6 +51,7 @@ from handraise.model.people import (
     may_respond,
     responder_of,
 )
+from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.provenance import (
     UNKNOWN,
     Provenance,

@@ -11,11 +11,12 @@ from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 
 import pydantic
 
-from handraise.model.errors import AnswerTypeMismatch, InvalidQuestion, Problem
-from handraise.model.form_schemas import Schema, form_from_schema, simple_form_from_schema
+from handraise.model.decisions import decision_of
+from handraise.model.errors import AnswerTypeMismatch
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Option
 from handraise.model.json_values import Json
-from handraise.model.validation import decision_of
+from handraise.model.problems import InvalidQuestion, Problem
+from handraise.model.schema_reader import Schema, form_from_schema, simple_form_from_schema
 
 T = TypeVar("T")
 

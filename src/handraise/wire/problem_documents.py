@@ -15,16 +15,13 @@ from handraise.model.errors import (
     ApprovalTakenBack,
     DeskClosed,
     GrantNotFound,
-    HandraiseError,
     InvalidAnswer,
-    InvalidQuestion,
     InvalidRequest,
     KeyConflict,
     NotApproved,
     NotFound,
     PermissionDenied,
     PreconditionFailed,
-    Problem,
     QuestionNotFound,
     QuotaExceeded,
     RequestConflict,
@@ -32,6 +29,7 @@ from handraise.model.errors import (
     TooManyRequests,
     Unauthenticated,
 )
+from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.questions import Question
 from handraise.wire.records import OutcomeRecord, QuestionRecord, Record
 
