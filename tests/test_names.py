@@ -97,7 +97,7 @@ def words_of(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
 
 
-@pytest.mark.parametrize("folder", ["src", "tests", "chaos", "benchmarks", "scripts"])
+@pytest.mark.parametrize("folder", ["src", "tests", "support", "chaos", "benchmarks", "scripts"])
 def test_no_name_is_a_metaphor(folder: str) -> None:
     found = set()
     for path in sorted((SOURCE.parents[1] / folder).rglob("*.py")):

@@ -25,8 +25,8 @@ from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, NotSent
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, settled
+from support.webhook_receiver import Says
 from tests.channels.matrix_peer import TOKEN, Homeserver, open_homeserver
-from tests.channels.receiver import Says
 from tests.samples import ON_DISK
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,6 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from chaos.database import own_store
 from chaos.failpoints import injection
 from chaos.failpoints.catalog import BESIDE, OUTSIDE, POINTS
 from chaos.failpoints.injection import POSTGRES_FILES, Failpoint, Recorder, installed
@@ -25,6 +24,7 @@ from chaos.stored_state import stored_questions
 from handraise import StoreUnavailable, open_desk
 from handraise.backends.sql_files import load_statements
 from handraise.backends.sqlite.statements import STATEMENTS
+from support.database import own_store
 
 pytestmark = pytest.mark.timeout(300)
 

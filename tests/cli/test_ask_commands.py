@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from handraise import Approval, Desk, Escalation, Question, Timeline, open_desk
-from tests.cli.command import Done, Serving, handraise, serving
+from support.command import Done, Serving, handraise, serving
 
 Run = Callable[..., Done]
 

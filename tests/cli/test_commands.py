@@ -25,7 +25,7 @@ from handraise.cli import commands
 from handraise.cli.environment import operator
 from handraise.desk_factory import open_backend
 from handraise.wire.credentials import TokenKind, read_token
-from tests.cli.command import Done, handraise, process
+from support.command import Done, handraise, process
 
 
 @pytest.fixture(

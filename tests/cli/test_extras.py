@@ -11,7 +11,7 @@ from pathlib import Path
 
 from handraise.cli import SERVER_COMMANDS
 from handraise.cli.commands import COMMANDS
-from tests.cli.command import SOON, environment
+from support.command import SOON, environment
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -28,7 +28,7 @@ class Missing(importlib.abc.MetaPathFinder):
         if name.partition(".")[0] in {ONLY_SERVERS!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
-from tests.cli.command import handraise
+from support.command import handraise
 """
 
 

@@ -29,8 +29,8 @@ from handraise import (
     open_desk,
 )
 from handraise.questions import QuestionOptions
-from tests.cli.command import handraise, serving
-from tests.cli.terminal import CTRL_C, CTRL_J, CTRL_U, CTRL_X, DOWN, ENTER, ESCAPE, SPACE, at_terminal
+from support.command import handraise, serving
+from support.terminal import CTRL_C, CTRL_J, CTRL_U, CTRL_X, DOWN, ENTER, ESCAPE, SPACE, at_terminal
 
 T = TypeVar("T")
 

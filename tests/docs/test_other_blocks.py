@@ -24,7 +24,7 @@ from handraise.model.routing import Policy
 from handraise.model.unknown_recipients import unknown_recipient
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
-from tests.docs.reading import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of
+from support.doc_pages import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of
 from tests.test_deploy import objects
 
 ELSEWHERE = {"python", "output", "console", "sh", "js"}

@@ -25,7 +25,7 @@ from handraise.server.api import health_routes
 from handraise.server.auth import authenticator
 from handraise.testing import PROMISES
 from handraise.wire.problem_documents import STATUSES
-from tests.docs.reading import DOCS, ROOT, blocks_of, name_of, prose_of, rows_of
+from support.doc_pages import DOCS, ROOT, blocks_of, name_of, prose_of, rows_of
 
 API = DOCS / "reference" / "python-api.md"
 PUBLIC_MODULES = [

@@ -20,12 +20,12 @@ from mcp.shared.exceptions import MCPError
 
 from handraise import Answered, Desk, Responder, open_desk
 from handraise.integrations.mcp import ClientPerson, http_app, mcp_server
-from tests.cli.command import Done, handraise, process
+from support.command import Done, handraise, process
+from support.issuer import issuer_at
+from support.server_process import free_clock, server_process
 from tests.integrations.app_mcp_clients import LEGACY, MODERN, AtClient, accept, parts_of
 from tests.integrations.cells import more_processes, shows
 from tests.integrations.processes import Program, asked, people, started, until
-from tests.server_process import free_clock, server_process
-from tests.serving import issuer_at
 
 ROOT = Path(__file__).parent.parent.parent
 APP = Path(__file__).with_name("app_mcp.py")

@@ -19,10 +19,10 @@ from handraise import Desk, Question, Responder, open_desk
 from handraise.errors import DeskClosed
 from handraise.integrations.state_store import write_whole
 from handraise.integrations.waker import NobodyWaits, keep_waking
+from support.issuer import issuer_at
+from support.server_process import free_clock, server_process
 from tests.integrations.cells import more_processes
 from tests.integrations.processes import SOON, until
-from tests.server_process import free_clock, server_process
-from tests.serving import issuer_at
 
 
 class RecordingEngine:

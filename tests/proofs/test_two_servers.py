@@ -21,9 +21,9 @@ import pytest
 
 from handraise import Answered, Desk, Event, Question, open_desk
 from handraise.wire.credentials import Credentials
-from tests.cli.command import Serving, serving
-from tests.proofs.raw_http import Caller, Listener
-from tests.serving import issuer_at
+from support.command import Serving, serving
+from support.issuer import issuer_at
+from support.raw_http import Caller, Listener
 from tests.tiers import sized
 
 pytestmark = [

@@ -12,8 +12,8 @@ import pytest
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import ServerContext
+from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
-from tests.serving import Issuer
 
 Headers = dict[str, str]
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

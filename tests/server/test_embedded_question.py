@@ -15,10 +15,10 @@ from handraise.model.forms import AnyForm, Risk
 from handraise.model.identities import Role
 from handraise.model.provenance import Provenance
 from handraise.server import ServerContext, ServerSettings
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.inbox.browser import FORM, open_page
 from tests.server.test_question_links import Headers, path_of
-from tests.serving import Issuer
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from handraise import Approval
 from handraise.model.errors import StoreUnavailable
 from handraise.server import ServerContext
 from handraise.testing import ManualClock
+from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
-from tests.serving import Issuer
 
 pytestmark = on_every_store
 

@@ -13,8 +13,8 @@ from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
 from handraise.server.auth.login_redirect import own_page
 from handraise.server.web.inbox import account_page, insights_page, question_page, queue_page, settled_page
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN
-from tests.serving import Issuer
 
 PLACE = "handraise-place"
 

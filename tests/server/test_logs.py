@@ -16,8 +16,8 @@ from fastapi import FastAPI
 from handraise.server import ServerContext, ServerSettings
 from handraise.server.auth.issuer import issue_question_link
 from handraise.server.observability.logs import configure_logs
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN, bearer
-from tests.serving import Issuer
 
 pytestmark = pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 

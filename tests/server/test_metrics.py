@@ -16,8 +16,8 @@ from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.context import _update_queue_stats
 from handraise.server.observability.metrics import Metrics
 from handraise.testing import ManualClock
+from support.issuer import Issuer
 from tests.server.conftest import bearer
-from tests.serving import Issuer
 
 SOON = 30.0
 

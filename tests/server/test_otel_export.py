@@ -14,7 +14,7 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.cli.command import SOON, serving
+from support.command import SOON, serving
 
 
 class Collector:

@@ -12,7 +12,7 @@ import pytest
 
 from handraise.desk_factory import open_backend
 from handraise.server import ServerSettings
-from tests.cli.command import SOON, handraise, process, serving
+from support.command import SOON, handraise, process, serving
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 -- that is what is tested
 

@@ -21,9 +21,9 @@ import pytest
 
 from handraise.desk_factory import open_backend
 from handraise.questions import Ref
-from tests.cli.command import SOON, Serving, serving
+from support.command import SOON, Serving, serving
+from support.issuer import Issuer
 from tests.conftest import own_database
-from tests.serving import Issuer
 from tests.tiers import sized
 
 POSTERS, WAITERS, FOLLOWERS = (

@@ -11,8 +11,8 @@ from fastapi import FastAPI
 
 from handraise.model.identities import Role
 from handraise.server import ServerContext
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN, bearer
-from tests.serving import Issuer
 
 Headers = dict[str, str]
 

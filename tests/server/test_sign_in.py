@@ -16,8 +16,8 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_link
 from handraise.testing import ManualClock
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN, bearer, on_every_store
-from tests.serving import Issuer
 
 LINK = "/sign-in/link"
 SCANNERS = ("Mozilla/5.0 (compatible; SafeLinks)", "Slackbot-LinkExpanding 1.0", "Barracuda Sentinel")

@@ -14,8 +14,8 @@ from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_tra
 
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.observability import Traces
+from support.issuer import Issuer
 from tests.server.conftest import bearer
-from tests.serving import Issuer
 
 pytestmark = pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 

@@ -23,8 +23,8 @@ from handraise import Approval
 from handraise.channels.webpush import open_webpush, signing_key
 from handraise.ports.channel import Message, Notice, NotSent
 from handraise.server import ServerContext
+from support.issuer import Issuer
 from tests.server.conftest import bearer
-from tests.serving import Issuer
 
 SECRET = "a secret of thirty-two characters"  # noqa: S105 -- for tests
 CONTACT = "mailto:ops@example.org"

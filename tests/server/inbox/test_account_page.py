@@ -11,9 +11,9 @@ from handraise import Approval
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import ServerContext
+from support.issuer import Issuer
 from tests.server.conftest import bearer
 from tests.server.inbox.browser import open_page, send
-from tests.serving import Issuer
 
 
 async def test_says_as_whom_one_answers(ann: httpx2.AsyncClient) -> None:

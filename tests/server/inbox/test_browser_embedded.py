@@ -21,11 +21,11 @@ from handraise.model.forms import AnyForm, Field
 from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_question_link
-from tests.docs.reading import DOCS, blocks_of
-from tests.server.conftest import listening
+from support.doc_pages import DOCS, blocks_of
+from support.http_server import listening
+from support.issuer import Issuer
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE, complaints, violations
-from tests.serving import Issuer
 
 HOW_TO = DOCS / "how-to" / "embed-a-question.md"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from chaos.servers import free_port
 from handraise import Answered, Choice, open_desk
-from tests.cli.command import Serving, serving
+from support.command import Serving, serving
+from support.free_port import free_port
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE
 

@@ -22,11 +22,11 @@ from handraise.server.web.inbox import insights_page
 from handraise.server.web.inbox.charts import Bar, Column, Series, bars, columns
 from handraise.server.web.inbox.insights_page import SPANS, length
 from handraise.testing import ManualClock
+from support.issuer import Issuer
 from tests.server.conftest import bearer
 from tests.server.inbox.browser import Page, open_page
 from tests.server.inbox.hostile import MARK, NAMES
 from tests.server.inbox.test_hostile import OURS
-from tests.serving import Issuer
 from tests.tiers import drawn
 
 

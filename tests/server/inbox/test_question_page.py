@@ -30,9 +30,9 @@ from handraise.model.provenance import Provenance
 from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import fed
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.inbox.browser import FORM, Page, Sheet, open_page, send
-from tests.serving import Issuer
 
 Fill = Callable[[Sheet], tuple[str, str] | None]
 

@@ -33,6 +33,7 @@ class Response(NamedTuple):
     body: bytes
 
     def json(self) -> Any:
+        """What the body says."""
         return json.loads(self.body)
 
 
@@ -45,6 +46,7 @@ class Message(NamedTuple):
     came: float
 
     def json(self) -> Any:
+        """What the data says."""
         return json.loads(self.data)
 
 
@@ -61,6 +63,7 @@ class Decoding:
         self._step = self._head
 
     def feed(self, data: bytes) -> None:
+        """Read what has come."""
         self._buffer += data
         while not self.complete and self._step():
             pass
@@ -158,6 +161,7 @@ class _Connection(asyncio.Protocol):
             self._decoding = self._done = None
 
     def close(self) -> None:
+        """Close the connection, if there is one."""
         """Hang up at once, whatever is under way."""
         if self._transport is not None:
             self._transport.abort()
@@ -230,6 +234,7 @@ class Caller:
                 await asyncio.sleep(PAUSE)
 
     def close(self) -> None:
+        """Close the connection, if there is one."""
         if self._connection is not None:
             self._connection.close()
 

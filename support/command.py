@@ -87,6 +87,7 @@ class Serving:
 
     @property
     def address(self) -> str:
+        """Where it listens."""
         found = re.search(r"Listening\s+(http://\S+)", self.banner)
         assert found, self.banner
         return found[1]
@@ -102,12 +103,15 @@ class Serving:
 
     @property
     def log(self) -> list[dict[str, Any]]:
+        """The lines of its log so far."""
         return [json.loads(line) for line in self.log_file.read_text(encoding="utf-8").splitlines()]
 
     def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
         self.process.send_signal(number)
 
     def wait(self) -> int:
+        """Its exit code, once it has ended."""
         return self.process.wait(timeout=SOON)
 
 

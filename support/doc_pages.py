@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 TEXTS = [*PAGES, *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY"))]
@@ -15,6 +15,8 @@ TEXTS = [*PAGES, *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING",
 
 @dataclass(frozen=True)
 class Block:
+    """A fenced block of a page."""
+
     page: Path
     line: int
     language: str
@@ -23,6 +25,7 @@ class Block:
 
     @property
     def first_line(self) -> str:
+        """The line that it begins with."""
         return self.text.partition("\n")[0]
 
     @property
@@ -33,10 +36,12 @@ class Block:
 
     @property
     def place(self) -> tuple[str, str]:
+        """Where it is, for lists of exceptions."""
         return name_of(self.page), self.first_line
 
 
 def name_of(page: Path) -> str:
+    """The path of a page in the repository."""
     return page.relative_to(ROOT).as_posix()
 
 

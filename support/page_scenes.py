@@ -6,28 +6,28 @@ import asyncio
 import contextlib
 import getpass
 import re
+import shlex
 import shutil
+import subprocess
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from playwright.sync_api import sync_playwright
 
-from chaos.database import POSTGRES
-from chaos.servers import free_port
 from handraise import Choice, Responder, open_desk
 from handraise.model.identities import Role
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.auth.issuer import issue_key, issue_link, issue_session
-from tests.cli.terminal import ENTER
-from tests.conftest import own_database
-from tests.docs.reading import DOCS, ROOT
-from tests.docs.walking import Stranger
-from tests.server.inbox.chromium import ARGUMENTS
-from tests.test_deploy import run as run_command
+from support.chromium import ARGUMENTS
+from support.database import POSTGRES, create_database, drop_database
+from support.doc_pages import DOCS, ROOT
+from support.free_port import free_port
+from support.page_runner import Stranger
+from support.terminal import ENTER
 
 HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
 
@@ -116,7 +116,7 @@ def with_somebody(stranger: Stranger) -> Iterator[None]:
 def with_a_database(stranger: Stranger) -> Iterator[None]:
     """A database called mydb."""
     with without_a_database(stranger):
-        run_command("createdb", stranger.replaced["mydb"], env=stranger.environment)
+        _run("createdb", stranger.replaced["mydb"], env=stranger.environment)
         yield
 
 
@@ -161,11 +161,11 @@ def _name_the_database(stranger: Stranger, address: str) -> None:
 
 def _tidy_up(stranger: Stranger) -> None:
     stranger.leave()
-    run_command(
+    _run(
         "dropdb", "--force", "--if-exists", f"{stranger.replaced['mydb']}_restored", env=stranger.environment
     )
-    run_command("dropdb", "--force", "--if-exists", stranger.replaced["mydb"], env=stranger.environment)
-    run_command("dropuser", "--if-exists", stranger.replaced["my_agent"], env=stranger.environment)
+    _run("dropdb", "--force", "--if-exists", stranger.replaced["mydb"], env=stranger.environment)
+    _run("dropuser", "--if-exists", stranger.replaced["my_agent"], env=stranger.environment)
 
 
 @contextlib.contextmanager
@@ -173,8 +173,9 @@ def with_shards(stranger: Stranger) -> Iterator[None]:
     """Three databases."""
     with contextlib.ExitStack() as stack:
         for number in (1, 2, 3):
-            address = stack.enter_context(own_database(empty=True)).removeprefix("postgresql")
-            stranger.replaced[f"://db{number}/handraise"] = address
+            address = asyncio.run(create_database())
+            stack.callback(_drop, address)
+            stranger.replaced[f"://db{number}/handraise"] = address.removeprefix("postgresql")
         yield
 
 
@@ -197,9 +198,9 @@ def with_the_repository(stranger: Stranger) -> Iterator[None]:
         try:
             yield
         finally:
-            run_command("dropdb", "--force", "--if-exists", database, env=stranger.environment)
+            _run("dropdb", "--force", "--if-exists", database, env=stranger.environment)
             for role in names.values():
-                run_command("dropuser", "--if-exists", role, env=stranger.environment)
+                _run("dropuser", "--if-exists", role, env=stranger.environment)
 
 
 @contextlib.contextmanager
@@ -232,6 +233,18 @@ def with_a_pager(stranger: Stranger) -> Iterator[None]:
     stranger.acts["$ handraise serve"] = lambda it: it.terminal("Agent").interrupt()
     with without_a_database(stranger):
         yield
+
+
+def _drop(address: str) -> None:
+    asyncio.run(drop_database(address))
+
+
+def _run(*command: str, env: Mapping[str, str]) -> None:
+    """Run a command, which must succeed."""
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, (
+        f"{shlex.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    )
 
 
 TUTORIAL = DOCS / "tutorial"

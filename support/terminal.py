@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 import pyte
 
-from tests.cli.command import SOON, environment
+from support.command import SOON, environment
 
 ENTER, ESCAPE, UP, DOWN, SPACE = "\r", "\x1b", "\x1b[A", "\x1b[B", " "
 CTRL_C, CTRL_J, CTRL_U, CTRL_X = "\x03", "\x0a", "\x15", "\x18"

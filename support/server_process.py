@@ -1,4 +1,4 @@
-"""A real server in a process of its own, whose clock a test may set: `python tests/server_process.py CLOCK_FILE`.
+"""A real server in a process of its own, whose clock a test may set: `python support/server_process.py CLOCK_FILE`.
 
 Everything else comes from the environment, as for `handraise serve`. Prints its port on the first line.
 """

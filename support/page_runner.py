@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.cli.terminal import at_terminal
-from tests.docs.reading import Block, matches
+from support.doc_pages import Block, matches
+from support.terminal import at_terminal
 
 SOON = 30.0
 STAYS = 0.5
@@ -97,6 +97,7 @@ class Running:
 
     @classmethod
     def begun(cls, command: str, terminal: Terminal) -> Running:
+        """Start a command in a terminal."""
         folder = Path(tempfile.mkdtemp(prefix="said-", dir=terminal.environment.get("SAID")))
         output = folder / "output"
         log = folder / "log" if _serves(command) else None
@@ -323,8 +324,10 @@ class Stranger:
 
 
 def replaced(text: str, real: Mapping[str, str]) -> str:
-    """A text with real things in it. What was put in stays as it is, also where a part of it looks like a name of a page:
-    a random name can have 4711 in it."""
+    """A text with real things in it.
+
+    What was put in stays as it is, also if a part of it looks like a name of a page: a random name can have 4711 in it.
+    """
     if not real:
         return text
     names = "|".join(map(re.escape, real))
