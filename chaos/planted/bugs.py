@@ -188,12 +188,12 @@ _DURABILITY = (
         "told-before-it-is-recorded",
         "whoever waits is told an answer that the store has not taken yet",
         f"{_SRC}/desk/local_desk.py",
-        "        moved = self._notify_moved(await self._engine.settle.submit(move))\n        if moved is None:",
+        "        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:",
         "        from handraise.model.lifecycle import transition\n\n"
         "        early = transition(move.question, move, move.question.asked_at)\n"
         "        if early is not None and early[0].outcome is not None:\n"
         "            self._engine.waiters.resolve(move.question.ref, early[0].outcome)\n"
-        "        moved = self._notify_moved(await self._engine.settle.submit(move))\n        if moved is None:",
+        "        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:",
         (f"{SLIPS}::test_nobody_is_told_what_the_store_did_not_take",),
     ),
     Bug(
