@@ -20,10 +20,10 @@ from benchmarks import bare
 from benchmarks.database import filling, vacuum
 from benchmarks.growth import Calls, measure_growth, name_of
 from benchmarks.harness import Run, main
-from chaos.database import own_database
 from handraise import Desk, Question, open_desk
 from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store, uuid7_ids
+from support.database import own_database
 
 VERBS = ("ask", "answer", "get", "find", "again", "page")
 RATIOS = {f"ratio_of_archive_{verb}": (f"{verb}_most_p50_ms", f"{verb}_10k_p50_ms") for verb in VERBS}

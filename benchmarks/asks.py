@@ -10,9 +10,9 @@ from functools import partial
 
 from benchmarks import bare
 from benchmarks.harness import Run, main, quantile, rate, timed
-from chaos.database import own_database
 from handraise import open_desk
 from handraise.desks import uuid7_ids
+from support.database import own_database
 
 RATIOS = {
     "ratio_of_asks_to_pgbench": ("desk_asks_per_s", "pgbench_asks_per_s"),

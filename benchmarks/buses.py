@@ -18,10 +18,10 @@ from importlib.util import find_spec
 
 from benchmarks import bare
 from benchmarks.harness import Run, loop_factory, main, rate
-from chaos.database import own_database
 from chaos.servers import own_servers
 from handraise import open_desk
 from handraise.desk_factory import open_backend
+from support.database import own_database
 
 NATS = os.environ.get("HANDRAISE_TEST_NATS", "nats://127.0.0.1:4222")
 BUSES = {"notify": "", "nats": NATS}

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from benchmarks.bare import SETTINGS, Sent, batches
-from chaos.database import fetch_value
 from handraise.desks import uuid7_ids
+from support.database import fetch_value
 
 _AT_ONCE = 10_000
 _SEEDS, _TIMES = 10_000, 25

@@ -18,8 +18,8 @@ from benchmarks import bare
 from benchmarks.database import fill, multiply, vacuum
 from benchmarks.harness import Run, main, quantile, timed
 from benchmarks.inbox import ANA, page
-from chaos.database import own_database
 from handraise import Desk, open_desk
+from support.database import own_database
 
 VERBS = ("ask", "answer", "page", "wide_page")
 SIZES = (10_000, 1_000_000, 10_000_000)

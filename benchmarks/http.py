@@ -23,12 +23,12 @@ from pathlib import Path
 
 from benchmarks.bare import CHOICES
 from benchmarks.harness import Run, Work, latencies, main, rate
-from chaos.database import own_database
 from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
 from handraise.wire.credentials import TokenKind, digest_of, make_token
-from tests.cli.command import serving
-from tests.proofs.raw_http import Caller, Listener, Message
+from support.command import serving
+from support.database import own_database
+from support.raw_http import Caller, Listener, Message
 
 RATIOS = {
     "ratio_to_bare_fastapi": ("desk_pairs_per_s", "bare_pairs_per_s"),

@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks import bare
 from benchmarks.database import fill, vacuum
 from benchmarks.harness import Run, latencies, main, timed
-from chaos.database import own_database
 from handraise import Desk, Responder, open_desk
+from support.database import own_database
 
 RATIOS = {
     "ratio_of_page": ("page_desk_p50_ms", "page_bare_p50_ms"),

@@ -11,8 +11,8 @@ from functools import partial
 
 from benchmarks import bare
 from benchmarks.harness import Run, Work, costed, main, rate
-from chaos.database import own_database
 from handraise import open_desk
+from support.database import own_database
 
 RATIOS = {
     "ratio_to_pgbench": ("desk_pairs_per_s", "pgbench_pairs_per_s"),

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from benchmarks import bare
 from benchmarks.harness import Run, Work, main, rate
-from chaos.database import own_database
 from handraise import open_desk
+from support.database import own_database
 
 ROOT = Path(__file__).parent.parent
 PEERS = {

@@ -12,8 +12,8 @@ from datetime import timedelta
 from benchmarks import bare
 from benchmarks.database import fill, vacuum
 from benchmarks.harness import Run, main, quantile, timed
-from chaos.database import own_database
 from handraise import open_desk
+from support.database import own_database
 
 RATIOS = {
     "ratio_of_sweep": ("desk_swept_per_s", "bare_swept_per_s"),

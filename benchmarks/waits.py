@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks import bare
 from benchmarks.database import fill
 from benchmarks.harness import Run, loop_factory, main
-from chaos.database import own_database
 from handraise import open_desk
+from support.database import own_database
 
 RATIOS = {"ratio_of_wait_to_bare_task": ("desk_bytes_per_wait", "bare_bytes_per_wait")}
 

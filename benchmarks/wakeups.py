@@ -23,8 +23,8 @@ from benchmarks import bare
 from benchmarks.database import fill
 from benchmarks.harness import Run, latencies, main
 from benchmarks.other_process import CHANNEL
-from chaos.database import own_database
 from handraise import open_desk
+from support.database import own_database
 
 RATIOS = {
     "ratio_of_wake_p50": ("desk_p50_ms", "bare_answer_p50_ms"),

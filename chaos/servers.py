@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import random
 import re
 import shutil
 import signal
@@ -15,6 +14,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from support.free_port import free_port
 
 _DATABASE = "handraise"
 
@@ -209,14 +210,6 @@ def programs() -> Path:
         if (folder / "initdb").exists():
             return folder
     raise RuntimeError("A server of our own needs PostgreSQL's programs. Run: apt-get install postgresql")
-
-
-def free_port() -> int:
-    """A port below those that outgoing connections get: knocking there again and again never meets itself."""
-    while True:
-        port = random.randrange(20_000, 30_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 def _end(process: int) -> None:

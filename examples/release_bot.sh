@@ -7,7 +7,7 @@
 #
 # Run it with: sh examples/release_bot.sh VERSION
 # Answer with: handraise inbox (in another terminal)
-# It needs: pip install "handraise[server]"
+# It needs: pip install "handraise[cli]"
 set -eu
 version=${1:?say which version: release_bot.sh VERSION}
 

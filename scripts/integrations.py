@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.integrations.cells import CELLS, INTEGRATIONS
-from tests.integrations.conftest import RESULTS
+from support.integration_cells import CELLS, INTEGRATIONS, RESULTS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "integrations.md"
 _NOTHING = "·"

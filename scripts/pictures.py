@@ -24,8 +24,8 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 from handraise.server import create_app
 from handraise.server.auth.issuer import issue_session
 from scripts.scene import PERSON, WORKSPACE, Scene, open_scene
-from tests.cli.terminal import Screen, at_terminal
-from tests.server.conftest import listening
+from support.http_server import listening
+from support.terminal import Screen, at_terminal
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 NAMES = ("inbox", "question", "approval", "phone", "dark", "terminal")

@@ -17,10 +17,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from chaos.servers import free_port
-from tests.docs.reading import DOCS, blocks_of
-from tests.docs.scenes import SCENES
-from tests.docs.walking import Stranger
+from support.doc_pages import DOCS, blocks_of
+from support.free_port import free_port
+from support.page_runner import Stranger
+from support.page_scenes import SCENES
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("first-question", "answer-as-a-person", "approve-an-action", "production")

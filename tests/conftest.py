@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from chaos.database import POSTGRES, create_database, drop_database
 from handraise.backends.postgres.schema import migrate
 from handraise.backends.shards import enlist
 from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
+from support.database import POSTGRES, create_database, drop_database
 from tests.tiers import SEED, mark_what_leaves_the_gate
 
 NATS = os.environ.get("HANDRAISE_TEST_NATS", "nats://127.0.0.1:4222")

@@ -21,8 +21,8 @@ from benchmarks import sqlite as bare_sqlite
 from benchmarks.goals import GOALS, Goal
 from benchmarks.harness import Run, Spread, quantile
 from benchmarks.pairs import desk_pairs
-from chaos.database import own_database
 from handraise import open_desk
+from support.database import own_database
 
 ROOT = Path(__file__).parent.parent
 TABLES = ("questions", "inbox", "events")

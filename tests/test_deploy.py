@@ -33,10 +33,10 @@ import pytest
 import yaml
 
 import handraise
-from chaos.servers import free_port
 from handraise.desk_factory import open_backend
 from handraise.server import ServerSettings
 from handraise.server.observability import Metrics
+from support.free_port import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = ROOT / "Dockerfile"

@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from chaos.servers import free_port
 from handraise import Question, open_desk
 from handraise.model.identities import Role
 from handraise.server import ServerSettings, open_server
 from handraise.server.auth.issuer import issue_link
+from support.free_port import free_port
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SOON = 60.0

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "handraise"
+TESTS = Path(__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.stem not in ("__init__", "__main__"))
 
 SHARED = {
@@ -46,7 +47,7 @@ SHARED = {
 }
 """Why modules may have one basename, and which."""
 
-GERUNDS = {"blocking", "drafting", "polling", "routing"}
+GERUNDS = {"blocking", "drafting", "fuzzing", "polling", "routing"}
 """Words of the industry that end in -ing."""
 
 METAPHORS = {
@@ -86,12 +87,18 @@ def test_a_module_is_not_named_by_a_gerund() -> None:
     ] == []
 
 
+def test_a_test_module_is_named_after_what_it_tests_and_not_by_a_gerund() -> None:
+    words = {path: path.stem.removeprefix("test_").split("_") for path in sorted(TESTS.rglob("test_*.py"))}
+    found = {path: {word for word in its if word.endswith("ing")} - GERUNDS for path, its in words.items()}
+    assert [str(path.relative_to(TESTS)) for path, gerunds in found.items() if gerunds] == []
+
+
 def words_of(name: str) -> set[str]:
     """The words of an identifier."""
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
 
 
-@pytest.mark.parametrize("folder", ["src", "tests", "chaos", "benchmarks", "scripts"])
+@pytest.mark.parametrize("folder", ["src", "tests", "support", "chaos", "benchmarks", "scripts"])
 def test_no_name_is_a_metaphor(folder: str) -> None:
     found = set()
     for path in sorted((SOURCE.parents[1] / folder).rglob("*.py")):

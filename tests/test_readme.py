@@ -6,7 +6,7 @@ import re
 from datetime import date
 from pathlib import Path
 
-from tests.integrations.cells import INTEGRATIONS
+from support.integration_cells import INTEGRATIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

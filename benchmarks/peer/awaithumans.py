@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.peer import ANSWER, QUESTION, measure
-from tests.proofs.raw_http import Caller
+from support.raw_http import Caller
 
 TOKEN = secrets.token_hex(16)
 SCHEMA = {"type": "object", "properties": {"value": {"type": "string"}, "by": {"type": "string"}}}

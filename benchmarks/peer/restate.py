@@ -9,12 +9,12 @@ from typing import Any
 
 import restate
 from hypercorn.asyncio import serve
+from hypercorn.config import Config
 
 from benchmarks.peer import ANSWER, QUESTION, measure
-from chaos.servers import free_port
-from tests.integrations.app_restate import served_at
-from tests.integrations.test_restate import Server, running
-from tests.proofs.raw_http import Caller
+from support.free_port import free_port
+from support.raw_http import Caller
+from support.restate_server import RestateServer, running_restate
 
 names: dict[int, asyncio.Future[str]] = {}
 service = restate.Service("bench")
@@ -29,10 +29,13 @@ async def ask(ctx: restate.Context, question: dict[str, Any]) -> Any:
     return await answered
 
 
-async def main(server: Server) -> None:
+async def main(server: RestateServer) -> None:
     """Serve the handler here, measure, and go."""
     port, idle = free_port(), list[Caller]()
-    serving = asyncio.create_task(serve(restate.app([service]), served_at(port)))
+    config = Config()
+    config.bind = [f"127.0.0.1:{port}"]
+    config.errorlog = config.accesslog = None
+    serving = asyncio.create_task(serve(restate.app([service]), config))
     await asyncio.sleep(0.5)
     await server.register(port)
 
@@ -51,5 +54,5 @@ async def main(server: Server) -> None:
     serving.cancel()
 
 
-with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as started:
+with tempfile.TemporaryDirectory() as folder, running_restate(Path(folder)) as started:
     asyncio.run(main(started))

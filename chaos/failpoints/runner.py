@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.database import own_store
 from chaos.failpoints.catalog import BESIDE, POINTS
 from chaos.failpoints.injection import ACTIONS, Action
 from chaos.history import KILLED, read, under_way
@@ -21,6 +20,7 @@ from chaos.process_pool import ProcessPool, open_process_pool
 from chaos.stored_state import end_leases, stored_in
 from handraise.desk_factory import open_backend
 from handraise.ports import Backend
+from support.database import own_store
 
 _LONGEST = 180.0
 """A life that takes longer hangs."""

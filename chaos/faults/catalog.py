@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from chaos.database import own_database
 from chaos.faults.clock_skew import expiries
 from chaos.faults.cut_commits import cut_commits, cut_commits_behind_server, cut_everywhere
 from chaos.faults.failing_fsync import failing_below_postgres, failing_below_sqlite
@@ -21,6 +20,7 @@ from chaos.faults.paused_dispatcher import pauses
 from chaos.faults.pooler_crash import pooler_killed
 from chaos.faults.rolling_upgrade import side_by_side
 from chaos.faults.server_crash import crashes, fail_overs, lagging_fail_overs, led_to_standby
+from support.database import own_database
 
 Size = Literal["gate", "everyday", "full"]
 

@@ -15,8 +15,8 @@ from chaos.faults.harness import WORKSPACE, Survived, desks_on, judged, under_lo
 from chaos.faults.load import Load
 from chaos.faults.tcp_proxy import Fate, Proxy, pass_all, proxy_to
 from handraise import Desk, open_desk
-from tests.server_process import free_clock, server_process
-from tests.serving import issuer_at
+from support.issuer import issuer_at
+from support.server_process import free_clock, server_process
 
 SHARE = 0.15
 """How many commits are cut: so few that most calls succeed, else the run would not count."""

@@ -20,7 +20,7 @@ from handraise.desk_factory import open_backend
 from handraise.desks import desk_from_store
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
-from tests.channels.receiver import Got, Says, receiving
+from support.webhook_receiver import Got, Says, receiving
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 WITHIN = 30.0

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from chaos.database import fetch_value
 from chaos.faults.harness import Survived, desks_on, judged, under_load
-from chaos.servers import Program, free_port
+from chaos.servers import Program
+from support.database import fetch_value
+from support.free_port import free_port
 
 _CONFIGURATION = """
 [databases]

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chaos.database import fetch_value
 from chaos.faults.harness import Survived, judged
 from chaos.faults.worker import merged, working
 from handraise import __version__
 from handraise.backends.postgres.schema import MIGRATIONS
+from support.database import fetch_value
 
 SOURCE = Path(__file__).parents[2] / "src"
 PREVIOUS = Path(__file__).with_name("previous.tar.xz")

@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from chaos.database import fetch_value
 from chaos.faults.harness import WORKSPACE, Survived, desks_on, judged, under_load
 from chaos.faults.tcp_proxy import proxy_to
 from chaos.history_checker import Verdict, check
 from chaos.servers import Server, own_servers
 from chaos.stored_state import stored_questions
+from support.database import fetch_value
 
 SAFE = {"max_wal_size": "256MB", "checkpoint_timeout": "30s", "wal_level": "replica", "max_wal_senders": "4"}
 

@@ -41,9 +41,10 @@ from handraise.channels.telegram.references import QuestionReferences
 from handraise.channels.webhook import Webhook, secret_bytes, signed
 from handraise.model.deliveries import Address
 from handraise.model.drafting import compose
-from handraise.model.form_schemas import form_from_schema, form_to_schema
+from handraise.model.form_schemas import form_to_schema
 from handraise.model.questions import Draft
-from handraise.model.replies import read_reply
+from handraise.model.schema_reader import form_from_schema
+from handraise.model.typed_replies import read_reply
 from handraise.model.validation import check_answer, pattern_problem
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import NotSent
@@ -53,7 +54,7 @@ from handraise.server.observability.traces import asker_traceparent
 from handraise.server.web.inbox.agent_text import formatted
 from handraise.tools.tool_arguments import read_clarify, read_clarifying_question, read_intervention
 from handraise.wire.credentials import read_token
-from handraise.wire.problems import ProblemDocument
+from handraise.wire.problem_documents import ProblemDocument
 from handraise.wire.records import QuestionRecord
 from handraise.wire.requests import AnswerQuestion, PostQuestion
 

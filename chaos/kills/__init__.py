@@ -19,9 +19,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaos.database import own_store
 from chaos.history import read
 from chaos.history_checker import ENOUGH, Stored, Verdict, check
+from support.database import own_store
 
 if TYPE_CHECKING:
     from chaos.kills.workloads import Workload

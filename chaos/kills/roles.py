@@ -32,7 +32,7 @@ KINDS = ("open", "choice", "approval", "votes", "expiring", "withdrawn", "told",
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Assignment:
     """What a process knows when it begins."""
 
     name: str
@@ -126,7 +126,7 @@ async def asker(told: dict[str, Any]) -> None:
             group.create_task(work(client))
 
 
-async def _see_through(me: Told, client: Client, number: int) -> None:
+async def _see_through(me: Assignment, client: Client, number: int) -> None:
     """One question from beginning to end; a last look at it says that it is finished."""
     key, kind = f"{me.slot}-{number}", kind_of(me.slot, number)
     while (question := await client.ask(key, **options_of(me.slot, number))) is None:
@@ -230,7 +230,7 @@ async def server(told: dict[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def _client(me: Told) -> AsyncIterator[Client]:
+async def _client(me: Assignment) -> AsyncIterator[Client]:
     pen = Pen(Path(me.journal), me.name)
     desk: Any
     if me.is_remote:
@@ -259,6 +259,6 @@ def hash_of(text: str) -> int:
     return sum(text.encode())
 
 
-def _told(told: dict[str, Any]) -> Told:
+def _told(told: dict[str, Any]) -> Assignment:
     logging.disable()  # a server that was killed is no news here
-    return Told(**{**told, "unfinished": tuple(told.get("unfinished", ()))})
+    return Assignment(**{**told, "unfinished": tuple(told.get("unfinished", ()))})

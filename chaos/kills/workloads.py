@@ -23,14 +23,14 @@ from types import MappingProxyType
 
 from chaos.history import KILLED, Entry, read, under_way
 from chaos.history_checker import Stored, Verdict, check
-from chaos.kills.roles import PEOPLE, Told
+from chaos.kills.roles import PEOPLE, Assignment
 from chaos.process_pool import Life, ProcessExit, ProcessPool, open_process_pool
-from chaos.servers import free_port
 from chaos.stored_state import end_leases, left_to_tell, stored_questions
 from handraise.desk_factory import open_backend
 from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.wire.credentials import TokenKind, digest_of, make_token
+from support.free_port import free_port
 
 CAST: Mapping[str, int] = MappingProxyType(
     {
@@ -171,7 +171,7 @@ class Workload:
             journal = self.folder / f"{slot.name}.{slot.lives}.jsonl"
             journal.touch()
             slot.journal, name = journal, f"{slot.name}.{slot.lives}"
-            told = Told(
+            told = Assignment(
                 name=name,
                 slot=slot.name,
                 address=self.address,

@@ -25,7 +25,6 @@ from unittest.mock import patch
 
 import asyncpg
 
-from chaos.database import POSTGRES, own_database
 from chaos.history_checker import ENDINGS
 from chaos.pairs.interleaving import Connection, Hand, Run, every_run, interleave
 from chaos.pairs.scenes import NOON, SCENES, Deed, Place, Scene
@@ -42,6 +41,7 @@ from handraise.desks import counted_ids, desk_from_store
 from handraise.ports import Filter
 from handraise.questions import Ref
 from handraise.testing import ManualClock
+from support.database import POSTGRES, own_database
 
 _EMPTY = """
 truncate handraise.questions, handraise.inbox, handraise.events, handraise.grants, handraise.archive,

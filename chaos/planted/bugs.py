@@ -188,12 +188,12 @@ _DURABILITY = (
         "told-before-it-is-recorded",
         "whoever waits is told an answer that the store has not taken yet",
         f"{_SRC}/desk/local_desk.py",
-        "        moved = self._notify_moved(await self._engine.settle.submit(move))\n        if moved is None:",
+        "        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:",
         "        from handraise.model.lifecycle import transition\n\n"
         "        early = transition(move.question, move, move.question.asked_at)\n"
         "        if early is not None and early[0].outcome is not None:\n"
         "            self._engine.waiters.resolve(move.question.ref, early[0].outcome)\n"
-        "        moved = self._notify_moved(await self._engine.settle.submit(move))\n        if moved is None:",
+        "        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:",
         (f"{SLIPS}::test_nobody_is_told_what_the_store_did_not_take",),
     ),
     Bug(
@@ -228,7 +228,9 @@ _DURABILITY = (
         f"{_SRC}/server/middleware/idempotency.py",
         "            request.state.made = claim.made\n",
         "            request.state.made = ctx.new_id()\n",
-        ("tests/server/test_once.py::TestAfterASilence::test_it_is_done_again_with_the_id_of_the_first",),
+        (
+            "tests/server/test_idempotency.py::TestAfterASilence::test_it_is_done_again_with_the_id_of_the_first",
+        ),
     ),
 )
 
@@ -382,7 +384,7 @@ _DOORS = (
         f"{_SRC}/server/auth/authenticator.py",
         "    fetch_site = connection.headers.get",
         "    return\n    fetch_site = connection.headers.get",
-        ("tests/server/test_guards.py::TestOtherSites::test_cannot_act_with_a_cookie",),
+        ("tests/server/test_security.py::TestOtherSites::test_cannot_act_with_a_cookie",),
     ),
     Bug(
         "slack-signature-not-checked",
@@ -455,7 +457,7 @@ _DOORS = (
         "(claimed and not _has_had_enough(question.asker, policy, recent))",
         "claimed",
         (
-            "tests/desk/test_dispatching.py::test_an_agent_that_floods_has_its_number_and_the_others_reach_people",
+            "tests/desk/test_dispatcher.py::test_an_agent_that_floods_has_its_number_and_the_others_reach_people",
         ),
     ),
     Bug(
@@ -464,7 +466,7 @@ _DOORS = (
         f"{_SRC}/model/routing.py",
         "    if too_many and due_at == now:",
         "    if not too_many and due_at != now:",
-        ("tests/desk/test_dispatching.py::test_a_burst_does_not_go_beyond_the_budget",),
+        ("tests/desk/test_dispatcher.py::test_a_burst_does_not_go_beyond_the_budget",),
     ),
 )
 
@@ -499,9 +501,7 @@ _SINKS = (
         f"{_SRC}/server/observability/logs.py",
         "    text = visible_line(f\"{instant}  {' '.join(said)}\")",
         "    text = f\"{instant}  {' '.join(said)}\"",
-        (
-            "tests/server/test_observing_logs.py::test_nothing_that_is_logged_can_begin_a_line_or_move_a_cursor",
-        ),
+        ("tests/server/test_logs.py::test_nothing_that_is_logged_can_begin_a_line_or_move_a_cursor",),
     ),
     Bug(
         "answers-in-the-log",

@@ -1,7 +1,7 @@
 """An agent that asks over MCP. Kill it while it waits, start it again, and it goes on with the answer.
 
 Run it with: python examples/integrations/mcp_agent.py
-It needs: pip install "handraise[server,mcp]"
+It needs: pip install "handraise[cli,mcp]"
 """
 
 import asyncio

@@ -1,13 +1,17 @@
-"""Whether a wheel works in a clean environment: a first question, the shipped contract, a server, the demo."""
+"""Whether a wheel works in a clean environment: a first question, the shipped contract, the command, a server, the demo."""
 
 from __future__ import annotations
 
+import json
+import os
+import pty
 import re
 import signal
 import subprocess
+import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,11 +44,9 @@ def says_what_is_missing(clean: Clean, _wheel: Path, folder: Path) -> None:
     ]
     if bad:
         raise SystemExit("\n".join(["without its extra, a module does not say which:", *bad]))
-    line = [str(clean.folder / "bin" / "handraise"), "serve"]
-    done = subprocess.run(  # noqa: S603 -- our own line
-        line, cwd=folder, env=strange_environment(), capture_output=True, text=True, check=False
-    )
-    _expect(r'pip install "handraise\[server\]"', done.stderr)
+    for command, extra in (("serve", "server"), ("ask", "cli")):
+        done = _ended(_command(clean), command, folder=folder, code=78)
+        _expect(rf'pip install "handraise\[{extra}\]"', done.stderr)
 
 
 _IMPORTS = """
@@ -93,9 +95,88 @@ class TestWheel(DeskContract):
 """
 
 
+def asks_and_answers(clean: Clean, _wheel: Path, folder: Path) -> None:
+    """The command asks and answers, on a file and at a server, and names the extra of `handraise serve`."""
+    handraise = _command(clean)
+    _expect(r'pip install "handraise\[server\]"', _ended(handraise, "serve", folder=folder, code=78).stderr)
+    _ask_and_answer(handraise, folder, {"HANDRAISE_URL": f"sqlite:///{folder / 'asked.db'}"}, {})
+
+    # The server has an environment of its own: the one that runs this check.
+    whole = [sys.executable, "-m", "handraise"]
+    with _started(whole, "serve", folder) as said:
+        server = said(r"https?://[\w.:]+")
+        key = json.loads(_ended(whole, "keys", "create", "deployer", "--json", folder=folder).stdout)["key"]
+        _ended(whole, "people", "add", "ana", folder=folder)
+        link = _ended(whole, "people", "link", "ana", "--server", server, folder=folder).stdout.split()[-1]
+        _ended(handraise, "sign-in", link, folder=folder)
+        _ask_and_answer(handraise, folder, {"HANDRAISE_URL": server}, {"HANDRAISE_KEY": key})
+
+
+def _ask_and_answer(handraise: list[str], folder: Path, person: dict[str, str], key: dict[str, str]) -> None:
+    """Ask with a key, if there is one; see it in the inbox, answer it, and get the answer."""
+    agent = {**person, **key}
+    asked = _ended(handraise, "ask", "Deploy?", "--confirm", "--json", folder=folder, code=7, settings=agent)
+    question = json.loads(asked.stdout)["id"]
+    _look_into_inbox(handraise, folder, person)
+    _ended(handraise, "answer", question, "yes", folder=folder, settings=person)
+    _expect("^yes$", _ended(handraise, "wait", question, folder=folder, settings=agent).stdout.strip())
+
+
+def _look_into_inbox(handraise: list[str], folder: Path, settings: dict[str, str]) -> None:
+    """`handraise inbox` at a terminal shows what is pending, and ends with q."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(  # noqa: S603 -- our own line
+        [*handraise, "inbox"],
+        cwd=folder,
+        env={**strange_environment(folder), **settings, "TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    too_long = threading.Timer(SOON, process.kill)
+    too_long.start()
+    shown = b""
+    try:
+        while b"Deploy?" not in shown:
+            shown += os.read(ours, 65_536)  # fails once the process has ended
+        os.write(ours, b"q")
+        if process.wait(SOON):
+            raise SystemExit(f"handraise inbox ended with {process.returncode}")
+    except OSError:
+        raise SystemExit(f"handraise inbox never showed the question:\n{shown!r}") from None
+    finally:
+        too_long.cancel()
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def _ended(
+    handraise: list[str], *line: str, folder: Path, code: int = 0, settings: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A command that has ended with this code."""
+    done = subprocess.run(  # noqa: S603 -- our own line
+        [*handraise, *line],
+        cwd=folder,
+        env={**strange_environment(folder), **(settings or {})},
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=False,
+    )
+    if done.returncode != code:
+        raise SystemExit(f"handraise {line[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def _command(clean: Clean) -> list[str]:
+    return [str(clean.folder / "bin" / "handraise")]
+
+
 def serves(clean: Clean, _wheel: Path, folder: Path) -> None:
     """`handraise serve` answers, shows its page, and stops when it is told to."""
-    with _started(clean, "serve", folder) as said:
+    with _started(_command(clean), "serve", folder) as said:
         address = said(r"https?://[\w.:]+")
         for path, wanted in (
             ("/healthz", "alive"),
@@ -109,20 +190,21 @@ def serves(clean: Clean, _wheel: Path, folder: Path) -> None:
 
 def plays(clean: Clean, _wheel: Path, folder: Path) -> None:
     """`handraise demo` says where to go, and leaves nothing behind."""
-    with _started(clean, "demo", folder) as said:
+    with _started(_command(clean), "demo", folder) as said:
         said(r"token=\S+")
 
 
 CHECKS: dict[str, tuple[Callable[[Clean, Path, Path], None], ...]] = {
     "core": (first_question, says_what_is_missing, contract),
+    "cli": (first_question, asks_and_answers),
     "server": (first_question, serves, plays),
 }
 
 
 @contextmanager
-def _started(clean: Clean, command: str, folder: Path) -> Iterator[Callable[[str], str]]:
+def _started(handraise: list[str], command: str, folder: Path) -> Iterator[Callable[[str], str]]:
     """A command that runs until it is told to stop; gives what it prints, until something is there."""
-    line = [str(clean.folder / "bin" / "handraise"), command, "--port", "0"]
+    line = [*handraise, command, "--port", "0"]
     process = subprocess.Popen(  # noqa: S603 -- our own line
         line,
         cwd=folder,

@@ -1,4 +1,4 @@
-"""Handraise for threads: the same door, without `await`."""
+"""Handraise for threads: the same functions, without `await`."""
 
 from __future__ import annotations
 

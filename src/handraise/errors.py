@@ -9,9 +9,7 @@ from handraise.model.errors import (
     DeskClosed,
     ForkedDesk,
     GrantNotFound,
-    HandraiseError,
     InvalidAnswer,
-    InvalidQuestion,
     InvalidRequest,
     KeyConflict,
     MissingExtra,
@@ -20,7 +18,6 @@ from handraise.model.errors import (
     NotFound,
     PermissionDenied,
     PreconditionFailed,
-    Problem,
     QuestionNotFound,
     QuotaExceeded,
     RequestConflict,
@@ -33,6 +30,7 @@ from handraise.model.errors import (
     UnsafeStore,
     WrongLoop,
 )
+from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 
 __all__ = [
     "AlreadyConsumed",

@@ -1,7 +1,7 @@
 """What a valid answer is: the kinds of forms, forms from types and schemas, and typed replies read as answers."""
 
 from handraise.model.coercion import coerce_choices
-from handraise.model.form_schemas import form_from_schema, form_to_schema
+from handraise.model.form_schemas import form_to_schema
 from handraise.model.forms import (
     Action,
     AnyForm,
@@ -16,7 +16,8 @@ from handraise.model.forms import (
     Risk,
     Scope,
 )
-from handraise.model.replies import NotAnAnswer, Reply, Understood, read_reply
+from handraise.model.schema_reader import form_from_schema
+from handraise.model.typed_replies import NotAnAnswer, Reply, Understood, read_reply
 
 __all__ = [
     "Action",

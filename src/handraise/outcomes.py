@@ -1,7 +1,7 @@
 """How questions end."""
 
+from handraise.model.decisions import Decision
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Status, Withdrawn
-from handraise.model.validation import Decision
 
 __all__ = [
     "Answered",

@@ -15,14 +15,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanag
 from itertools import islice
 from typing import TypeAlias
 
-from handraise.model.errors import (
-    DeskClosed,
-    HandraiseError,
-    QuestionNotFound,
-    StillPending,
-    StoreUnavailable,
-)
+from handraise.model.errors import DeskClosed, QuestionNotFound, StillPending, StoreUnavailable
 from handraise.model.outcomes import Outcome
+from handraise.model.problems import HandraiseError
 from handraise.model.questions import Ref
 from handraise.ports import HintHandler
 

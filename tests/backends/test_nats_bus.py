@@ -16,13 +16,14 @@ import asyncpg
 import pytest
 from nats.aio.client import Client
 
-from chaos.servers import Program, free_port
+from chaos.servers import Program
 from handraise import Answered, StillPending, open_desk
 from handraise.backends.nats.bus import NatsAddress, NatsBus, open_nats
 from handraise.errors import UnknownAddress
 from handraise.ports import feed_of
 from handraise.questions import Ref
 from handraise.testing.contract.bus import RecordingListener
+from support.free_port import free_port
 
 SOON = 10.0
 SETTLED = Ref("w", "q-1")

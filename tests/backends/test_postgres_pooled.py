@@ -9,7 +9,6 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from chaos.database import fetch_value
 from chaos.faults.pooler_crash import pooler_to
 from handraise import (
     Answered,
@@ -26,6 +25,7 @@ from handraise.desks import desk_from_store
 from handraise.model.identities import Role
 from handraise.ports import Backend
 from handraise.testing import ManualClock, promise
+from support.database import fetch_value
 from tests.tiers import sized
 
 SOON = 10.0

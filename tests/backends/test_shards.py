@@ -33,7 +33,7 @@ from handraise.ports.desk import Desk
 from handraise.server import ServerSettings
 from handraise.server.context import open_server
 from handraise.testing import ManualClock
-from tests.cli.command import handraise
+from support.command import handraise
 from tests.conftest import own_database
 
 STEPS = (

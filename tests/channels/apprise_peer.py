@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handraise.testing.contract.channel import Received
-from tests.channels.receiver import Got, Receiver, Says, receiving
+from support.webhook_receiver import Got, Receiver, Says, receiving
 
 SECRET = "s3cr3t-of-ann"  # noqa: S105 -- nobody's
 _BASIC = "Basic " + base64.b64encode(f"ann:{SECRET}".encode()).decode()

@@ -26,7 +26,7 @@ from urllib.parse import quote
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from chaos.servers import free_port
+from support.free_port import free_port
 
 WITHIN = 30.0
 USER, PASSWORD = "reply", "a secret / with ? signs"

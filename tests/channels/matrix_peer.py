@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from handraise.testing.contract.channel import Received
-from tests.channels.receiver import Got, Receiver, Says, receiving
+from support.webhook_receiver import Got, Receiver, Says, receiving
 
 TOKEN = "syt_secret"  # noqa: S105 -- nobody's
 _LARGEST = 65_536

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handraise.testing.contract.channel import Received
-from tests.channels.receiver import Got, Receiver, Says, receiving
+from support.webhook_receiver import Got, Receiver, Says, receiving
 
 TOKEN = "tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2"  # noqa: S105 -- the one of ntfy's documentation
 _TOPIC = re.compile(r"^[-_A-Za-z0-9]{1,64}$")

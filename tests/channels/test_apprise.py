@@ -29,11 +29,11 @@ from handraise.model.json_values import Json
 from handraise.ports.channel import Message, Notice, NotSent
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing.contract.channel import AT, ChannelContract, a_question, link_to, settled
+from support.issuer import Issuer
+from support.webhook_receiver import Got, Says, receiving
 from tests.certificates import certificate, presenting
 from tests.channels.apprise_peer import SECRET, Hook, open_hook
-from tests.channels.receiver import Got, Says, receiving
 from tests.samples import ON_DISK
-from tests.serving import Issuer
 
 # Apprise imports a module that Python is about to leave out.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")

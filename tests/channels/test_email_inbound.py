@@ -25,11 +25,11 @@ from handraise.desks import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.mail_addresses import sync_all_email_addresses, sync_email_address
+from support.command import handraise
+from support.http_server import listening
+from support.issuer import Issuer
 from tests.channels.mail_servers import Mail, PostOffice, address_of, post_office, reply_to
-from tests.cli.command import handraise
 from tests.samples import turns
-from tests.server.conftest import listening
-from tests.serving import Issuer
 from tests.tiers import sized
 
 ANN, BOB = "ann@example.org", "bob@example.org"

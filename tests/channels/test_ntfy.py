@@ -32,9 +32,9 @@ from handraise.testing.contract.channel import (
     link_to,
     settled,
 )
+from support.webhook_receiver import Says
 from tests.channels import ntfy_peer
 from tests.channels.ntfy_peer import TOKEN, open_ntfy_server
-from tests.channels.receiver import Says
 from tests.samples import ON_DISK
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)

@@ -23,8 +23,8 @@ from handraise.channels.webhook import Webhook, open_webhook
 from handraise.model.json_values import Json
 from handraise.ports.channel import Channel, Message, Notice, NotSent
 from handraise.testing.contract.channel import AT, ChannelContract, Peer, Received, a_question, link_to
+from support.webhook_receiver import Got, Receiver, Says, receiving
 from tests.certificates import certificate, presenting
-from tests.channels.receiver import Got, Receiver, Says, receiving
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 WITHIN = 10.0

@@ -26,7 +26,7 @@ from handraise.model.identities import Role
 from handraise.model.json_values import Json
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
-from tests.channels.receiver import Got, Receiver, Says, receiving
+from support.webhook_receiver import Got, Receiver, Says, receiving
 from tests.samples import ON_DISK
 from tests.tiers import drawn, sized
 

@@ -15,10 +15,10 @@ import pytest
 
 from handraise import Desk, open_desk
 from handraise.wire.credentials import Credentials
+from support.issuer import issuer_at
+from support.server_process import SharedClock, free_clock, server_process
 from tests.conftest import own_database
 from tests.differential.operations import Comparison, compare, new_id
-from tests.server_process import SharedClock, free_clock, server_process
-from tests.serving import issuer_at
 from tests.tiers import SEED, sized
 
 pytestmark = [

@@ -12,7 +12,6 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from chaos.database import own_store
 from chaos.failpoints import injection
 from chaos.failpoints.catalog import BESIDE, OUTSIDE, POINTS
 from chaos.failpoints.injection import POSTGRES_FILES, SQLITE_NAMES, Failpoint, Recorder, installed
@@ -24,6 +23,7 @@ from chaos.process_pool import open_process_pool
 from chaos.stored_state import stored_questions
 from handraise import StoreUnavailable, open_desk
 from handraise.backends.sql_files import load_statements
+from support.database import own_store
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from chaos.database import fetch_value
 from chaos.faults.cut_commits import desks_behind_server, fates
 from chaos.faults.harness import desks_on
 from chaos.faults.pooler_crash import pooler_to
@@ -25,6 +24,7 @@ from handraise.desks import desk_from_store
 from handraise.errors import AlreadyConsumed
 from handraise.ports.desk import Desk
 from handraise.testing import promise
+from support.database import fetch_value
 from tests.conftest import own_database
 from tests.tiers import NIGHTLY, sized
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.database import POSTGRES
 from chaos.pairs import explore, pairs_of
 from chaos.pairs.scenes import SCENES
 from handraise.backends.postgres import store
+from support.database import POSTGRES
 from tests.tiers import NIGHTLY, drawn, sized
 
 pytestmark = [

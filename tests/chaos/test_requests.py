@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from support.issuer import ThreadIssuer, issuer_at
+from support.server_process import free_clock, server_process
 from tests.conftest import own_database
-from tests.server_process import free_clock, server_process
-from tests.serving import ThreadIssuer, issuer_at
 from tests.tiers import NIGHTLY, SEED, drawn, sized
 
 REQUESTS = int(os.environ.get("HANDRAISE_PROOF_REQUESTS") or sized(gate=150, nightly=5_000))

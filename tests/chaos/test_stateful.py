@@ -16,9 +16,9 @@ import pytest
 from handraise import open_desk
 from handraise.desk.blocking_desk import LoopThread
 from handraise.testing import ManualClock
+from support.issuer import issuer_at
+from support.server_process import SharedClock, free_clock, server_process
 from tests.conftest import own_database
-from tests.server_process import SharedClock, free_clock, server_process
-from tests.serving import issuer_at
 from tests.stateful.machine import Subject, run_histories
 from tests.tiers import sized
 

@@ -19,7 +19,7 @@ from handraise.model.deliveries import Address
 from handraise.model.identities import Role
 from handraise.model.provenance import Provenance
 from handraise.model.seals import Rule
-from tests.cli.command import Done, handraise
+from support.command import Done, handraise
 
 CANARY = "canary-5e1f"
 

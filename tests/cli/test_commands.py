@@ -25,7 +25,7 @@ from handraise.cli import commands
 from handraise.cli.environment import operator
 from handraise.desk_factory import open_backend
 from handraise.wire.credentials import TokenKind, read_token
-from tests.cli.command import Done, handraise, process
+from support.command import Done, handraise, process
 
 
 @pytest.fixture(
@@ -482,13 +482,14 @@ def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
         assert f"  {name} " in handraise("--help").stdout
 
 
-def test_without_the_extra_the_command_names_it() -> None:
-    done = process("serve", before="import sys; sys.modules['typer'] = None")
+@pytest.mark.parametrize(("command", "extra"), [("serve", "server"), ("ask", "cli")])
+def test_without_the_extra_the_command_names_it(command: str, extra: str) -> None:
+    done = process(command, before="import sys; sys.modules['typer'] = None")
     assert done == Done(
         78,
         "",
-        'typer is not installed. Run: pip install "handraise[server]"\n'
-        'Without installing it: uvx --from "handraise[server]" handraise serve\n',
+        f'typer is not installed. Run: pip install "handraise[{extra}]"\n'
+        f'Without installing it: uvx --from "handraise[{extra}]" handraise {command}\n',
     )
 
 

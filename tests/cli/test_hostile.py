@@ -20,7 +20,7 @@ from handraise.cli.question_view import StyledLine, form_lines, question_lines
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.visible import visible, visible_line
 from handraise.testing import ManualClock
-from tests.cli.terminal import CTRL_C, Screen, at_terminal
+from support.terminal import CTRL_C, Screen, at_terminal
 from tests.samples import hostile
 from tests.server.inbox.hostile import MARK, TEXTS
 from tests.tiers import drawn as some

@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 from handraise.cli.commands import app_with
 from handraise.server import ServerSettings
 from handraise.server.observability import Metrics
-from tests.cli.command import handraise
+from support.command import handraise
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 

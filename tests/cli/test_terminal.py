@@ -29,8 +29,8 @@ from handraise import (
     open_desk,
 )
 from handraise.questions import QuestionOptions
-from tests.cli.command import handraise, serving
-from tests.cli.terminal import CTRL_C, CTRL_J, CTRL_U, CTRL_X, DOWN, ENTER, ESCAPE, SPACE, at_terminal
+from support.command import handraise, serving
+from support.terminal import CTRL_C, CTRL_J, CTRL_U, CTRL_X, DOWN, ENTER, ESCAPE, SPACE, at_terminal
 
 T = TypeVar("T")
 
@@ -357,7 +357,7 @@ def test_ctrl_c_while_a_script_waits_leaves_the_question_pending(store: str) -> 
     assert found.outcome is None
 
 
-@pytest.mark.slow("starts a terminal; tests/cli/test_asking.py has what is printed")
+@pytest.mark.slow("starts a terminal; tests/cli/test_ask_commands.py has what is printed")
 def test_what_happens_can_be_watched(store: str) -> None:
     with at_terminal("watch", url=store) as screen:
         screen.until("Following.")

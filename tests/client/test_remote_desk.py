@@ -32,8 +32,8 @@ from handraise.model.identities import Role
 from handraise.model.provenance import Provenance
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import promise
+from support.issuer import Issuer
 from tests.certificates import certificate
-from tests.serving import Issuer
 from tests.tiers import sized
 
 SOON = 10.0

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from chaos.database import fetch_value
 from handraise.backends.postgres import open_postgres
 from handraise.ports import Backend as Parts
 from handraise.ports import Directory, Store
@@ -17,6 +16,7 @@ from handraise.testing.contract import AddressBackend, Backend, DeskContract
 from handraise.testing.contract.directory import DirectoryContract
 from handraise.testing.contract.permission_cases import PermissionCases
 from handraise.testing.contract.store import StoreContract
+from support.database import fetch_value
 from tests.conftest import own_database
 
 

@@ -15,9 +15,9 @@ from handraise import Desk, Event, blocking, open_desk
 from handraise.blocking import BlockingDesk
 from handraise.testing.contract import Backend, DeskContract
 from handraise.wire.credentials import Credentials
+from support.issuer import issuer_at
+from support.server_process import SharedClock, free_clock, server_process
 from tests.conftest import own_database
-from tests.server_process import SharedClock, free_clock, server_process
-from tests.serving import issuer_at
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from handraise.model.drafting import compose
 from handraise.questions import Draft, Limits
 from handraise.server import ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
+from support.issuer import Issuer
 from tests.client.test_remote_desk import served
-from tests.serving import Issuer
 
 
 async def test_a_desk_has_a_quota_only_if_one_is_given() -> None:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from handraise import Desk, Question
-from handraise.model.errors import HandraiseError, Problem
+from handraise.model.problems import HandraiseError, Problem
 from handraise.model.provenance import Provenance
 from handraise.testing import ManualClock
 from tests.differential.results import comparable, first_difference

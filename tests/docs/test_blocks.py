@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.reading import FOREIGN, PAGES, ROOT, Block, blocks_of, matches, name_of
+from support.doc_pages import FOREIGN, PAGES, ROOT, Block, blocks_of, matches, name_of
 
 ADDRESS = "postgresql://localhost/mydb"
 

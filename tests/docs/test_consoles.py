@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.servers import free_port
-from tests.docs.reading import ROOT, TEXTS, blocks_of, name_of
-from tests.docs.scenes import SCENES, TUTORIAL
-from tests.docs.walking import Stranger, commands_of
+from support.doc_pages import ROOT, TEXTS, blocks_of, name_of
+from support.free_port import free_port
+from support.page_runner import Stranger, commands_of
+from support.page_scenes import SCENES, TUTORIAL
 from tests.docs.warm import warm_commands
 from tests.test_deploy import objects
 
@@ -94,7 +94,9 @@ EXCUSES = [
     Excuse(
         r"#!/bin/sh", "takes a mail; tests/channels/test_email_inbound.py gives it one", names_what_exists
     ),
-    Excuse(r"strategy=.*--here", "asks at a terminal; tests/cli/test_asking.py has one", names_what_exists),
+    Excuse(
+        r"strategy=.*--here", "asks at a terminal; tests/cli/test_ask_commands.py has one", names_what_exists
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.reading import DOCS, ROOT, TEXTS, name_of, prose_of
+from support.doc_pages import DOCS, ROOT, TEXTS, name_of, prose_of
 from tests.test_behaviours import named_in
 
 

@@ -24,7 +24,7 @@ from handraise.model.routing import Policy
 from handraise.model.unknown_recipients import unknown_recipient
 from handraise.server import ServerSettings
 from handraise.wire.requests import PostQuestion
-from tests.docs.reading import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of
+from support.doc_pages import DOCS, ROOT, TEXTS, Block, blocks_of, name_of, prose_of
 from tests.test_deploy import objects
 
 ELSEWHERE = {"python", "output", "console", "sh", "js"}
@@ -39,12 +39,12 @@ TEXT = {
     "docs/reference/metrics.md": "queries; their names are compared below",
     "docs/reference/events.md": "an event stream; docs/how-to/ask-over-http.md has a real one",
     "docs/reference/http-api.md": "a header; docs/how-to/ask-over-http.md sends it",
-    "docs/how-to/embed-a-question.md": "tests/server/inbox/test_browser_embedding.py",
+    "docs/how-to/embed-a-question.md": "tests/server/inbox/test_browser_embedded.py",
     "docs/how-to/reach-people.md": "requests; compared below",
     "docs/how-to/reach-people-by-apprise.md": "tests/channels/test_apprise.py",
     "docs/explanation/security-model.md": "a drawing",
     "docs/how-to/reach-people-by-discord.md": "tests/channels/test_discord_page.py",
-    "docs/how-to/reach-people-by-email.md": "tests/channels/test_email_sending.py",
+    "docs/how-to/reach-people-by-email.md": "tests/channels/test_email_outbound.py",
     "docs/how-to/reach-people-by-ntfy.md": "tests/channels/test_ntfy.py",
     "docs/how-to/reach-people-by-slack.md": "tests/channels/test_slack_page.py",
     "docs/how-to/reach-people-by-teams.md": "tests/channels/test_teams_page.py",

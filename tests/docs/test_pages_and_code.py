@@ -24,8 +24,8 @@ from handraise.server import app
 from handraise.server.api import health_routes
 from handraise.server.auth import authenticator
 from handraise.testing import PROMISES
-from handraise.wire.problems import STATUSES
-from tests.docs.reading import DOCS, ROOT, blocks_of, name_of, prose_of, rows_of
+from handraise.wire.problem_documents import STATUSES
+from support.doc_pages import DOCS, ROOT, blocks_of, name_of, prose_of, rows_of
 
 API = DOCS / "reference" / "python-api.md"
 PUBLIC_MODULES = [
@@ -102,8 +102,8 @@ def signature(owner: type, verb: str) -> str:
     return f"{verb}{real}".replace("(self, ", "(").replace("(self)", "()")
 
 
-INSIDE = {"ConflictingQuestion"}
-"""Errors that never reach anybody: a `RemoteDesk` makes a `KeyConflict` of this one."""
+INSIDE = {"ConflictingQuestion", "ProblemsError"}
+"""Errors that nobody gets: a `RemoteDesk` makes a `KeyConflict` of the first; only kinds of the second are raised."""
 
 
 def errors() -> list[type[HandraiseError]]:

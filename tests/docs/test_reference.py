@@ -19,7 +19,7 @@ from handraise.model.deliveries import DeliveryStatus
 from handraise.model.identities import Role
 from handraise.model.people import _STRONG, _WHY_WEAK, VOUCHED
 from handraise.tools import ResultStatus
-from tests.docs.reading import DOCS, ROOT, prose_of, rows_of
+from support.doc_pages import DOCS, ROOT, prose_of, rows_of
 from tests.docs.test_pages_and_code import API, PUBLIC_MODULES
 
 SOURCE = ROOT / "src"

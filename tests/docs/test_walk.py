@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from scripts.walk import PARTS
-from tests.docs.reading import ROOT
+from support.doc_pages import ROOT
 
 
 @pytest.mark.proof

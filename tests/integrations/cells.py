@@ -1,4 +1,4 @@
-"""The table of what integrations can do: its columns, and the marks that tie a test to the cells it shows."""
+"""The marks that tie a test to the cells of the table of integrations that it shows."""
 
 from __future__ import annotations
 
@@ -7,39 +7,12 @@ from typing import TypeVar
 
 import pytest
 
+from support.integration_cells import CELLS, INTEGRATIONS
+
 Test = TypeVar("Test", bound=Callable[..., object])
 
-CELLS = {
-    "ask": "a person is asked, and the validated answer reaches the model or the program",
-    "approve": "an action waits for its approval, and a denied one is not executed",
-    "edit": "an action is executed with the arguments that the person changed",
-    "survives kill": "the process is killed with SIGKILL while it waits; what ran before the pause ran once",
-    "resumes elsewhere": "another process goes on with the answer",
-    "several at once": "two questions are pending in one run, answered in reverse order, each reaching its own call",
-    "asks once": "retried or replayed code asks the same question, and not another one",
-    "other endings": "declined and expired reach the model as such, and are never taken for an answer",
-}
 LONG_WAY = ("ask", "approve", "edit", "survives kill", "resumes elsewhere", "several at once", "asks once")
 """What one test can show that goes all the way: asked several things, killed, answered in reverse, gone on elsewhere."""
-INTEGRATIONS = (
-    "mcp",
-    "ag-ui",
-    "openai-agents",
-    "langgraph",
-    "langchain",
-    "pydantic-ai",
-    "claude-agent-sdk",
-    "claude-code",
-    "temporal",
-    "dbos",
-    "restate",
-    "a2a",
-    "google-adk",
-    "agent-framework",
-    "llama-index",
-    "smolagents",
-)
-
 killed_in_the_gate = pytest.mark.only_proof_of(
     "a process with the real framework is killed, and another goes on"
 )

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from handraise import Desk, open_desk
-
-RESULTS = Path(__file__).parent.parent.parent / ".cache" / "integrations.json"
+from support.integration_cells import RESULTS
 
 if find_spec("mcp") is None and "HANDRAISE_INTEGRATIONS" not in os.environ:
     collect_ignore_glob = ["test_*.py"]

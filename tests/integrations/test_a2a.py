@@ -35,10 +35,10 @@ from a2a.types import (
 from starlette.applications import Starlette
 
 import handraise
-from chaos.servers import free_port
 from handraise import Answered, Approval, Desk, Form, open_desk
 from handraise.integrations.a2a import RemoteAgent, TaskWaker
 from handraise.integrations.waker import NobodyWaits
+from support.free_port import free_port
 from tests.integrations.cells import killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, SOON, asked, listening, started
 

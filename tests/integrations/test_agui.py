@@ -23,10 +23,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 import handraise
-from chaos.servers import free_port
 from handraise import Answered, Approval, Desk, Form, Responder, open_desk
 from handraise.integrations.agui import AguiAgent, RunFailed, agui_route
 from handraise.integrations.agui.transcript import patched
+from support.free_port import free_port
 from tests.integrations.cells import killed_in_the_gate, more_processes, shows
 from tests.integrations.processes import ROOT, asked, listening, started
 

@@ -298,7 +298,7 @@ async def test_what_a_model_gets_wrong_is_told_to_it_and_nobody_is_asked(
     shop = Shop(
         [ask_of("c1", question=" "), refund_of("c2", "A" * 100_000, 1), refund_of("c3", "\u202eA\x00", 1)]
     )
-    results = await way(shop, desk, **({"keeping": Folder(tmp_path)} if way is Shop.run else {}))
+    results = await way(shop, desk, **({"state_store": Folder(tmp_path)} if way is Shop.run else {}))
     assert [json.loads(results[each])["status"] for each in ("c1", "c2", "c3")] == ["invalid"] * 3
     assert (await desk.list_pending()).items == []
     assert shop.refunds == []
@@ -321,10 +321,10 @@ async def test_messages_that_are_too_large_are_told_before_anybody_is_asked_or_k
     with pytest.raises(InvalidQuestion, match="state"):
         await shop.run(desk)
     with pytest.raises(StillPending):
-        await shop.run(desk, timeout=0, keeping=Folder(tmp_path / "runs"))
+        await shop.run(desk, timeout=0, state_store=Folder(tmp_path / "runs"))
     [question] = await asked(desk)
     await desk.answer(question.id, "So.", by="ana")
-    results = await shop.run(desk, keeping=Folder(tmp_path / "runs"))
+    results = await shop.run(desk, state_store=Folder(tmp_path / "runs"))
     assert results["c1"] == noise
     assert json.loads(results["c2"])["text"] == "So."
 

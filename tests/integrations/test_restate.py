@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,105 +15,25 @@ import pytest
 import restate
 from hypercorn.asyncio import serve
 
-from chaos.servers import free_port
 from handraise import Desk, StoreUnavailable
 from handraise.desks import LocalDesk
 from handraise.integrations.restate import RestateEngine
 from handraise.integrations.waker import NobodyWaits, keep_waking
+from support.free_port import free_port
+from support.restate_server import RestateServer, running_restate
 from tests.integrations import app_restate as app
 from tests.integrations.cells import KILLED_WHILE, killed_in_the_gate, more_processes, shows
-from tests.integrations.processes import SOON, Program, asked, listening, people, started, until
+from tests.integrations.processes import Program, asked, listening, people, started, until
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 EXAMPLE = ROOT / "examples" / "integrations" / "restate_service.py"
-INSTALLED = ROOT / ".cache" / "restate"
-
-
-@dataclass
-class Server:
-    """A running Restate."""
-
-    ingress: str
-    admin: str
-
-    async def register(self, port: int) -> None:
-        body = {"uri": f"http://127.0.0.1:{port}", "force": True}
-        async with httpx2.AsyncClient(timeout=SOON) as client:
-            (await client.post(f"{self.admin}/deployments", json=body)).raise_for_status()
-
-    async def send(self, handler: str, *argument: Any, **more: Any) -> str:
-        """Start an invocation and get its id."""
-        async with httpx2.AsyncClient(timeout=SOON) as client:
-            body = {"json": argument[0]} if argument else {}
-            sent = await client.post(f"{self.ingress}/{handler}/send", **body, **more)
-            sent.raise_for_status()
-            return str(sent.json()["invocationId"])
-
-    async def result(self, invocation: str) -> httpx2.Response:
-        async with httpx2.AsyncClient(timeout=SOON) as client:
-            return await client.get(f"{self.ingress}/restate/invocation/{invocation}/attach")
-
-    async def query(self, sql: str) -> list[dict[str, Any]]:
-        async with httpx2.AsyncClient(timeout=SOON, headers={"accept": "application/json"}) as client:
-            found = await client.post(f"{self.admin}/query", json={"query": sql})
-            found.raise_for_status()
-            rows: list[dict[str, Any]] = found.json()["rows"]
-            return rows
-
-    async def awakeable(self, invocation: str, how: str) -> httpx2.Response:
-        """Resolve or reject the awakeable that this invocation's question names."""
-        async with httpx2.AsyncClient(timeout=SOON) as client:
-            return await client.post(f"{self.ingress}/restate/awakeables/{invocation}/{how}", json="forged")
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
+def server() -> Iterator[RestateServer]:
+    with tempfile.TemporaryDirectory() as folder, running_restate(Path(folder)) as server:
         yield server
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[Server]:
-    """A Restate server of our own, on ports of its own."""
-    binary = next(INSTALLED.glob("node_modules/@restatedev/restate-server-*/bin/restate-server"), None)
-    assert binary, f"These tests need Restate: npm install --prefix {INSTALLED} @restatedev/restate-server"
-    settings = {
-        "RESTATE_BASE_DIR": str(folder),
-        "RESTATE_USE_RANDOM_PORTS": "true",
-        "RESTATE_LISTEN_MODE": "tcp",
-        "RESTATE_BIND_IP": "127.0.0.1",
-        "RESTATE_DEFAULT_NUM_PARTITIONS": "1",
-        "RESTATE_DISABLE_TELEMETRY": "true",
-        "RESTATE_LOG_DISABLE_ANSI_CODES": "true",
-        "RESTATE_DEFAULT_RETRY_POLICY__MAX_INTERVAL": "1s",
-    }
-    log = folder / "log"
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            [binary, "--no-logo"], env={**os.environ, **settings}, stdout=file, stderr=subprocess.STDOUT
-        )
-    try:
-        ports = asyncio.run(ports_in(log, process))
-        yield Server(*(f"http://127.0.0.1:{port}" for port in ports))
-    finally:
-        process.kill()
-        process.wait()
-
-
-async def ports_in(log: Path, process: subprocess.Popen[bytes]) -> tuple[str, str]:
-    """What the server says that it listens at, as soon as it can work."""
-    found: dict[str, str] = {}
-
-    def ready() -> bool:
-        assert process.poll() is None, log.read_text()
-        text = log.read_text()
-        pattern = r"server_name: ([\w-]+)\s+server\.address: \S+\s+server\.port: (\d+)"
-        found.update(re.findall(pattern, text))
-        return {"http-ingress-server", "admin-api-server"} <= found.keys() and "became Leader" in text
-
-    await until(ready)
-    return found["http-ingress-server"], found["admin-api-server"]
 
 
 @dataclass
@@ -124,7 +41,7 @@ class Setup:
     """A service in this process, and a desk for the people."""
 
     desk: Desk
-    server: Server
+    server: RestateServer
     cursor: Path
 
     async def result(self, invocation: str) -> Any:
@@ -154,7 +71,7 @@ class Setup:
 
 
 @pytest.fixture
-async def setup(server: Server, tmp_path: Path) -> AsyncIterator[Setup]:
+async def setup(server: RestateServer, tmp_path: Path) -> AsyncIterator[Setup]:
     port, over = free_port(), asyncio.Event()
     async with people(f"sqlite:///{tmp_path / 'questions.db'}") as desk:
 
@@ -349,7 +266,9 @@ async def test_a_second_delivery_changes_nothing_and_a_lost_handler_holds_up_nob
     assert await setup.result(first) == "Canary"
 
 
-async def test_what_restate_does_not_know_is_passed_over_and_what_is_away_is_not(server: Server) -> None:
+async def test_what_restate_does_not_know_is_passed_over_and_what_is_away_is_not(
+    server: RestateServer,
+) -> None:
     with pytest.raises(NobodyWaits):
         await RestateEngine(server.ingress).wake("q-1", {"awakeable": "no/such?one"})
     with pytest.raises(httpx2.TransportError):
@@ -360,7 +279,7 @@ async def test_what_restate_does_not_know_is_passed_over_and_what_is_away_is_not
 @pytest.mark.parametrize(("address", "die"), KILLED_WHILE, indirect=["address"])
 @killed_in_the_gate
 async def test_a_killed_service_is_replaced_and_its_steps_ran_once(
-    empty_address: str, tmp_path: Path, server: Server, die: list[str]
+    empty_address: str, tmp_path: Path, server: RestateServer, die: list[str]
 ) -> None:
     url, log, cursor, port = empty_address, tmp_path / "log", tmp_path / "cursor", free_port()
     program = (HERE / "app_restate.py", str(port), log)
@@ -386,14 +305,14 @@ async def test_a_killed_service_is_replaced_and_its_steps_ran_once(
 
 
 @asynccontextmanager
-async def waking(server: Server, cursor: Path, url: str) -> AsyncIterator[Program]:
+async def waking(server: RestateServer, cursor: Path, url: str) -> AsyncIterator[Program]:
     module = "handraise.integrations.restate"
     async with started("-m", module, server.ingress, "--cursor", cursor, HANDRAISE_URL=url) as waker:
         yield waker
 
 
 @more_processes
-async def test_the_page_shows_a_program_that_runs(tmp_path: Path, server: Server) -> None:
+async def test_the_page_shows_a_program_that_runs(tmp_path: Path, server: RestateServer) -> None:
     page = (ROOT / "docs" / "integrations" / "restate.md").read_text(encoding="utf-8")
     program, port = EXAMPLE.read_text(encoding="utf-8"), free_port()
     assert f"```python\n{program}```" in page

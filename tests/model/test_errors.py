@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from handraise import AlreadySettled, InvalidAnswer, PermissionDenied, QuestionNotFound, Withdrawn
-from handraise.model.errors import HandraiseError, Problem, TooManyRequests
+from handraise.model.errors import TooManyRequests
+from handraise.model.problems import HandraiseError, Problem
 
 ERRORS: list[HandraiseError] = [
     AlreadySettled("q1", Withdrawn(at=datetime(2026, 1, 5, tzinfo=UTC), by="bot", reason=None)),

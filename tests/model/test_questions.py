@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from handraise import Choice, Confirm, KeyConflict, Open, Question, Status, Timeline
-from handraise.model.questions import changed, posted, same_question
+from handraise.model.lifecycle import same_question
+from handraise.model.questions import changed, posted
 from handraise.model.timelines import steps_of
 from handraise.questions import Draft
 

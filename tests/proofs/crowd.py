@@ -19,7 +19,7 @@ from typing import Any
 
 import uvloop
 
-from tests.proofs.raw_http import Caller, Listener, Message
+from support.raw_http import Caller, Listener, Message
 
 CONNECTING_AT_ONCE = 50
 WORKERS = 16

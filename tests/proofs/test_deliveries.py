@@ -44,7 +44,7 @@ from handraise.model.json_values import Json
 from handraise.ports import Backend
 from handraise.questions import Ref
 from handraise.testing import promise
-from tests.channels.receiver import Got, Receiver, Says, receiving
+from support.webhook_receiver import Got, Receiver, Says, receiving
 from tests.conftest import own_database
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(3_600)]

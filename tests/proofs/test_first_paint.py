@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from handraise import Approval, Choice, open_desk
-from tests.cli.command import Serving, serving
+from support.command import Serving, serving
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE
 from tests.server.inbox.own_chromium import *  # noqa: F403 -- same

@@ -28,8 +28,8 @@ from handraise.desk_factory import open_backend
 from handraise.model.identities import Role
 from handraise.ports import Directory
 from handraise.wire.credentials import TokenKind, digest_of, make_token
-from tests.cli.command import Serving, serving
-from tests.serving import Issuer
+from support.command import Serving, serving
+from support.issuer import Issuer
 
 CLIENTS = int(os.environ.get("HANDRAISE_PROOF_CLIENTS", "200"))
 SECONDS = float(os.environ.get("HANDRAISE_PROOF_SECONDS", "20"))

@@ -21,9 +21,9 @@ import pytest
 
 from handraise import Answered, Desk, Event, Question, open_desk
 from handraise.wire.credentials import Credentials
-from tests.cli.command import Serving, serving
-from tests.proofs.raw_http import Caller, Listener
-from tests.serving import issuer_at
+from support.command import Serving, serving
+from support.issuer import issuer_at
+from support.raw_http import Caller, Listener
 from tests.tiers import sized
 
 pytestmark = [
@@ -94,7 +94,7 @@ async def test_clients_of_a_killed_server_go_on_with_the_other_and_nothing_is_lo
     assert trouble["streams cut"] > 0, "nobody was at the killed server, so nothing was proven"
 
 
-@pytest.mark.slow("tests/server/test_running_stop.py stops a server under load in the gate")
+@pytest.mark.slow("tests/server/test_process_stop.py stops a server under load in the gate")
 @pytest.mark.parametrize("turn", range(ROUNDS))
 async def test_clients_of_a_stopped_server_go_on_with_the_other_and_no_request_fails(
     servers: list[Serving], credentials: Credentials, postgres: str, workspace: str, turn: int

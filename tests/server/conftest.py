@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
 from fastapi import FastAPI
 
 from handraise.desk_factory import open_backend
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.testing import ManualClock
-from tests.serving import Issuer
+from support.issuer import Issuer
 
 ORIGIN = {"origin": "http://127.0.0.1:8765"}
 """What a browser says of a form on one of our own pages."""
@@ -27,21 +24,6 @@ ORIGIN = {"origin": "http://127.0.0.1:8765"}
 def bearer(token: str) -> dict[str, str]:
     """The headers of whoever has this token."""
     return {"authorization": f"Bearer {token}"}
-
-
-@asynccontextmanager
-async def listening(app: FastAPI, door: socket.socket) -> AsyncIterator[None]:
-    """A real server for the application, at this socket, for as long as this context lasts."""
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
-    serving = asyncio.create_task(server.serve([door]))
-    try:
-        async with asyncio.timeout(30):
-            while not server.started:
-                await asyncio.sleep(0.01)
-        yield
-    finally:
-        server.should_exit = True
-        await serving
 
 
 POSTGRES = pytest.param(

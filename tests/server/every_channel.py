@@ -13,9 +13,9 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext, ServerSettings, open_server
 from handraise.server.observability import Traces
 from handraise.testing.contract.channel import Peer
+from support.webhook_receiver import Receiver, receiving
 from tests.channels import discord_peer, slack_peer, teams_peer, telegram_peer
 from tests.channels.mail_servers import PostOffice, post_office
-from tests.channels.receiver import Receiver, receiving
 
 SLACK, DISCORD, TEAMS, TELEGRAM = "U0ANN", "100000000000000001", "0a0a0a0a-0000-4000-8000-00000000000a", 1_001
 MAIL = "ann@example.org"

@@ -14,12 +14,12 @@ import pytest
 
 from handraise import Approval, Choice, Field, Form, InvalidAnswer, InvalidQuestion, Open
 from handraise.model.drafting import compose
-from handraise.model.form_schemas import form_from_schema
+from handraise.model.schema_reader import form_from_schema
 from handraise.model.validation import MAX_TEXT, check_answer, pattern_problem
 from handraise.questions import Limits
 from handraise.testing import promise
+from support.issuer import Issuer
 from tests.server.conftest import bearer
-from tests.serving import Issuer
 from tests.tiers import sized
 
 pytestmark = pytest.mark.timeout(60)

@@ -25,6 +25,7 @@ from handraise.model.identities import Role
 from handraise.server import create_app
 from handraise.server.auth.issuer import issue_question_link
 from handraise.testing import promise
+from support.issuer import Issuer
 from tests.server.every_channel import (
     DISCORD,
     SLACK,
@@ -35,7 +36,6 @@ from tests.server.every_channel import (
     open_everything,
 )
 from tests.server.test_sweeps import pages
-from tests.serving import Issuer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from handraise.server import ServerContext, ServerSettings
 from handraise.server.middleware.connection_limits import Connection, ConnectionLimits
 from handraise.server.middleware.security import network_of
-from tests.cli.command import serving
+from support.command import serving
 
 WITHIN = 30.0
 HALF_A_HEAD = b"GET /healthz HTTP/1.1\r\nX-A: "

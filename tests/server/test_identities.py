@@ -15,8 +15,8 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.testing import promise
 from handraise.wire.credentials import TokenKind, digest_of, read_token
+from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
-from tests.serving import Issuer
 
 ADMINISTRATIVE: list[tuple[str, str, Any]] = [
     ("GET", "/v1/grants", None),

@@ -22,8 +22,9 @@ from handraise.server.auth.authenticator import AgentCaller, Authenticator, Call
 from handraise.server.live.broadcaster import Streams
 from handraise.server.live.visibility import VisibleEvents
 from handraise.wire.credentials import read_token
-from tests.server.conftest import bearer, listening, on_every_store
-from tests.serving import Issuer
+from support.http_server import listening
+from support.issuer import Issuer
+from tests.server.conftest import bearer, on_every_store
 from tests.tiers import sized
 
 pytestmark = on_every_store

@@ -32,7 +32,7 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext, ServerSettings, create_app
 from handraise.server.auth import oidc as module
 from handraise.server.auth.oidc import Attempt
-from tests.server.conftest import listening
+from support.http_server import listening
 
 # The provider uses what Authlib would rather see gone; our own code does not.
 pytestmark = [

@@ -22,9 +22,9 @@ from handraise.server.channel_setup import Links
 from handraise.testing import ManualClock
 from handraise.testing.contract.backend import fed
 from handraise.wire.credentials import TokenKind, digest_of, read_token
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.inbox.browser import FORM, Page, open_page, send
-from tests.serving import Issuer
 
 Headers = dict[str, str]
 WEEK = timedelta(days=7)

@@ -9,8 +9,8 @@ import pytest
 
 from handraise.model.identities import Role
 from handraise.server import ServerContext
+from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
-from tests.serving import Issuer
 
 pytestmark = pytest.mark.parametrize("settings", [{"pending_quota": 2}])
 

@@ -9,8 +9,8 @@ from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_reader_key
+from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
-from tests.serving import Issuer
 
 Headers = dict[str, str]
 

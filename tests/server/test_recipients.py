@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from handraise.model.identities import Role
+from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
-from tests.serving import Issuer
 
 ASKED = {"prompt": "Ship it?"}
 

@@ -24,9 +24,9 @@ from handraise.server import ServerSettings, create_app
 from handraise.server.observability import Traces
 from handraise.server.observability.logs import configure_logs
 from handraise.testing import promise
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.every_channel import MAIL_KEY, WEBHOOK_KEY, Everything, open_everything, whsec
-from tests.serving import Issuer
 
 WORKSPACE = "default"
 ASKED = ("prompt", "label", "context", "argument", "state")

@@ -17,8 +17,9 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.testing import promise
 from handraise.testing.contract.backend import fed
-from tests.server.conftest import bearer, listening, on_every_store
-from tests.serving import Issuer
+from support.http_server import listening
+from support.issuer import Issuer
+from tests.server.conftest import bearer, on_every_store
 
 pytestmark = on_every_store
 

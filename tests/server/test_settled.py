@@ -13,8 +13,8 @@ from handraise.desks import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.testing import promise
+from support.issuer import Issuer
 from tests.server.conftest import bearer, on_every_store
-from tests.serving import Issuer
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 from handraise import open_desk
 from handraise.desk_factory import open_backend
 from handraise.model.provenance import Provenance
-from tests.cli.command import Serving, serving
-from tests.serving import Issuer
+from support.command import Serving, serving
+from support.issuer import Issuer
 
 WITHIN = 60.0
 SLOW, QUESTIONS = 4, 100

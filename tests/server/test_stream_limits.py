@@ -15,8 +15,9 @@ from handraise.model.errors import TooManyRequests
 from handraise.server import ServerContext, ServerSettings
 from handraise.server.auth.authenticator import AgentCaller
 from handraise.server.live.stream_limits import StreamLimits
-from tests.server.conftest import bearer, listening
-from tests.serving import Issuer
+from support.http_server import listening
+from support.issuer import Issuer
+from tests.server.conftest import bearer
 
 LIMITS = {"stream_limit": 2, "workspace_stream_limit": 3}
 Headers = dict[str, str]

@@ -22,9 +22,9 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
 from handraise.server.auth.issuer import issue_question_link, issue_reader_key
 from handraise.testing import promise
+from support.issuer import Issuer
 from tests.conftest import own_database
 from tests.server.operations import SAFE, Operation, operations
-from tests.serving import Issuer
 
 OPERATIONS = operations()
 

@@ -19,8 +19,9 @@ from handraise.model.identities import Role
 from handraise.server import ServerContext
 from handraise.testing import ManualClock
 from handraise.tools import Interrupt, human_intervention_request
-from tests.server.conftest import bearer, listening, on_every_store
-from tests.serving import Issuer
+from support.http_server import listening
+from support.issuer import Issuer
+from tests.server.conftest import bearer, on_every_store
 
 CALL = {"prompt": "Which strategy?", "options": ["Blue-green", "Canary"]}
 RESULTS = "/v1/conversations/c/tool-results"

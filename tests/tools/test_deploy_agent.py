@@ -23,7 +23,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'questions.db'}"
 
 
-@pytest.mark.slow("starts four processes; tests/tools/test_asking.py carries on after a restart in one")
+@pytest.mark.slow("starts four processes; tests/tools/test_ask_tools.py carries on after a restart in one")
 def test_a_model_loop_survives_its_death_while_a_person_thinks(address: str) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "deploy_agent.py", address],

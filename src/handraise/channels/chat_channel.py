@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from handraise.channels.background_tasks import BackgroundTasks
 from handraise.channels.payloads import InvalidPayload, as_json
-from handraise.model.errors import HandraiseError
 from handraise.model.json_values import Json, digest
+from handraise.model.problems import HandraiseError
 from handraise.ports.channel import Message, NotSent, Response
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
 from handraise.model.json_values import Json
 from handraise.model.plain_text import too_late
 from handraise.model.questions import Question
-from handraise.model.replies import NotAnAnswer, read_reply
+from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
 
 BEING_TAKEN = "That is being taken already."

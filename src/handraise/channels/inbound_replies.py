@@ -15,13 +15,14 @@ from typing import Literal
 
 from handraise import AlreadySettled, Desk, InvalidAnswer, PermissionDenied, QuestionNotFound, Responder
 from handraise.model.deliveries import Address, Delivery
-from handraise.model.errors import Problem, RequestConflict, TooManyRequests
+from handraise.model.errors import RequestConflict, TooManyRequests
 from handraise.model.json_values import Json, text_problem
 from handraise.model.people import ANYONE, GROUP, may_respond, may_see
 from handraise.model.plain_text import too_late
+from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.model.replies import NotAnAnswer, read_reply
+from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.ports import Directory, Outbox
 
 

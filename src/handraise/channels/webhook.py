@@ -100,13 +100,13 @@ class Webhook:
 
     def rate_limit_key(self, to: Json) -> str | None:
         """The host and port."""
-        place = self._place(to)
-        return None if place is None else f"webhook {place_of(place.url)}"
+        endpoint = self._endpoint(to)
+        return None if endpoint is None else f"webhook {place_of(endpoint.url)}"
 
     def same_place(self, one: Json, other: Json) -> bool:
         """Whether both have the same URL, and perhaps other secrets."""
-        places = [self._place(each) for each in (one, other)]
-        return None not in places and len({str(each.url) for each in places if each}) == 1
+        endpoints = [self._endpoint(each) for each in (one, other)]
+        return None not in endpoints and len({str(each.url) for each in endpoints if each}) == 1
 
     async def send(self, message: Message) -> Json:
         """Tell a system of a question, or of several that waited."""
@@ -155,10 +155,10 @@ class Webhook:
         address = await self._replies.find_address(
             given.workspace, self.name, given.address.recipient, given.address.id
         )
-        place = None if address is None else self._place(address.to)
+        endpoint = None if address is None else self._endpoint(address.to)
         # One that is unknown costs as much time as one whose secret is another.
-        secrets = (b"",) if place is None else place.secrets
-        if not genuine(headers, body, secrets, now=self._now()) or place is None:
+        secrets = (b"",) if endpoint is None else endpoint.secrets
+        if not genuine(headers, body, secrets, now=self._now()) or endpoint is None:
             return Response(status=401)
         said = await self._replies.take(
             Reply(
@@ -177,21 +177,21 @@ class Webhook:
         return _said(said)
 
     async def _post(self, to: Json, name: str, content: Json, content_type: str) -> Json:
-        place = self._place(to)
-        if place is None:
+        endpoint = self._endpoint(to)
+        if endpoint is None:
             raise NotSent("its address makes no sense any more", again=False)
         body = json.dumps(content, separators=(",", ":")).encode()
         headers = {
             "content-type": f"{content_type}; charset=utf-8",
             "user-agent": "handraise",
-            **signed(name, body, place.secrets, now=self._now()),
+            **signed(name, body, endpoint.secrets, now=self._now()),
         }
-        answered = await self._outward.post(place.url, headers=headers, content=body)
+        answered = await self._outward.post(endpoint.url, headers=headers, content=body)
         if answered.status not in _YES:
             raise status_error("it", answered, final=_GONE, now=self._now())
         return {"status": answered.status}
 
-    def _place(self, to: Json) -> _Place | None:
+    def _endpoint(self, to: Json) -> _Endpoint | None:
         try:
             address = _To.model_validate(to)
         except pydantic.ValidationError:
@@ -201,10 +201,10 @@ class Webhook:
         secrets = [secret_bytes(each) for each in given if each is not None]
         if url is None or None in secrets:
             return None
-        return _Place(url, tuple(filter(None, secrets)))
+        return _Endpoint(url, tuple(filter(None, secrets)))
 
 
-class _Place(NamedTuple):
+class _Endpoint(NamedTuple):
     """Where to send, and what to sign with: the present secret and, while it is being changed, the one before."""
 
     url: URL

@@ -1,10 +1,32 @@
-"""The command `handraise`: ask, answer, run a server, and look after who may come in."""
+"""The command `handraise`: ask, answer, run a server, and look after who may come in.
+
+`pip install "handraise[cli]"` is enough to ask and to answer. What is in `SERVER_COMMANDS` needs `handraise[server]`.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 from handraise.model.errors import MissingExtra
+
+SERVER_COMMANDS = frozenset(
+    {
+        "audit",
+        "demo",
+        "doctor",
+        "erase",
+        "groups",
+        "hold",
+        "keys",
+        "migrate",
+        "people",
+        "retention",
+        "serve",
+        "shards",
+    }
+)
+"""What runs a server, or looks after a store in its place."""
 
 
 def main() -> None:
@@ -15,10 +37,18 @@ def main() -> None:
         app = app_for(sys.argv[1:])
     except ModuleNotFoundError as error:
         # Only what is not ours can be missing.
-        missing = MissingExtra((error.name or "typer").partition(".")[0], "server")
-        line = " ".join(sys.argv[1:2])
-        sys.stderr.write(
-            f'{missing}\nWithout installing it: uvx --from "handraise[server]" handraise {line}\n'
-        )
-        sys.exit(78)
+        _exit_without((error.name or "typer").partition(".")[0])
+    except MissingExtra as error:
+        _exit_without(error.package)
     run(app)
+
+
+def _exit_without(package: str) -> NoReturn:
+    """Say which extra the command needs, and exit."""
+    command = " ".join(sys.argv[1:2])
+    extra = "server" if command in SERVER_COMMANDS else "cli"
+    sys.stderr.write(
+        f"{MissingExtra(package, extra)}\n"
+        f'Without installing it: uvx --from "handraise[{extra}]" handraise {command}\n'
+    )
+    sys.exit(78)

@@ -24,12 +24,13 @@ from handraise.cli.terminal_texts import (
     shown,
     span_words,
 )
+from handraise.model.decisions import decision_of
 from handraise.model.errors import AlreadySettled, InvalidAnswer, StoreUnavailable
 from handraise.model.forms import Approval, Choice, Confirm, Field, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.model.validation import check_answer, decision_of
+from handraise.model.validation import check_answer
 
 _MENU = "↑↓ or number · enter takes it · ctrl-x won't answer · esc back"
 _TICKS = "space ticks · enter · ctrl-x won't answer · esc back"

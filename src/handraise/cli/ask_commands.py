@@ -17,6 +17,7 @@ from handraise.cli.answer_prompt import answer_at_terminal
 from handraise.cli.exit_codes import STILL_PENDING, CommandError, code_of
 from handraise.cli.session import AsAsker, CliSession, Workspace, as_asker, as_person, person_session
 from handraise.cli.terminal_texts import json_line, outcome_words, shown, shown_lines, span_of
+from handraise.model.answer_types import FormSource
 from handraise.model.drafting import QuestionOptions
 from handraise.model.errors import StillPending
 from handraise.model.forms import FORM, Action, Approval, Confirm, MultiChoice
@@ -24,7 +25,6 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.timelines import Escalation, Timeline
-from handraise.model.typed_answers import FormSource
 from handraise.wire.records import QuestionRecord
 
 Timeout = Annotated[

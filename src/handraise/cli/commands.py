@@ -101,12 +101,7 @@ def app_with(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """The command `handraise` with these of its commands."""
     app = _empty_app()
     for name in names:
-        module, called, _ = COMMANDS[name]
-        found = getattr(import_module(f"handraise.cli.{module}"), called)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
-        else:
-            app.command(name)(found)
+        _add(app, name)
     return app
 
 
@@ -114,11 +109,11 @@ def app_for(line: Sequence[str]) -> typer.Typer:
     """The command with what a command line names, or with the list of all where it names none of them."""
     if line[:1] and line[0] in COMMANDS:
         return app_with(line[:1])
-    if "_HANDRAISE_COMPLETE" in os.environ:
-        return app_with()
     app = _empty_app()
-    for name, (_, _, summary) in COMMANDS.items():
-        app.command(name, help=summary, context_settings=_ANYTHING)(_load_and_run)
+    completes = "_HANDRAISE_COMPLETE" in os.environ
+    for name in COMMANDS:
+        if not (completes and _add_if_installed(app, name)):
+            app.command(name, help=COMMANDS[name][2], context_settings=_ANYTHING)(_load_and_run)
     return app
 
 
@@ -143,6 +138,25 @@ def _empty_app() -> typer.Typer:
     )
     app.callback()(_common)
     return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    """Add a command, with all that it needs."""
+    module, called, _ = COMMANDS[name]
+    found = getattr(import_module(f"handraise.cli.{module}"), called)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name)(found)
+
+
+def _add_if_installed(app: typer.Typer, name: str) -> bool:
+    """Whether a command could be added, because the extra that it needs is installed."""
+    try:
+        _add(app, name)
+    except ImportError:
+        return False
+    return True
 
 
 def _load_and_run(context: typer.Context) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from handraise.cli.exit_codes import CommandError
+from pydantic_settings import SettingsError
+
+from handraise.cli.exit_codes import CommandError, ConfigurationError
 from handraise.model.people import OPERATOR
 from handraise.server import ServerContext, ServerSettings
 from handraise.server.context import open_context
@@ -17,7 +20,12 @@ T = TypeVar("T")
 
 def settings_with(**overrides: Any) -> ServerSettings:
     """The settings of the environment; options of the command line override them."""
-    settings = ServerSettings(**{name: value for name, value in overrides.items() if value is not None})
+    try:
+        settings = ServerSettings(**{name: value for name, value in overrides.items() if value is not None})
+    except SettingsError as error:
+        name = re.search(r'field "(\w+)"', str(error))
+        variable = f"HANDRAISE_{name[1].upper() if name else '…'}"
+        raise ConfigurationError(f"{variable} cannot be used: it is not JSON.") from None
     if settings.url.startswith(("http://", "https://")):
         raise CommandError(
             "HANDRAISE_URL is the address of a server, and this command works on a store. "

@@ -10,14 +10,11 @@ denial have their own code, so that no script takes them for a yes.
 from __future__ import annotations
 
 import os
-import re
 from typing import assert_never
 
 import pydantic
-from pydantic_settings import SettingsError
 
 from handraise.model.errors import (
-    HandraiseError,
     MissingExtra,
     SchemaMismatch,
     StoreUnavailable,
@@ -26,6 +23,7 @@ from handraise.model.errors import (
     UnsafeStore,
 )
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
+from handraise.model.problems import HandraiseError
 from handraise.model.questions import Question
 
 REFUSED = 1
@@ -43,7 +41,11 @@ class CommandError(Exception):
     """The command failed; the text says why and what to do."""
 
 
-EXPECTED = (CommandError, HandraiseError, OSError, pydantic.ValidationError, SettingsError)
+class ConfigurationError(CommandError):
+    """A setting cannot be used."""
+
+
+EXPECTED = (CommandError, HandraiseError, OSError, pydantic.ValidationError)
 """What a command may raise; anything else is a bug and shows its traceback."""
 
 
@@ -52,13 +54,7 @@ def exit_of(error: BaseException) -> tuple[str, int]:
     match error:
         case pydantic.ValidationError():
             return "\n".join(map(_setting_problem, error.errors())), MISCONFIGURED
-        case SettingsError():
-            name = re.search(r'field "(\w+)"', str(error))
-            return (
-                f"HANDRAISE_{name[1].upper() if name else '…'} cannot be used: it is not JSON.",
-                MISCONFIGURED,
-            )
-        case UnsafeStore() | SchemaMismatch() | UnknownAddress() | MissingExtra():
+        case ConfigurationError() | UnsafeStore() | SchemaMismatch() | UnknownAddress() | MissingExtra():
             return str(error), MISCONFIGURED
         case StoreUnavailable(misconfigured=True):
             return str(error), MISCONFIGURED

@@ -31,7 +31,8 @@ from handraise.cli.terminal_texts import (
     span_words,
 )
 from handraise.model.agreement import has_voted
-from handraise.model.errors import DeskClosed, HandraiseError
+from handraise.model.errors import DeskClosed
+from handraise.model.problems import HandraiseError
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
 

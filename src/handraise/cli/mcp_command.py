@@ -79,7 +79,7 @@ def mcp(
             "Set HANDRAISE_MCP_TOKEN to what the client must present, or leave out --person."
         )
     # By name: its types are checked where its framework is.
-    door: Any = importlib.import_module("handraise.integrations.mcp")
+    integration: Any = importlib.import_module("handraise.integrations.mcp")
     options = {
         "conversation": conversation,
         "recipients": tuple(to or ()),
@@ -88,7 +88,7 @@ def mcp(
         "least_risk": risk,
         "state_keys": () if key is None else (key,),
     }
-    if http and token is None and not door.is_loopback(host):
+    if http and token is None and not integration.is_loopback(host):
         raise CommandError(
             f"Anyone who reaches {host} could ask in this agent's name. "
             "Set HANDRAISE_MCP_TOKEN to what clients must present, or listen at 127.0.0.1."
@@ -103,14 +103,16 @@ def mcp(
                 session = await stack.enter_async_context(
                     person_session(name=person, workspace=workspace, ignore_key=True)
                 )
-                options["person"] = door.ClientPerson(session.desk, session.me)
-            server = door.mcp_server(asker.desk, **options)
+                options["person"] = integration.ClientPerson(session.desk, session.me)
+            server = integration.mcp_server(asker.desk, **options)
             if http:
-                await door.serve_http(server, host=host, port=port, token=token, listening=_print_address)
+                await integration.serve_http(
+                    server, host=host, port=port, token=token, listening=_print_address
+                )
             else:
                 # A thread that reads stdin cannot be interrupted; nothing is lost, because the store has it all.
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
-                await door.serve_stdio(server)
+                await integration.serve_stdio(server)
 
     asyncio.run(run())
 

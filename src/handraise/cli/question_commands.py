@@ -34,7 +34,7 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Status
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
-from handraise.model.replies import NotAnAnswer, read_reply
+from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
 from handraise.wire.records import EventRecord, QuestionRecord
 

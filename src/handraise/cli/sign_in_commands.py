@@ -16,9 +16,10 @@ from handraise.cli.exit_codes import CommandError
 from handraise.cli.terminal_output import when
 from handraise.cli.terminal_texts import shown
 from handraise.desk_factory import default_address
-from handraise.model.errors import HandraiseError, StoreUnavailable, Unauthenticated
+from handraise.model.errors import StoreUnavailable, Unauthenticated
+from handraise.model.problems import HandraiseError
 from handraise.wire.credentials import TokenKind, read_token
-from handraise.wire.problems import ProblemDocument, error_of
+from handraise.wire.problem_documents import ProblemDocument, error_of
 from handraise.wire.records import CallerRecord, SessionRecord
 
 T = TypeVar("T", bound=pydantic.BaseModel)

@@ -9,7 +9,8 @@ from contextlib import aclosing, asynccontextmanager
 from itertools import islice
 
 from handraise.client.http_transport import HttpTransport
-from handraise.model.errors import DeskClosed, HandraiseError
+from handraise.model.errors import DeskClosed
+from handraise.model.problems import HandraiseError
 from handraise.model.questions import Ref
 from handraise.ports import HintHandler
 from handraise.wire.records import EventRecord, OutcomeStates

@@ -15,14 +15,9 @@ from typing import Any
 import httpx2
 import pydantic
 
-from handraise.model.errors import (
-    DeskClosed,
-    HandraiseError,
-    RequestConflict,
-    StoreUnavailable,
-    TooManyRequests,
-)
-from handraise.wire.problems import MEDIA_TYPE, ProblemDocument, error_of
+from handraise.model.errors import DeskClosed, RequestConflict, StoreUnavailable, TooManyRequests
+from handraise.model.problems import HandraiseError
+from handraise.wire.problem_documents import MEDIA_TYPE, ProblemDocument, error_of
 from handraise.wire.requests import PostQuestion
 
 _log = logging.getLogger(__name__)

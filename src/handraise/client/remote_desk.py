@@ -18,10 +18,8 @@ from handraise.model.drafting import Limits, QuestionOptions, check_key
 from handraise.model.durations import Span, seconds_of
 from handraise.model.errors import (
     InvalidAnswer,
-    InvalidQuestion,
     KeyConflict,
     PermissionDenied,
-    Problem,
     QuestionNotFound,
     StoreUnavailable,
     Unauthenticated,
@@ -32,6 +30,7 @@ from handraise.model.grants import Grant
 from handraise.model.json_values import Json, text_problem
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder, responder_of
+from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import (
     UNKNOWN,
     Provenance,
@@ -58,7 +57,7 @@ from handraise.ports.desk import (
 )
 from handraise.waiters import Waiters
 from handraise.wire.credentials import Credentials
-from handraise.wire.problems import ConflictingQuestion
+from handraise.wire.problem_documents import ConflictingQuestion
 from handraise.wire.records import (
     ActionRecord,
     CallerRecord,

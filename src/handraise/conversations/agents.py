@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from handraise import (
     AlreadySettled,
@@ -33,14 +33,11 @@ from handraise.conversations.chat_texts import asking_again, giving_up
 from handraise.conversations.conversation_errors import AgentNotRegistered, NobodyAnswers, NothingTriggered
 from handraise.conversations.turns import Turn, current_turn
 from handraise.forms import NotAnAnswer, Understood, read_reply
+from handraise.model.answer_types import FormSource, python_value
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.model.plain_text import too_late
 from handraise.model.provenance import Provenance
-from handraise.model.typed_answers import FormSource, python_value
-
-if TYPE_CHECKING:
-    from handraise.conversations.registry import AgentRegistry
 
 OnSufficient = Callable[[Json, Json], Awaitable[AgentReply] | AgentReply]
 """Carries on with the answer's value and the context that was stored with the question."""
@@ -76,8 +73,8 @@ class Agent(ABC):
 
     name: str
     description: str = ""
-    registry: AgentRegistry | None = None
-    """The started registry that it is in. What belongs to one conversation is in `current_turn`."""
+    registry: object = None
+    """The started registry that it is in, or None. What belongs to one conversation is in `current_turn`."""
 
     @abstractmethod
     async def handle(self, message: IncomingMessage) -> AgentReply:

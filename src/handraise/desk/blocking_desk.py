@@ -13,13 +13,14 @@ from typing import Any, TypeVar, Unpack, overload
 
 from handraise.model.drafting import QuestionOptions
 from handraise.model.durations import Span
-from handraise.model.errors import DeskClosed, Problem, WrongLoop
+from handraise.model.errors import DeskClosed, WrongLoop
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
+from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.ports import Durability, Recovered

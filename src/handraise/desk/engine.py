@@ -15,8 +15,9 @@ from handraise.desk.bus_listener import BusListener
 from handraise.desk.feed_reader import FeedReader
 from handraise.desk.recipient_check import Recipients
 from handraise.model.durations import Span, seconds_of
-from handraise.model.errors import DeskClosed, HandraiseError
+from handraise.model.errors import DeskClosed
 from handraise.model.lifecycle import Move
+from handraise.model.problems import HandraiseError
 from handraise.model.questions import Draft, Question, Ref
 from handraise.ports import Bus, Directory, HintHandler, Inserted, Store, feed_of
 from handraise.ports.desk import OpenedIn

@@ -21,13 +21,10 @@ from handraise.model.errors import (
     ApprovalLapsed,
     ApprovalTakenBack,
     GrantNotFound,
-    HandraiseError,
     InvalidAnswer,
-    InvalidQuestion,
     KeyConflict,
     NotApproved,
     PermissionDenied,
-    Problem,
     QuestionNotFound,
     QuotaExceeded,
     StoreUnavailable,
@@ -54,6 +51,7 @@ from handraise.model.people import (
     may_respond,
     responder_of,
 )
+from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
 from handraise.model.provenance import (
     UNKNOWN,
     Provenance,
@@ -546,16 +544,20 @@ class LocalDesk(Desk):
         return question, responder
 
     async def _move(self, move: Move) -> Question:
-        """Let the store decide; then notify waits, or find out why the move was refused."""
-        moved = self._notify_moved(await self._engine.settle.submit(move))
-        if moved is None:
+        """Let the store decide; then notify waits, or find out why the move was refused.
+
+        If the question changed meanwhile, as steps that come due can put its expiry off, this tries again.
+        """
+        began, pause = time.monotonic(), 0.0
+        while (moved := self._notify_moved(await self._engine.settle.submit(move))) is None:
             question = await self._pending_question(move.question.id)
             if move.kind not in ("withdraw", "withdraw_for"):
                 check_may_respond(question, move.responder)
-            # Steps that were due are done now, and may have moved its expiry.
-            moved = self._notify_moved(await self._engine.settle.submit(replace(move, question=question)))
-        if moved is None:
-            raise PermissionDenied(move.by, "the question changed meanwhile; look at it again")
+            if time.monotonic() - began > _PATIENCE:
+                raise StoreUnavailable(f"Question {question.id!r} kept changing meanwhile. Try again.")
+            await asyncio.sleep(pause)
+            pause = min(0.2, pause * 2 + 0.005)
+            move = replace(move, question=question)
         return moved
 
     def _notify_moved(self, moved: Question | None) -> Question | None:

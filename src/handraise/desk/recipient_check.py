@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
 from handraise.desk.batcher import KeyedBatcher
-from handraise.model.errors import Problem
 from handraise.model.people import GROUP
+from handraise.model.problems import Problem
 from handraise.model.questions import Draft
 from handraise.model.unknown_recipients import nearest, recipients_of, unknown_recipient
 from handraise.ports import Directory

@@ -14,7 +14,7 @@ from handraise import Desk, NotAnswered, Open, Problem
 from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking, described, pause_in
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
-from handraise.integrations.state_store import Keeping
+from handraise.integrations.state_store import StateStore
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions
@@ -49,7 +49,7 @@ async def run(
     session: AgentSession | None = None,
     timeout: Span | None = None,
     approvals: Mapping[str, ApprovalOptions] | None = None,
-    keeping: Keeping | None = None,
+    state_store: StateStore | None = None,
     **options: Unpack[PauseOptions],
 ) -> AgentResponse[Any]:
     """Run an agent to its end, asking people wherever it waits for them; `key` names the run.
@@ -57,9 +57,9 @@ async def run(
     The same line carries on after a restart: where the run has paused before it goes on from there, with the session
     of that time, and `message` is not sent again. `approvals` says more about single tools, above all which of their
     arguments are `editable`. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay.
-    A session that is too large to travel with a question is kept in `keeping`.
+    A session that is too large to travel with a question is kept in `state_store`.
     """
-    pausing = Run(desk, key, options, approvals, keeping)
+    pausing = Run(desk, key, options, approvals, state_store)
     if (saved := await pausing.saved()) is not None:
         kept = json.loads(saved)
         session = AgentSession.from_dict(kept["session"])

@@ -20,7 +20,7 @@ from handraise import Answered, Desk, Question
 from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import Askable, Pause, approving, described, pause_in
 from handraise.integrations.paused_run import PauseOptions, Run
-from handraise.integrations.state_store import Keeping
+from handraise.integrations.state_store import StateStore
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions, to_tool_result
@@ -32,17 +32,17 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "workflows", "llama-index") from error
 
-__all__ = ["Asked", "Told", "ask", "request_approval", "run"]
+__all__ = ["QuestionAsked", "QuestionSettled", "ask", "request_approval", "run"]
 
 
-class Asked(InputRequiredEvent):
+class QuestionAsked(InputRequiredEvent):
     """What a workflow asks: a question, or an action to be approved, under a name that is its own in the run."""
 
     name: str
     question: dict[str, Any]
 
 
-class Told(HumanResponseEvent):
+class QuestionSettled(HumanResponseEvent):
     """How it ended. `value` is the canonical answer, and None where there is none; `words` say it either way."""
 
     name: str
@@ -60,7 +60,7 @@ async def ask(
     choices: Sequence[str] | None = None,
     form: Askable | Mapping[str, Json] | None = None,
     context: Json = None,
-) -> Told:
+) -> QuestionSettled:
     """Ask a person from inside a step, and get how that ended. The step runs again from its start when it has."""
     return await _wait(ctx, name, described(prompt, choices=choices, form=form, context=context))
 
@@ -80,8 +80,8 @@ async def request_approval(
     `AlreadyConsumed` here. So let a step wait for nothing more when something was approved.
     """
     action = {"tool": tool, "arguments": dict(arguments), "prompt": prompt, "editable": list(editable)}
-    told = await _wait(ctx, name, {"approve": action})
-    return (await _going.get().desk.consume_approval(told.question_id)).arguments
+    settled = await _wait(ctx, name, {"approve": action})
+    return (await _active_run.get().desk.consume_approval(settled.question_id)).arguments
 
 
 async def run(
@@ -92,7 +92,7 @@ async def run(
     key: str,
     timeout: Span | None = None,
     approvals: Mapping[str, ApprovalOptions] | None = None,
-    keeping: Keeping | None = None,
+    state_store: StateStore | None = None,
     **options: Unpack[PauseOptions],
 ) -> Any:
     """Run a workflow to its end, asking people what its steps ask; its result. `key` names the run.
@@ -103,23 +103,23 @@ async def run(
     about: PauseOptions = {"conversation": key, **options}
 
     def pausing(number: int) -> Run:
-        return Run(desk, f"{key} {number}", about, approvals, keeping)
+        return Run(desk, f"{key} {number}", about, approvals, state_store)
 
-    going = _Going(desk, pausing, timeout)
-    _going.set(going)
-    saved = await going.saved()
+    active = _ActiveRun(desk, pausing, timeout)
+    _active_run.set(active)
+    saved = await active.saved()
     if saved is None:
         handler = workflow.run(start_event=start or StartEvent())
     else:
         handler = workflow.run(ctx=Context.from_dict(workflow, saved["context"]))
-        going.asked = {name: _Asked(*each) for name, each in saved["asked"].items()}
+        active.asked = {name: _AskedQuestion(*each) for name, each in saved["asked"].items()}
     try:
         async with asyncio.TaskGroup() as group:
-            telling = [group.create_task(going.tell(handler, name)) for name in going.asked]
+            deliveries = [group.create_task(active.deliver(handler, name)) for name in active.asked]
             async for event in handler.stream_events():
-                if isinstance(event, Asked) and await going.post(handler, event):
-                    telling += [group.create_task(going.tell(handler, event.name))]
-            for task in telling:
+                if isinstance(event, QuestionAsked) and await active.post(handler, event):
+                    deliveries += [group.create_task(active.deliver(handler, event.name))]
+            for task in deliveries:
                 task.cancel()
     except BaseExceptionGroup as failed:  # what ended it, and not what that took along
         await handler.cancel_run()
@@ -131,18 +131,18 @@ _AGAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AskedQuestion:
     """A question of the workflow: which one it is in the run, and what it asks."""
 
     number: int
     question: dict[str, Json]
 
 
-class _Going:
+class _ActiveRun:
     """A run under way. Each question is a pause of its own, with the context of the moment when it was asked."""
 
     def __init__(self, desk: Desk, pausing: Callable[[int], Run], timeout: Span | None) -> None:
-        self.asked: dict[str, _Asked] = {}
+        self.asked: dict[str, _AskedQuestion] = {}
         self.desk = desk
         self._taken: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._turn = asyncio.Lock()
@@ -157,11 +157,11 @@ class _Going:
             last, self._next = found, self._next + 1
         return None if last is None else json.loads(last)
 
-    async def post(self, handler: WorkflowHandler, event: Asked) -> bool:
+    async def post(self, handler: WorkflowHandler, event: QuestionAsked) -> bool:
         """Post what a step asks, with all that is needed to go on from here; False where it is posted already."""
         if event.name in self.asked:
             return False
-        self.asked[event.name] = _Asked(self._next, event.question)
+        self.asked[event.name] = _AskedQuestion(self._next, event.question)
         self._next += 1
         kept = {
             "context": handler.ctx.to_dict(),
@@ -170,7 +170,7 @@ class _Going:
         await self._question(event.name, json.dumps(kept))
         return True
 
-    async def tell(self, handler: WorkflowHandler, name: str) -> None:
+    async def deliver(self, handler: WorkflowHandler, name: str) -> None:
         """Wake the step that waits for this answer, until it has taken it.
 
         A restored context does not know which event its steps wait for, and may give this one to another. So an event
@@ -178,22 +178,22 @@ class _Going:
         """
         posted = await self._question(name, await self._saved(name))
         await self.desk.wait(posted.id, timeout=self._timeout)
-        told = await self.told(name)
-        while told is not None and not self._taken[name].is_set():
+        settled = await self.settled(name)
+        while settled is not None and not self._taken[name].is_set():
             # One at a time: a step that gets two events runs twice, beside itself.
             async with self._turn:
-                handler.ctx.send_event(told)
+                handler.ctx.send_event(settled)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._taken[name].wait(), _AGAIN)
 
-    async def take(self, name: str) -> Told | None:
+    async def take(self, name: str) -> QuestionSettled | None:
         """How a question ended, for the step that asked it; None where it has not."""
-        told = await self.told(name)
-        if told is not None:
+        settled = await self.settled(name)
+        if settled is not None:
             self._taken[name].set()
-        return told
+        return settled
 
-    async def told(self, name: str) -> Told | None:
+    async def settled(self, name: str) -> QuestionSettled | None:
         """How a question ended, or None."""
         if name not in self.asked:
             return None
@@ -201,7 +201,7 @@ class _Going:
         outcome = question.outcome
         if outcome is None:
             return None
-        return Told(
+        return QuestionSettled(
             name=name,
             question_id=question.id,
             answered=isinstance(outcome, Answered),
@@ -221,21 +221,21 @@ class _Going:
         return posted
 
 
-_going: ContextVar[_Going] = ContextVar("the run that goes on here")
+_active_run: ContextVar[_ActiveRun] = ContextVar("the run that goes on here")
 
 
-async def _wait(ctx: Context[Any], name: str, question: dict[str, Json]) -> Told:
+async def _wait(ctx: Context[Any], name: str, question: dict[str, Json]) -> QuestionSettled:
     for attempt in count():
         # Wait even where the answer is there: a step that went on by itself would be run once more by its event.
         await ctx.wait_for_event(
-            Told,
-            waiter_event=Asked(name=name, question=question),
+            QuestionSettled,
+            waiter_event=QuestionAsked(name=name, question=question),
             waiter_id=f"handraise {name} {attempt}",
             requirements={"name": name},
             timeout=None,
         )
-        if (told := await _going.get().take(name)) is not None:
-            return told
+        if (settled := await _active_run.get().take(name)) is not None:
+            return settled
     raise AssertionError("there is always another attempt")
 
 

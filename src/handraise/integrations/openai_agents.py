@@ -16,7 +16,7 @@ from handraise import Approval, Desk, Problem
 from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import ASK_HUMAN, Pause, approving, asking
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
-from handraise.integrations.state_store import Folder, Keeping
+from handraise.integrations.state_store import Folder, StateStore
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions
@@ -29,7 +29,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "agents", "openai-agents") from error
 
-__all__ = ["Folder", "Keeping", "ask_human", "editable", "run"]
+__all__ = ["Folder", "StateStore", "ask_human", "editable", "run"]
 
 Context = TypeVar("Context")
 
@@ -46,7 +46,7 @@ async def run(
     context: Context | None = None,
     timeout: Span | None = None,
     approvals: Mapping[str, ApprovalOptions] | None = None,
-    keeping: Keeping | None = None,
+    state_store: StateStore | None = None,
     runner: Mapping[str, Any] | None = None,
     **options: Unpack[PauseOptions],
 ) -> RunResult:
@@ -55,10 +55,10 @@ async def run(
     The same line carries on after a restart: where the run has paused before it goes on from there, and `input` is not
     taken again. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay. `options` are for
     all questions, `approvals` for those about single tools, and `runner` is what else `Runner.run` takes. The `context`
-    is not kept: give it each time. `keeping` is a place for a state that is too large to travel with a question.
+    is not kept: give it each time. `state_store` is a place for a state that is too large to travel with a question.
     """
     how = dict(runner or {})
-    pausing = Run(desk, key, options, approvals, keeping)
+    pausing = Run(desk, key, options, approvals, state_store)
     if (saved := await pausing.saved()) is not None:
         state: RunState[Any] = await RunState.from_string(
             agent, saved, context_override=RunContextWrapper(context=context)

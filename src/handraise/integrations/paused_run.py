@@ -30,7 +30,7 @@ from handraise import (
 )
 from handraise.errors import AlreadyConsumed
 from handraise.integrations.pause_questions import Pause
-from handraise.integrations.state_store import Keeping
+from handraise.integrations.state_store import StateStore
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json
 from handraise.questions import QuestionOptions
@@ -84,7 +84,7 @@ class Ending:
         return self.action is not None and isinstance(form, Approval) and form.action != self.action
 
 
-Asked = dict[str, Question | Ending]
+AskedQuestions = dict[str, Question | Ending]
 
 
 class Run:
@@ -96,13 +96,13 @@ class Run:
         key: str,
         options: PauseOptions,
         approvals: Mapping[str, ApprovalOptions] | None = None,
-        keeping: Keeping | None = None,
+        state_store: StateStore | None = None,
     ) -> None:
         self._desk = desk
         self._key = key
         self._options = options
         self._approvals = approvals or {}
-        self._keeping = keeping
+        self._state_store = state_store
         self._turn = 0
 
     async def saved(self) -> str | None:
@@ -115,7 +115,7 @@ class Run:
             found = question.state
         return None if found is None else await self._found(found["saved"])
 
-    async def ask_all(self, pauses: Sequence[Pause], *, saved: str | None = None) -> Asked:
+    async def ask_all(self, pauses: Sequence[Pause], *, saved: str | None = None) -> AskedQuestions:
         """The question of each pause, by the pause's id; posted unless it is stored already.
 
         What is `saved` is kept with the first of them, where any process finds it.
@@ -124,7 +124,7 @@ class Run:
             raise ValueError(
                 "two pauses of one run have the same id, so no answer could be told from the other"
             )
-        asked: Asked = {}
+        asked: AskedQuestions = {}
         posted = 0
         for pause in pauses:
             name: list[Json] = [pause.id] if saved is None else [self._turn, posted]
@@ -135,7 +135,7 @@ class Run:
             posted += isinstance(asked[pause.id], Question)
         return asked
 
-    async def collect(self, asked: Asked, *, timeout: Span | None = None) -> dict[str, Ending]:
+    async def collect(self, asked: AskedQuestions, *, timeout: Span | None = None) -> dict[str, Ending]:
         """How each ended, once all have. Approved actions are given out here, and to nobody else.
 
         Where `timeout` passes first, `StillPending` is raised and nothing is changed.
@@ -189,16 +189,16 @@ class Run:
 
     async def _kept(self, text: str) -> dict[str, str]:
         """What a question says about where the text is."""
-        if self._keeping is None:
+        if self._state_store is None:
             return {"text": base64.b64encode(zlib.compress(text.encode(), 9)).decode()}
         name = self._name([self._turn]).removeprefix(_NAMES)
-        await self._keeping.keep(name, text)
+        await self._state_store.keep(name, text)
         return {"name": name}
 
     async def _found(self, kept: dict[str, str]) -> str:
         if "text" in kept:
             return zlib.decompress(base64.b64decode(kept["text"])).decode()
-        text = None if self._keeping is None else await self._keeping.find(kept["name"])
+        text = None if self._state_store is None else await self._state_store.find(kept["name"])
         if text is None:
             raise LookupError(f"The state of run {self._key!r} is kept as {kept['name']}, and is not there.")
         return text

@@ -16,7 +16,7 @@ from handraise import Desk, Open
 from handraise.errors import MissingExtra
 from handraise.integrations.pause_questions import Askable, Pause, approving, asking, described, pause_in
 from handraise.integrations.paused_run import Ending, PauseOptions, Run
-from handraise.integrations.state_store import Folder, Keeping
+from handraise.integrations.state_store import Folder, StateStore
 from handraise.model.durations import Span
 from handraise.model.json_values import Json
 from handraise.tools import ApprovalOptions
@@ -39,7 +39,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "pydantic-ai-slim", "pydantic-ai") from error
 
-__all__ = ["Folder", "Keeping", "ask_human", "asks", "inline", "run"]
+__all__ = ["Folder", "StateStore", "ask_human", "asks", "inline", "run"]
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -61,7 +61,7 @@ async def run(
     deps: Deps = None,  # type: ignore[assignment]  # as in `Agent.run`
     timeout: Span | None = None,
     approvals: Mapping[str, ApprovalOptions] | None = None,
-    keeping: Keeping | None = None,
+    state_store: StateStore | None = None,
     runner: Mapping[str, Any] | None = None,
     **options: Unpack[PauseOptions],
 ) -> AgentRunResult[Output]:
@@ -69,11 +69,11 @@ async def run(
 
     The same line carries on after a restart: where the run has paused before it goes on from there, and `prompt` is not
     taken again. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay. `options` are for
-    all questions, `approvals` for those about single tools, and `runner` is what else `Agent.run` takes. `keeping` is a
+    all questions, `approvals` for those about single tools, and `runner` is what else `Agent.run` takes. `state_store` is a
     place for messages that are too large to travel with a question.
     """
     how: dict[str, Any] = {"output_type": _outputs(agent), **(runner or {}), "deps": deps}
-    pausing = Run(desk, key, options, approvals, keeping)
+    pausing = Run(desk, key, options, approvals, state_store)
     if (saved := await pausing.saved()) is not None:
         paused = _Paused.model_validate_json(saved)
     else:

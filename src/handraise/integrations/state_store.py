@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 
-class Keeping(Protocol):
+class StateStore(Protocol):
     """A place for texts under names: a folder, a bucket, a table. Names are short, made of letters and digits."""
 
     async def keep(self, name: str, text: str) -> None:

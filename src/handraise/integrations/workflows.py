@@ -26,9 +26,9 @@ from handraise import (
     StoreUnavailable,
 )
 from handraise.errors import TooManyRequests
+from handraise.model.answer_types import form_from
 from handraise.model.durations import Span, seconds_of
 from handraise.model.json_values import Json, digest
-from handraise.model.typed_answers import form_from
 from handraise.questions import QuestionOptions
 from handraise.wire.records import OutcomeRecord, TimelineRecord
 from handraise.wire.requests import PostQuestion

@@ -16,8 +16,9 @@ from typing import Literal, TypedDict, assert_never, get_args
 
 import pydantic
 
+from handraise.model.answer_types import FormSource, form_from
 from handraise.model.durations import Span, seconds_of
-from handraise.model.errors import InvalidAnswer, InvalidQuestion, Problem
+from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import (
     AnyForm,
     Approval,
@@ -34,9 +35,9 @@ from handraise.model.forms import (
 )
 from handraise.model.json_values import MAX_INTEGER, Json, canonical_json, json_problems, text_problem
 from handraise.model.people import ANYONE, GROUP
+from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, drafted
 from handraise.model.timelines import Timeline, steps_of
-from handraise.model.typed_answers import FormSource, form_from
 from handraise.model.validation import MAX_TEXT, check_answer, fold, pattern_problem
 
 

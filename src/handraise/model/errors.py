@@ -31,76 +31,21 @@ HandraiseError
 ├── UnknownAddress    (ValueError)       no backend understands this address
 └── MissingExtra      (ImportError)      an optional dependency is not installed
 
-Each has a stable `code` for the wire and keeps its data as attributes.
+Each has a stable `code` for the wire and keeps its data as attributes. `HandraiseError` and `InvalidQuestion` are in
+`problems.py`, because questions and forms raise them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from handraise.model.outcomes import Outcome
-    from handraise.model.questions import Draft, Question
+from handraise.model.outcomes import Outcome
+from handraise.model.problems import HandraiseError, Problem, ProblemsError
+from handraise.model.questions import Draft, Question
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong with a question or an answer, and where."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        if self.path:
-            return f"{self.path}: {self.message}"
-        # Alone, "is not an instant" would not say what is not.
-        return f"it {self.message}" if self.message.startswith(("is ", "has ")) else self.message
-
-
-class HandraiseError(Exception):
-    """The root of every error that Handraise raises on purpose."""
-
-    code: ClassVar[str] = "error"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as it stands, for anyone who keeps errors or sends them to another process."""
-        return _restored, (type(self), self.args, self.__dict__)
-
-
-def _restored(
-    kind: type[HandraiseError], args: tuple[object, ...], kept: dict[str, object]
-) -> HandraiseError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(kept)
-    return error
-
-
-_MOST_PROBLEMS = 100
-
-
-class _Problems(HandraiseError, ValueError):
-    def __init__(self, headline: str, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems[:_MOST_PROBLEMS])
-        if len(problems) > _MOST_PROBLEMS:
-            self.problems += (Problem("", f"and {len(problems) - _MOST_PROBLEMS} more problems"),)
-        super().__init__(f"{headline} " + "; ".join(map(str, self.problems)))
-
-
-class InvalidQuestion(_Problems):
-    """The question cannot be asked as it stands; nothing was registered."""
-
-    code = "invalid_question"
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("This question cannot be asked:", problems)
-
-
-class InvalidAnswer(_Problems):
+class InvalidAnswer(ProblemsError):
     """The answer does not fit; `problems` says why. The question is pending unless `outcome` is set."""
 
     code = "invalid_answer"
@@ -110,7 +55,7 @@ class InvalidAnswer(_Problems):
         super().__init__("That answer does not fit:", problems)
 
 
-class AnswerTypeMismatch(_Problems):
+class AnswerTypeMismatch(ProblemsError):
     """The stored answer fits the form but not the type given as `into`."""
 
     code = "answer_type_mismatch"
@@ -278,7 +223,7 @@ class Unauthenticated(HandraiseError, PermissionError):
     code = "unauthenticated"
 
 
-class InvalidRequest(_Problems):
+class InvalidRequest(ProblemsError):
     """The server cannot read the request; `problems` says why."""
 
     code = "invalid_request"

@@ -1,7 +1,6 @@
 """Forms: what a valid answer is. A discriminated union on `kind`.
 
-Constructing a form checks its types only; whether it makes sense (`composing`) is decided at ask time,
-where every problem is reported at once.
+The forms without an action are in `form_fields.py`; everything may import them from here.
 """
 
 from __future__ import annotations
@@ -15,113 +14,49 @@ from typing import Annotated, Any, Literal, TypeVar
 import pydantic
 
 from handraise.model.durations import Span, seconds_of
-from handraise.model.errors import InvalidQuestion, Problem
+from handraise.model.form_fields import (
+    Choice,
+    Confirm,
+    Field,
+    Form,
+    FormPart,
+    MultiChoice,
+    Open,
+    OpenType,
+    Option,
+    SimpleForm,
+    options_of,
+)
 from handraise.model.json_values import Json, digest, json_problems
+from handraise.model.problems import InvalidQuestion, Problem
+from handraise.model.schema_reader import form_from_schema
+
+__all__ = [
+    "FORM",
+    "Action",
+    "AnyForm",
+    "Approval",
+    "Choice",
+    "Confirm",
+    "Field",
+    "Form",
+    "MultiChoice",
+    "Open",
+    "OpenType",
+    "Option",
+    "Risk",
+    "Scope",
+    "SimpleForm",
+    "form_from_json",
+    "form_to_json",
+    "options_of",
+    "scope_problems",
+]
 
 T = TypeVar("T")
 
 
-class _Part(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
-
-
-class Option(_Part):
-    """One thing that can be chosen. The canonical answer is its `id`."""
-
-    id: str
-    label: str
-    description: str | None = None
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"id": value.strip(), "label": value.strip()}
-        return value
-
-
-def options_of(options: Sequence[Option | str]) -> tuple[Option, ...]:
-    """Options from options or plain texts; a plain text is its own id."""
-    return tuple(Option.model_validate(option) for option in options)
-
-
-class Choice(_Part):
-    """Exactly one option, or a text of one's own where `allow_other` says so."""
-
-    kind: Literal["choice"] = "choice"
-    options: tuple[Option, ...]
-    allow_other: bool = False
-
-    @classmethod
-    def of(cls, *options: Option | str, allow_other: bool = False) -> Choice:
-        """A choice between options or plain texts."""
-        return cls(options=options_of(options), allow_other=allow_other)
-
-
-class MultiChoice(_Part):
-    """Several options, between `at_least` and `at_most` of them."""
-
-    kind: Literal["multi_choice"] = "multi_choice"
-    options: tuple[Option, ...]
-    at_least: int = 1
-    at_most: int | None = None
-    allow_other: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        *options: Option | str,
-        at_least: int = 1,
-        at_most: int | None = None,
-        allow_other: bool = False,
-    ) -> MultiChoice:
-        """A selection among options or plain texts."""
-        return cls(options=options_of(options), at_least=at_least, at_most=at_most, allow_other=allow_other)
-
-
-OpenType = Literal["text", "integer", "number", "email", "uri", "date", "datetime"]
-
-
-class Open(_Part):
-    """Free text, or one value typed as text. `pattern` is searched for, in linear time."""
-
-    kind: Literal["open"] = "open"
-    type: OpenType = "text"
-    min_length: int = 1
-    max_length: int | None = None
-    pattern: str | None = None
-    minimum: float | int | None = None
-    maximum: float | int | None = None
-
-
-class Confirm(_Part):
-    """Yes or no."""
-
-    kind: Literal["confirm"] = "confirm"
-
-
-SimpleForm = Annotated[Choice | MultiChoice | Open | Confirm, pydantic.Field(discriminator="kind")]
-
-
-class Field(_Part):
-    """A named part of a form; `default` is what a page shows in it at first."""
-
-    name: str
-    form: SimpleForm
-    title: str | None = None
-    description: str | None = None
-    required: bool = True
-    default: Any = None
-
-
-class Form(_Part):
-    """Several named fields, answered together."""
-
-    kind: Literal["form"] = "form"
-    fields: tuple[Field, ...]
-
-
-class Action(_Part):
+class Action(FormPart):
     """What is to be done: a tool and its arguments, frozen."""
 
     tool: str
@@ -146,7 +81,7 @@ Risk = Literal["low", "medium", "high"]
 """How much harm an action could do, as the agent's author says."""
 
 
-class Approval(_Part):
+class Approval(FormPart):
     """Approve or deny a frozen action; the arguments named in `editable` may be changed while approving.
 
     `scopes` are how far an approval may reach: this action once, or again in the same conversation
@@ -283,8 +218,6 @@ def _call_problems(tool: object, arguments: object, editable: object) -> Iterato
 def _editable(name: str, value: Json, schema: Mapping[str, Json]) -> Field:
     """The field of an argument: as the schema of its model says where people can be shown that, else like its value."""
     if name in schema.get("properties", {}):
-        from handraise.model.form_schemas import form_from_schema  # noqa: PLC0415 -- it is made of these forms
-
         part = {name: schema["properties"][name]}
         with suppress(InvalidQuestion):
             form = form_from_schema(

@@ -65,7 +65,7 @@ class Person:
 
     @property
     def responder(self) -> Responder:
-        """The person at a door, with their groups."""
+        """The person as one who answers, with their groups."""
         return Responder(self.id, self.groups)
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from handraise.model.errors import Problem
+from handraise.model.problems import Problem
 
 Json = Any
 

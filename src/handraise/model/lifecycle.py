@@ -14,16 +14,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from handraise.model.errors import Problem
+from handraise.model.decisions import decision_of
+from handraise.model.errors import KeyConflict
 from handraise.model.events import EventKind
 from handraise.model.forms import AnyForm, Approval, Scope
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json, digest
 from handraise.model.outcomes import Status, outcome_of
 from handraise.model.people import Responder, may_respond
+from handraise.model.problems import Problem
 from handraise.model.provenance import UNKNOWN, Provenance
-from handraise.model.questions import Question, Vote
-from handraise.model.validation import check_answer, decision_of
+from handraise.model.questions import Draft, Question, Vote
+from handraise.model.validation import check_answer
 
 MoveKind = Literal["answer", "decline", "withdraw", "withdraw_for", "attempt", "grant"]
 
@@ -69,6 +71,17 @@ class Move:
     def channel(self) -> str | None:
         """The channel of the move, if known."""
         return self.record.get("channel")
+
+
+def same_question(draft: Draft, stored: Question) -> Question | KeyConflict:
+    """The stored question where the draft means the same, else their conflict.
+
+    Another asker does not get to see what is stored, unless both share the key.
+    """
+    ours = stored.asker == draft.asker or (stored.shared and draft.shared and stored.key == draft.key)
+    if ours and stored.definition == draft.definition:
+        return stored
+    return KeyConflict(draft, stored if ours else None)
 
 
 def answer_move(

@@ -46,7 +46,7 @@ _WHY_WEAK = {
 
 @dataclass(frozen=True, slots=True)
 class Responder:
-    """A person at a channel's door, with the groups that the caller vouches for."""
+    """A person who answers, with the groups that the caller vouches for."""
 
     id: str
     groups: frozenset[str] = frozenset()

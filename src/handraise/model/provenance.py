@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from handraise.model.drafting import Limits
-from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.errors import InvalidAnswer
 from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
+from handraise.model.problems import Problem
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 

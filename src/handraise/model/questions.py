@@ -7,12 +7,11 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
-from handraise.model.errors import KeyConflict
+from handraise.model.decisions import Decision, decision_of
 from handraise.model.forms import AnyForm, Approval, Risk, form_to_json
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.timelines import Step, Timeline, gaps_of, timeline_of
-from handraise.model.validation import Decision, decision_of
 
 T = TypeVar("T", bound="Draft")
 
@@ -232,14 +231,3 @@ def _short(value: Json) -> str:
         return "nothing"
     text = canonical_json(value)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
-
-
-def same_question(draft: Draft, stored: Question) -> Question | KeyConflict:
-    """The stored question where the draft means the same, else their conflict.
-
-    Another asker does not get to see what is stored, unless both share the key.
-    """
-    ours = stored.asker == draft.asker or (stored.shared and draft.shared and stored.key == draft.key)
-    if ours and stored.definition == draft.definition:
-        return stored
-    return KeyConflict(draft, stored if ours else None)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from handraise.model.forms import Approval, Risk
 from handraise.model.outcomes import Answered, Source, Status
 from handraise.model.questions import Question
+
+MAX_ENDINGS = 10_000
+"""So many endings are counted, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,3 +54,8 @@ def ending_of(question: Question) -> Ending | None:
         approved=None if decision is None else decision.approved,
         risk=form.risk if isinstance(form, Approval) else None,
     )
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of them do not exceed."""
+    return ordered[max(math.ceil(share * len(ordered)), 1) - 1]

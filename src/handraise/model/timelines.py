@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Literal
 
 from handraise.model.durations import Span, span_of
-from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.json_values import Json
+from handraise.model.problems import InvalidQuestion, Problem
 
 Deed = Literal["remind", "escalate", "expire", "default"]
 

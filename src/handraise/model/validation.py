@@ -6,13 +6,12 @@ import functools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import assert_never
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
-from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import (
     Action,
     AnyForm,
@@ -26,6 +25,7 @@ from handraise.model.forms import (
     SimpleForm,
 )
 from handraise.model.json_values import MAX_INTEGER, Json, canonical_json, json_problems, text_problem
+from handraise.model.problems import Problem
 
 MAX_TEXT = 100_000
 """No text in an answer is longer than this, whatever the form says."""
@@ -42,22 +42,6 @@ _MAX_PROBLEMS = 50
 _MAX_OTHERS = 20
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s.]+")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What a person decided about an action. True only where it was approved.
-
-    `action` is what was approved, edits included: execute this and nothing else.
-    """
-
-    approved: bool
-    action: Action = field(repr=False)
-    reason: str | None = field(default=None, repr=False)
-    edited: bool = False
-
-    def __bool__(self) -> bool:
-        return self.approved
 
 
 def check_answer(form: AnyForm, value: Json) -> Json:
@@ -92,13 +76,6 @@ def _bounded(problems: Sequence[Problem]) -> list[Problem]:
     if len(problems) > _MAX_PROBLEMS:
         told.append(Problem("", f"and {len(problems) - _MAX_PROBLEMS} more"))
     return told
-
-
-def decision_of(approval: Approval, value: Json) -> Decision:
-    """The decision behind an approval's canonical answer."""
-    edited = value.get("arguments")
-    action = approval.action if edited is None else Action(tool=approval.action.tool, arguments=edited)
-    return Decision(value["decision"] == "approve", action, value.get("reason"), edited is not None)
 
 
 def fold(text: str) -> str:

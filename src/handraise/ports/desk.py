@@ -12,25 +12,19 @@ from datetime import timedelta
 from inspect import isawaitable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
+from handraise.model.answer_types import python_value, typed
 from handraise.model.drafting import Limits, QuestionOptions, compose
 from handraise.model.durations import Span, seconds_of
-from handraise.model.errors import (
-    ForkedDesk,
-    InvalidQuestion,
-    NotAnswered,
-    Problem,
-    QuestionNotFound,
-    WrongLoop,
-)
+from handraise.model.errors import ForkedDesk, NotAnswered, QuestionNotFound, WrongLoop
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json, text_problem
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder
+from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Draft, Question, Ref
-from handraise.model.typed_answers import python_value, typed
 from handraise.ports.clock import IdFactory
 from handraise.ports.store import Durability, Recovered
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from handraise.model.decisions import decision_of
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json, canonical_json
-from handraise.model.validation import decision_of
 from handraise.model.visible import visible, visible_line
 
 _SCOPES = {"session": ", for this conversation", "always": ", always"}

@@ -14,17 +14,16 @@ from handraise.server.api import (
     address_routes,
     admin_routes,
     channel_routes,
-    docs_page,
     event_routes,
     health_routes,
     push_routes,
+    question_link_routes,
     question_routes,
     statistics_routes,
     tool_result_routes,
 )
 from handraise.server.api.health_routes import Readiness
 from handraise.server.api.openapi import document_problems, operation_id
-from handraise.server.auth import question_links
 from handraise.server.auth.authenticator import BEARER, Authenticator
 from handraise.server.auth.last_used import LastUsed
 from handraise.server.context import ServerContext
@@ -34,7 +33,7 @@ from handraise.server.live.visibility import VisibilityCache
 from handraise.server.middleware.error_handlers import PROBLEM_RESPONSES, add_error_handlers
 from handraise.server.middleware.security import STATIC, RateLimits, SecurityMiddleware
 from handraise.server.observability import RequestLogMiddleware
-from handraise.server.web import embedded_question, sign_in
+from handraise.server.web import api_page, embedded_question, sign_in
 from handraise.server.web.inbox import (
     account_page,
     app_manifest,
@@ -49,7 +48,7 @@ from handraise.server.web.pages import STATIC_FILES, handle_unknown_pages
 API: tuple[APIRouter, ...] = (
     question_routes.router,
     statistics_routes.router,
-    question_links.router,
+    question_link_routes.router,
     address_routes.router,
     push_routes.router,
     event_routes.router,
@@ -134,7 +133,7 @@ def _routes() -> list[BaseRoute]:
     routes.include_router(account_page.pages)
     routes.include_router(app_manifest.pages)
     routes.include_router(sign_in.pages)
-    routes.include_router(docs_page.pages)
+    routes.include_router(api_page.pages)
     routes.include_router(embedded_question.pages)
     routes.include_router(embedded_question.frames)
     routes.mount(STATIC, embedded_question.SharedFiles(directory=STATIC_FILES))

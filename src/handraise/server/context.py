@@ -21,7 +21,7 @@ from handraise.desk.recipient_check import Recipients
 from handraise.desk.sealer import Sealer
 from handraise.desk_factory import open_backend
 from handraise.model.drafting import Limits
-from handraise.model.errors import HandraiseError
+from handraise.model.problems import HandraiseError
 from handraise.model.seals import Signer
 from handraise.ports import Clock, Directory, IdFactory, Ledger, Outbox, SignedHeads, Store
 from handraise.ports.channel import Channel

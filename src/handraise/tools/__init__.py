@@ -19,9 +19,9 @@ from handraise.tools.client_calls import (
 )
 from handraise.tools.history import filter_client_messages
 from handraise.tools.results import ResultStatus, ToolResult, to_tool_result
-from handraise.tools.specs import ToolSpec
 from handraise.tools.tool_arguments import Intent
 from handraise.tools.tool_events import AskEvent, Emit, Interrupt
+from handraise.tools.tool_spec import ToolSpec
 
 __all__ = [
     "ApprovalOptions",

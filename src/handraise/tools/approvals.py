@@ -21,7 +21,7 @@ from handraise import Approval, Desk, Field, InvalidQuestion, Problem
 from handraise.blocking import BlockingDesk
 from handraise.errors import AnswerTypeMismatch
 from handraise.forms import Risk, Scope
-from handraise.model.typed_answers import typed
+from handraise.model.answer_types import typed
 from handraise.questions import QuestionOptions
 
 P = ParamSpec("P")

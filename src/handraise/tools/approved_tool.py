@@ -26,9 +26,9 @@ from handraise.model.json_values import Json, digest, json_problems
 from handraise.questions import QuestionOptions
 from handraise.tools.approvals import ApprovalOptions, FrozenCall
 from handraise.tools.results import UNDELIVERED, ToolResult, invalid_result, to_tool_result
-from handraise.tools.specs import ToolSpec
 from handraise.tools.tool_arguments import Arguments, json_object
 from handraise.tools.tool_events import Emit, Interrupt, event_of
+from handraise.tools.tool_spec import ToolSpec
 
 
 class ApprovedTool:

@@ -16,7 +16,6 @@ from handraise.model.json_values import text_problem
 from handraise.questions import QuestionOptions
 from handraise.tools.idempotent_post import Call, Posted, origin_of, post_once
 from handraise.tools.results import UNDELIVERED, ToolResult, batch_result, invalid_result, to_tool_result
-from handraise.tools.specs import ToolSpec
 from handraise.tools.tool_arguments import (
     MAX_CHOICES,
     MAX_QUESTIONS,
@@ -30,6 +29,7 @@ from handraise.tools.tool_arguments import (
     read_intervention,
 )
 from handraise.tools.tool_events import AskEvent, Emit, Interrupt, event_of
+from handraise.tools.tool_spec import ToolSpec
 
 _log = logging.getLogger(__name__)
 

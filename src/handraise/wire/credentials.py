@@ -1,4 +1,4 @@
-"""Credentials: texts that open a door, and what a desk at a server needs of them.
+"""Credentials: secret texts that say who is calling, and what a desk at a server needs of them.
 
 A token says what it is and where it belongs, `hra_<workspace>_<secret>`, so that a server looks for it in that
 workspace only. What is kept of one is its digest.
@@ -21,7 +21,7 @@ _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class TokenKind(StrEnum):
-    """Whose token it is. No kind opens the door of another."""
+    """Whose token it is. No kind is accepted in place of another."""
 
     AGENT = "hra"
     READER = "hrr"

@@ -8,10 +8,10 @@ from typing import Annotated, Any, cast
 import pydantic
 
 from handraise.model.drafting import IfExists, QuestionOptions
-from handraise.model.errors import InvalidQuestion, Problem
 from handraise.model.forms import Action, AnyForm, Option
 from handraise.model.identities import Role
 from handraise.model.json_values import text_problem
+from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft
 from handraise.wire.records import Seconds, TimelineRecord
 

@@ -24,19 +24,12 @@ from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.ports import Clock
 from handraise.server import ServerContext, ServerSettings, open_server
-from tests.server.conftest import listening
-from tests.serving import Issuer
+from support.chromium import ARGUMENTS
+from support.http_server import listening
+from support.issuer import Issuer
 
 __all__ = ["address", "ctx", "errors", "person", "pytestmark", "tab", "window"]
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-]
 UNLIMITED: dict[str, Any] = {
     "rate_limit": "100000/second",
     "sign_in_limit": "100000/second",

@@ -14,8 +14,8 @@ from handraise import Responder
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.identities import Role
 from handraise.server import ServerContext
+from support.issuer import Issuer
 from tests.server.inbox.chromium import launched
-from tests.serving import Issuer
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

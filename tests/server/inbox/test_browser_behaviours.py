@@ -38,7 +38,7 @@ async def is_marked(tab: Page) -> bool:
 
 
 class TestComingBackAfterSigningIn:
-    @pytest.mark.slow("test_returning.py follows the same way without a browser")
+    @pytest.mark.slow("test_login_redirect.py follows the same way without a browser")
     async def test_from_a_question_to_it_without_scripts(
         self, chromium: Browser, address: str, ctx: ServerContext, workspace: str, desk: LocalDesk
     ) -> None:

@@ -80,7 +80,7 @@ async def test_the_reason_stands_at_the_field_and_nothing_typed_is_lost(
         assert await outcome_of(desk, question.id) == expected
 
 
-@pytest.mark.slow("test_rendering.py and the test before have the reasons; this has where the focus goes")
+@pytest.mark.slow("test_form_controls.py and the test before have the reasons; this has where the focus goes")
 async def test_somebody_who_cannot_see_comes_to_the_first_field_that_does_not_fit(
     tab: Page, desk: LocalDesk
 ) -> None:
@@ -96,7 +96,7 @@ async def test_somebody_who_cannot_see_comes_to_the_first_field_that_does_not_fi
     assert await violations(tab) == []
 
 
-@pytest.mark.slow("test_browser_kinds.py edits and approves; test_answering.py has the differences")
+@pytest.mark.slow("test_browser_kinds.py edits and approves; test_question_page.py has the differences")
 async def test_an_edit_is_shown_as_a_difference_before_it_is_approved(
     tab: Page, desk: LocalDesk, errors: list[str]
 ) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from chaos.servers import free_port
 from handraise import Answered, Choice, open_desk
-from tests.cli.command import Serving, serving
+from support.command import Serving, serving
+from support.free_port import free_port
 from tests.server.inbox.chromium import *  # noqa: F403 -- fixtures come by name
 from tests.server.inbox.chromium import PATIENCE
 
@@ -38,7 +38,7 @@ async def sign_in(tab: Page, server: Serving) -> None:
 
 
 @pytest.mark.slow(
-    "starts a server twice; test_browser_behaviours.py has a page that comes back, test_running_stop.py a stop"
+    "starts a server twice; test_browser_behaviours.py has a page that comes back, test_process_stop.py a stop"
 )
 async def test_an_open_page_tells_what_was_asked_meanwhile_and_answers_as_before(
     chromium: Browser, tmp_path: Path

@@ -369,7 +369,7 @@ async def test_the_page_about_oneself_passes_axe(person: NewWindow, theme: str) 
         assert await violations(tab) == []
 
 
-@pytest.mark.slow("one sentence of a page; test_myself.py has the page")
+@pytest.mark.slow("one sentence of a page; test_account_page.py has the page")
 async def test_without_scripts_it_says_so(person: NewWindow) -> None:
     async with person("ann", java_script_enabled=False) as window:
         tab = await window.new_page()

@@ -15,17 +15,18 @@ import pytest
 from handraise import Approval, Confirm, InvalidAnswer, Timeline
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.provenance import Provenance
+from handraise.model.statistics import percentile
 from handraise.ports import AGES
 from handraise.server import ServerContext
 from handraise.server.web.inbox import insights_page
 from handraise.server.web.inbox.charts import Bar, Column, Series, bars, columns
-from handraise.server.web.inbox.insights_page import SPANS, length, percentile
+from handraise.server.web.inbox.insights_page import SPANS, length
 from handraise.testing import ManualClock
+from support.issuer import Issuer
 from tests.server.conftest import bearer
 from tests.server.inbox.browser import Page, open_page
 from tests.server.inbox.hostile import MARK, NAMES
 from tests.server.inbox.test_hostile import OURS
-from tests.serving import Issuer
 from tests.tiers import drawn
 
 
@@ -190,7 +191,7 @@ async def test_looks_back_as_far_as_it_is_told(
 async def test_says_where_there_was_more_than_it_counts(
     boss: httpx2.AsyncClient, desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insights_page, "MOST", 5)
+    monkeypatch.setattr(insights_page, "MAX_ENDINGS", 5)
     for count in range(1, 7):
         await desk.answer((await desk.post("one more")).id, "yes", by="ann")
         shown = await open_page(boss, "/insights")

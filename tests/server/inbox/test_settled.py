@@ -15,11 +15,11 @@ from handraise.model.provenance import Provenance
 from handraise.server import ServerContext
 from handraise.server.web.inbox import search
 from handraise.testing import ManualClock
+from support.issuer import Issuer
 from tests.server.conftest import bearer
 from tests.server.inbox.browser import Page, open_page
 from tests.server.inbox.hostile import NAMES, TEXTS
 from tests.server.inbox.test_hostile import check
-from tests.serving import Issuer
 from tests.tiers import drawn
 
 OPS = Responder("bob", frozenset({"ops"}))

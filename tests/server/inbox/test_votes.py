@@ -12,8 +12,8 @@ from handraise.desk.local_desk import LocalDesk
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.server import ServerContext
+from support.issuer import Issuer
 from tests.server.inbox.browser import Page, Sheet, open_page, send
-from tests.serving import Issuer
 
 REFUND = Approval.of("refund", {"order": "A-7", "amount": 500}, editable=["amount"])
 

@@ -17,7 +17,7 @@ from handraise.model.events import Event, EventKind
 from handraise.model.forms import Approval, form_to_json
 from handraise.model.grants import Grant
 from handraise.model.json_values import Json
-from handraise.model.lifecycle import Move, NewGrant, expire, is_open, next_step, transition
+from handraise.model.lifecycle import Move, NewGrant, expire, is_open, next_step, same_question, transition
 from handraise.model.outcomes import Answered, Outcome, Status
 from handraise.model.people import (
     Responder,
@@ -27,7 +27,7 @@ from handraise.model.people import (
     may_take_back,
     still_may_respond,
 )
-from handraise.model.questions import Draft, Question, Ref, Vote, posted, same_question
+from handraise.model.questions import Draft, Question, Ref, Vote, posted
 from handraise.model.replay import says_approved
 from handraise.model.seals import SALT
 from handraise.model.statistics import Ending, ending_of

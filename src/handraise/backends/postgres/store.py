@@ -41,9 +41,9 @@ from handraise.backends.sql_files import load_statements
 from handraise.model.errors import QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
-from handraise.model.lifecycle import Move
+from handraise.model.lifecycle import Move, same_question
 from handraise.model.outcomes import Outcome
-from handraise.model.questions import Draft, Question, Ref, posted, same_question
+from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.statistics import Ending
 from handraise.model.workspace_events import WorkspaceEvent
 from handraise.ports import (

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 
 from handraise.backends.shards.placement import ShardRouter
 from handraise.backends.shards.shard import Shard
-from handraise.model.errors import DeskClosed, HandraiseError, StoreUnavailable
+from handraise.model.errors import DeskClosed, StoreUnavailable
+from handraise.model.problems import HandraiseError
 from handraise.model.questions import Ref
 from handraise.ports import HintHandler
 

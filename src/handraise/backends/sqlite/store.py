@@ -40,9 +40,9 @@ from handraise.backends.sqlite.timestamps import length, micros, now_by
 from handraise.model.errors import QuotaExceeded, StoreUnavailable
 from handraise.model.events import Event
 from handraise.model.grants import Grant
-from handraise.model.lifecycle import Move, NewGrant
+from handraise.model.lifecycle import Move, NewGrant, same_question
 from handraise.model.outcomes import Outcome
-from handraise.model.questions import Draft, Question, Ref, posted, same_question
+from handraise.model.questions import Draft, Question, Ref, posted
 from handraise.model.statistics import Ending
 from handraise.model.timelines import steps_from_json
 from handraise.model.urgency import likeness_of, urgency_without_expiry

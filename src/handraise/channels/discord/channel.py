@@ -28,8 +28,9 @@ from handraise.channels.discord.messages import render_bundle, render_outcome, r
 from handraise.channels.discord.signatures import is_genuine, read_key
 from handraise.channels.inbound_replies import Replies
 from handraise.channels.payloads import InvalidPayload, read_object
-from handraise.model.errors import HandraiseError, RequestConflict
+from handraise.model.errors import RequestConflict
 from handraise.model.json_values import Json
+from handraise.model.problems import HandraiseError
 from handraise.ports.channel import Message
 
 _log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from handraise.channels.discord.components import (
 from handraise.channels.discord.markup import length_of, quoted_start
 from handraise.channels.discord.references import build_reference
 from handraise.channels.payloads import InvalidPayload
-from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import (
     AnyForm,
     Approval,
@@ -39,6 +39,7 @@ from handraise.model.forms import (
     SimpleForm,
 )
 from handraise.model.json_values import Json
+from handraise.model.problems import Problem
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 

@@ -1,4 +1,4 @@
 """E-mail: questions go out over SMTP, and what people reply comes back over IMAP or is posted here as it came.
 
-`channel` is the door; it needs `pip install "handraise[email]"`.
+`channel.py` opens it. Needs `pip install "handraise[email]"`.
 """

@@ -44,7 +44,7 @@ from handraise.model.forms import Approval
 from handraise.model.json_values import Json, canonical_json, digest
 from handraise.model.people import ANYONE, EMAIL_SENDER
 from handraise.model.questions import Question
-from handraise.model.replies import Understood, read_reply
+from handraise.model.typed_replies import Understood, read_reply
 from handraise.ports.channel import Message, NotSent, Response
 
 _log = logging.getLogger(__name__)

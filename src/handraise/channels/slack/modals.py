@@ -30,9 +30,10 @@ from handraise.channels.slack.blocks import (
 )
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
 from handraise.channels.slack.references import format_reference
-from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
+from handraise.model.problems import Problem
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
 

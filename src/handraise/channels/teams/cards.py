@@ -28,12 +28,12 @@ from handraise.channels.teams.card_elements import (
 )
 from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, parts_of
 from handraise.channels.teams.references import build_reference
+from handraise.model.decisions import decision_of
 from handraise.model.deliveries import Reason
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Draft, Question
-from handraise.model.validation import decision_of
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import Message, Notice
 

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 from handraise.channels.payloads import InvalidPayload
 from handraise.channels.teams.card_elements import Element, is_plain, line, small, theirs, words
-from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import (
     AnyForm,
     Approval,
@@ -28,6 +28,7 @@ from handraise.model.forms import (
     SimpleForm,
 )
 from handraise.model.json_values import Json
+from handraise.model.problems import Problem
 from handraise.model.visible import visible, visible_line
 
 _SHORT = 120

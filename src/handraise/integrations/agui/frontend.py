@@ -70,7 +70,7 @@ _LARGEST_BODY = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedEntry:
     """An entry of `resume[]` that was not taken: its interrupt is as it was."""
 
     interrupt_id: str
@@ -116,7 +116,7 @@ def agui_route(
 
 
 async def open_interrupts(
-    desk: Desk, thread: str, *, by: str | Responder, refused: Sequence[Refused] = ()
+    desk: Desk, thread: str, *, by: str | Responder, refused: Sequence[RejectedEntry] = ()
 ) -> list[Interrupt]:
     """What is pending in a thread, oldest first; what others were asked is there too, but without its content."""
     mine = [each async for each in _pending(desk, conversation=thread, recipient=by)]
@@ -165,24 +165,26 @@ async def take_resume(
     thread: str,
     by: str | Responder,
     evidence: str = _CLIENT_ASSERTED,
-) -> list[Refused]:
+) -> list[RejectedEntry]:
     """Take what a front end sends back as this person's answers; what could not be taken, with the reason.
 
     An abandoned interrupt is a declined question. The same entry a second time changes nothing.
     """
-    refused: list[Refused] = []
+    refused: list[RejectedEntry] = []
     for entry in entries:
         try:
             question = await _in_thread(desk, entry.interrupt_id, thread)
             await _take(desk, question, entry, by=by, evidence=evidence)
         except QuestionNotFound:
-            refused.append(Refused(entry.interrupt_id, "there is no such interrupt in this thread"))
+            refused.append(RejectedEntry(entry.interrupt_id, "there is no such interrupt in this thread"))
         except PermissionDenied as error:
-            refused.append(Refused(entry.interrupt_id, error.reason))
+            refused.append(RejectedEntry(entry.interrupt_id, error.reason))
         except InvalidAnswer as error:
-            refused.append(Refused(entry.interrupt_id, "the answer does not fit", error.problems))
+            refused.append(RejectedEntry(entry.interrupt_id, "the answer does not fit", error.problems))
         except AlreadySettled as error:
-            refused.append(Refused(entry.interrupt_id, f"it was settled before: {error.outcome.status}"))
+            refused.append(
+                RejectedEntry(entry.interrupt_id, f"it was settled before: {error.outcome.status}")
+            )
     return refused
 
 

@@ -51,7 +51,7 @@ async def serve_http(
 ) -> None:
     """Serve clients over HTTP until a signal comes; `listening` is told the address. With port 0, a free one."""
     app = http_app(server, host=host, token=token)
-    with socket.create_server((host, port), family=_family(host)) as door:
+    with socket.create_server((host, port), family=_family(host)) as listener:
         name = f"[{host}]" if ":" in host else host
         config = uvicorn.Config(
             app,
@@ -61,8 +61,8 @@ async def serve_http(
             server_header=False,
             timeout_graceful_shutdown=_STOP_SECONDS,
         )
-        serving = _Serving(config, lambda: listening(f"http://{name}:{door.getsockname()[1]}{PATH}"))
-        await serving.serve([door])
+        serving = _Serving(config, lambda: listening(f"http://{name}:{listener.getsockname()[1]}{PATH}"))
+        await serving.serve([listener])
 
 
 def is_loopback(host: str) -> bool:

@@ -11,8 +11,9 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from handraise.model.deliveries import Address, Delivery
-from handraise.model.errors import InvalidRequest, NotFound, Problem
+from handraise.model.errors import InvalidRequest, NotFound
 from handraise.model.json_values import Json, json_problems, text_problem
+from handraise.model.problems import Problem
 from handraise.model.routing import Policy
 from handraise.server.api.etags import IfMatch, check_match, etag_of
 from handraise.server.api.question_routes import visible

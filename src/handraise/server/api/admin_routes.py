@@ -9,11 +9,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from handraise.model.errors import GrantNotFound, InvalidRequest, NotFound, PermissionDenied, Problem
+from handraise.model.errors import GrantNotFound, InvalidRequest, NotFound, PermissionDenied
 from handraise.model.grants import Grant
 from handraise.model.identities import AgentKey, Person, Role
 from handraise.model.json_values import text_problem
 from handraise.model.people import Responder, responder_of
+from handraise.model.problems import Problem
 from handraise.server.api.etags import IfMatch, check_match, etag_of
 from handraise.server.api.question_routes import IDEMPOTENT, desk_of
 from handraise.server.api.responses import After, Limit, reply

@@ -12,8 +12,9 @@ from fastapi.sse import format_sse_event
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from handraise.model.errors import InvalidRequest, Problem, StoreUnavailable
+from handraise.model.errors import InvalidRequest, StoreUnavailable
 from handraise.model.events import Event
+from handraise.model.problems import Problem
 from handraise.server.api.question_routes import desk_of
 from handraise.server.api.responses import Limit, reply
 from handraise.server.auth.authenticator import Caller, Context, CurrentCaller, still_authorized

@@ -12,11 +12,12 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from handraise.model.errors import HandraiseError, StoreUnavailable
+from handraise.model.errors import StoreUnavailable
+from handraise.model.problems import HandraiseError
 from handraise.server.auth.authenticator import Context
 from handraise.server.context import ServerContext
 from handraise.server.middleware.error_handlers import PROBLEM_RESPONSES, document_response
-from handraise.wire.problems import problem_of
+from handraise.wire.problem_documents import problem_of
 
 router = APIRouter(tags=["health"])
 

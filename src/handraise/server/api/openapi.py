@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from handraise.wire.problems import ProblemDocument
+from handraise.wire.problem_documents import ProblemDocument
 
 _PLACE = "#/components/schemas/{model}"
 

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from handraise.channels.push_subscriptions import NAME, PushChannel, subscription_id
 from handraise.model.deliveries import Address
-from handraise.model.errors import InvalidRequest, NotFound, Problem
+from handraise.model.errors import InvalidRequest, NotFound
+from handraise.model.problems import Problem
 from handraise.server.api.responses import reply
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.context import ServerContext

@@ -16,7 +16,6 @@ from handraise.model.errors import (
     InvalidAnswer,
     InvalidRequest,
     PermissionDenied,
-    Problem,
     QuestionNotFound,
     StillPending,
     Unauthenticated,
@@ -24,6 +23,7 @@ from handraise.model.errors import (
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.people import CLIENT_ASSERTED, SESSION
+from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.validation import check_answer

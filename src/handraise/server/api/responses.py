@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import Path, Query
 from starlette.responses import Response
 
-from handraise.model.errors import InvalidRequest, Problem
+from handraise.model.errors import InvalidRequest
+from handraise.model.problems import Problem
 from handraise.wire.records import Record
 
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h)?")

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from handraise.model.outcomes import Status
+from handraise.model.statistics import MAX_ENDINGS, percentile
 from handraise.server.api.responses import reply
 from handraise.server.auth.authenticator import Context, CurrentAuditor
-from handraise.server.web.inbox.insights_page import MOST, percentile
 from handraise.wire.records import StatisticsRecord
 
 router = APIRouter(prefix="/v1", tags=["questions"])
@@ -24,9 +24,9 @@ Days = Annotated[int, Query(ge=1, le=366, description="how many days back")]
 async def get_statistics(ctx: Context, auditor: CurrentAuditor, days: Days = 7) -> Response:
     """Get how many questions are pending, how many were settled and how, and how soon people answered."""
     since = datetime.now(UTC) - timedelta(days=days)
-    found = await ctx.store.endings(auditor.workspace, since=since, limit=MOST + 1)
+    found = await ctx.store.endings(auditor.workspace, since=since, limit=MAX_ENDINGS + 1)
     queue_stats = await ctx.store.queue_stats(auditor.workspace)
-    endings = found[:MOST]
+    endings = found[:MAX_ENDINGS]
     spent = sorted(
         (each.settled_at - each.asked_at).total_seconds()
         for each in endings
@@ -34,7 +34,7 @@ async def get_statistics(ctx: Context, auditor: CurrentAuditor, days: Days = 7) 
     )
     return reply(
         StatisticsRecord(
-            since=endings[-1].settled_at if len(found) > MOST else since,
+            since=endings[-1].settled_at if len(found) > MAX_ENDINGS else since,
             waiting=max(queue_stats.pending.values(), default=0),
             ended=dict(Counter(each.status for each in endings)),
             answered_by_people=len(spent),

@@ -10,9 +10,10 @@ from fastapi import APIRouter, Header, Path
 from fastapi.sse import format_sse_event
 from starlette.responses import Response
 
-from handraise.model.errors import InvalidRequest, Problem
+from handraise.model.errors import InvalidRequest
 from handraise.model.events import EventKind
 from handraise.model.json_values import canonical_json
+from handraise.model.problems import Problem
 from handraise.model.questions import Question
 from handraise.server.api.event_routes import EventStream
 from handraise.server.api.question_routes import IDEMPOTENT, desk_of, visible

@@ -10,8 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from handraise.model.errors import HandraiseError, InvalidRequest, NotFound, Problem
-from handraise.wire.problems import MEDIA_TYPE, ProblemDocument, problem_of
+from handraise.model.errors import InvalidRequest, NotFound
+from handraise.model.problems import HandraiseError, Problem
+from handraise.wire.problem_documents import MEDIA_TYPE, ProblemDocument, problem_of
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from handraise.model.errors import HandraiseError, InvalidRequest, Problem, RequestConflict, StoreUnavailable
+from handraise.model.errors import InvalidRequest, RequestConflict, StoreUnavailable
+from handraise.model.problems import HandraiseError, Problem
 from handraise.server.auth.authenticator import caller_of, context_of
 from handraise.server.middleware.error_handlers import problem_response
 

@@ -13,7 +13,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from handraise.model.errors import HandraiseError, Unauthenticated
+from handraise.model.errors import Unauthenticated
+from handraise.model.problems import HandraiseError
 from handraise.model.visible import visible_line
 from handraise.server.auth.login_redirect import remember_return_path
 from handraise.server.middleware.error_handlers import problem_response

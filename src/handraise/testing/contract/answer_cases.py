@@ -35,8 +35,8 @@ from handraise import (
     Withdrawn,
 )
 from handraise.errors import AnswerTypeMismatch
+from handraise.model.answer_types import typed
 from handraise.model.provenance import Provenance
-from handraise.model.typed_answers import typed
 from handraise.model.validation import check_answer
 from handraise.testing.clock import ManualClock
 from handraise.testing.contract.backend import REFUSED, SOON, Backend, ContractFixtures

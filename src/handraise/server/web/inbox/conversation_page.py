@@ -29,7 +29,7 @@ _EXCERPT = 180
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ConversationRow:
     """One question of a conversation. Everything in it may be shown as it is."""
 
     id: str
@@ -65,8 +65,8 @@ async def show_conversation(
     )
 
 
-def _row(question: Question, me: str, now: datetime) -> Asked:
-    return Asked(
+def _row(question: Question, me: str, now: datetime) -> ConversationRow:
+    return ConversationRow(
         id=question.id,
         href=f"/questions/{quote(question.id, safe='')}",
         asker=visible_line(question.asker),

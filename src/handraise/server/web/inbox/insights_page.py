@@ -14,7 +14,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from handraise.model.outcomes import Source, Status
-from handraise.model.statistics import Ending
+from handraise.model.statistics import MAX_ENDINGS, Ending, percentile
 from handraise.model.visible import visible_line
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
@@ -24,8 +24,6 @@ from handraise.server.web.pages import PageRoute, live_page, message
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-MOST = 10_000
-"""So many endings are counted, the newest ones."""
 _MOST_BARS = 8
 _LONGEST_NAME = 60
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
@@ -121,9 +119,9 @@ async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -
     span = next((each for each in SPANS if each.name == wanted), WEEK)
     now = datetime.now(UTC)
     starts = span.starts(now)
-    found = await ctx.store.endings(caller.workspace, since=starts[0], limit=MOST + 1)
+    found = await ctx.store.endings(caller.workspace, since=starts[0], limit=MAX_ENDINGS + 1)
     queue_stats = await ctx.store.queue_stats(caller.workspace)
-    endings = found[:MOST]
+    endings = found[:MAX_ENDINGS]
     spent = sorted((each.settled_at - each.asked_at).total_seconds() for each in endings if _by_person(each))
     return live_page(
         "inbox/insights.html",
@@ -131,8 +129,8 @@ async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -
         span=span,
         spans=SPANS,
         since=moment(starts[0]),
-        cut=moment(endings[-1].settled_at) if len(found) > MOST else None,
-        most=MOST,
+        cut=moment(endings[-1].settled_at) if len(found) > MAX_ENDINGS else None,
+        most=MAX_ENDINGS,
         ended=len(endings),
         waiting=max(queue_stats.pending.values(), default=0),
         missed=sum(map(_is_missed, endings)),
@@ -141,11 +139,6 @@ async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -
         over_time=_over_time(span, starts, endings),
         panels=_panels(endings, spent, queue_stats.pending),
     )
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of them do not exceed."""
-    return ordered[max(math.ceil(share * len(ordered)), 1) - 1]
 
 
 def length(seconds: float) -> str:

@@ -22,7 +22,6 @@ from handraise.model.errors import (
     InvalidAnswer,
     NotApproved,
     PermissionDenied,
-    Problem,
     QuestionNotFound,
 )
 from handraise.model.events import Event
@@ -31,6 +30,7 @@ from handraise.model.identities import Person, Role
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.outcomes import Declined
 from handraise.model.people import may_respond, may_take_back, why_too_weak
+from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, assert_never
 
+from handraise.model.decisions import decision_of
 from handraise.model.forms import Approval
 from handraise.model.lifecycle import wants_grant
 from handraise.model.outcomes import Answered, Declined, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.timelines import Step
-from handraise.model.validation import decision_of
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.answer_text import answer_parts
 from handraise.server.web.inbox.page_texts import (

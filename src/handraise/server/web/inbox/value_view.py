@@ -74,7 +74,7 @@ class Plain:
 class Rows:
     """Named values."""
 
-    rows: tuple[tuple[str, Shown], ...]
+    rows: tuple[tuple[str, ValueView], ...]
     doubtful: frozenset[str] = frozenset()
     """Names with letters of an alphabet that the others do not have: they may be made to look like another name."""
     kind: Literal["rows"] = "rows"
@@ -84,7 +84,7 @@ class Rows:
 class Items:
     """A list."""
 
-    items: tuple[Shown, ...]
+    items: tuple[ValueView, ...]
     kind: Literal["items"] = "items"
 
 
@@ -93,7 +93,7 @@ class Grid:
     """A list of things that all have the same few parts."""
 
     names: tuple[str, ...]
-    lines: tuple[tuple[Shown, ...], ...]
+    lines: tuple[tuple[ValueView, ...], ...]
     doubtful: frozenset[str] = frozenset()
     kind: Literal["grid"] = "grid"
 
@@ -114,10 +114,10 @@ class Difference:
     kind: Literal["difference"] = "difference"
 
 
-Shown: TypeAlias = Plain | Rows | Items | Grid | Difference
+ValueView: TypeAlias = Plain | Rows | Items | Grid | Difference
 
 
-def shown(value: Json) -> Shown:
+def shown(value: Json) -> ValueView:
     """A value as a person reads it; a before and an after in it as their difference."""
     return _shown(value, _PAIRS if _differences_in(value) <= _MOST_DIFFERENCES else ())
 
@@ -166,7 +166,7 @@ def difference(before: Json, after: Json) -> Difference:
     return Difference(tuple(lines) or (DiffLine("same", "nothing changed"),))
 
 
-def _argument(name: str, value: Json) -> Shown:
+def _argument(name: str, value: Json) -> ValueView:
     made = _shown(value, ())
     if isinstance(made, Plain) and made.quoted and (name.casefold() in _CODE or _SQL.match(made.text)):
         return replace(made, code=True)
@@ -190,7 +190,7 @@ def _differences_in(value: Json) -> int:
             return 0
 
 
-def _shown(value: Json, pairs: _Pairs) -> Shown:
+def _shown(value: Json, pairs: _Pairs) -> ValueView:
     match value:
         case dict():
             return _shown_mapping(value, pairs)
@@ -208,8 +208,8 @@ def _shown(value: Json, pairs: _Pairs) -> Shown:
             return Plain(str(value))
 
 
-def _shown_mapping(value: Mapping[str, Json], pairs: _Pairs) -> Shown:
-    rows: list[tuple[str, Shown]] = []
+def _shown_mapping(value: Mapping[str, Json], pairs: _Pairs) -> ValueView:
+    rows: list[tuple[str, ValueView]] = []
     paired: set[str] = set()
     for old, new in pairs:
         if old in value and new in value and not paired:
@@ -221,7 +221,7 @@ def _shown_mapping(value: Mapping[str, Json], pairs: _Pairs) -> Shown:
     return Rows(tuple(rows), _doubtful(value)) if rows else Plain("an empty object")
 
 
-def _shown_list(value: Sequence[Json], pairs: _Pairs) -> Shown:
+def _shown_list(value: Sequence[Json], pairs: _Pairs) -> ValueView:
     if not value:
         return Plain("an empty list")
     first = value[0]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from handraise.model.agreement import CastVote, can_still_agree, cast_votes, most_agreeing
+from handraise.model.decisions import decision_of
 from handraise.model.events import Event
 from handraise.model.forms import AnyForm, Approval, Confirm
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
-from handraise.model.validation import decision_of
 from handraise.model.visible import visible
 from handraise.presentation.answer_text import AnswerPart, answer_parts
 from handraise.server.web.inbox.page_texts import When, channel_of, name_of, since

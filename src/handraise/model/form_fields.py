@@ -1,0 +1,114 @@
+"""The forms without an action: one value, or several named fields.
+
+Constructing a form checks its types only; whether it makes sense (`drafting`) is decided at ask time,
+where every problem is reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+
+class FormPart(pydantic.BaseModel):
+    """A frozen part of a form, which takes no field that it does not know."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+
+class Option(FormPart):
+    """One thing that can be chosen. The canonical answer is its `id`."""
+
+    id: str
+    label: str
+    description: str | None = None
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"id": value.strip(), "label": value.strip()}
+        return value
+
+
+def options_of(options: Sequence[Option | str]) -> tuple[Option, ...]:
+    """Options from options or plain texts; a plain text is its own id."""
+    return tuple(Option.model_validate(option) for option in options)
+
+
+class Choice(FormPart):
+    """Exactly one option, or a text of one's own where `allow_other` says so."""
+
+    kind: Literal["choice"] = "choice"
+    options: tuple[Option, ...]
+    allow_other: bool = False
+
+    @classmethod
+    def of(cls, *options: Option | str, allow_other: bool = False) -> Choice:
+        """A choice between options or plain texts."""
+        return cls(options=options_of(options), allow_other=allow_other)
+
+
+class MultiChoice(FormPart):
+    """Several options, between `at_least` and `at_most` of them."""
+
+    kind: Literal["multi_choice"] = "multi_choice"
+    options: tuple[Option, ...]
+    at_least: int = 1
+    at_most: int | None = None
+    allow_other: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        *options: Option | str,
+        at_least: int = 1,
+        at_most: int | None = None,
+        allow_other: bool = False,
+    ) -> MultiChoice:
+        """A selection among options or plain texts."""
+        return cls(options=options_of(options), at_least=at_least, at_most=at_most, allow_other=allow_other)
+
+
+OpenType = Literal["text", "integer", "number", "email", "uri", "date", "datetime"]
+
+
+class Open(FormPart):
+    """Free text, or one value typed as text. `pattern` is searched for, in linear time."""
+
+    kind: Literal["open"] = "open"
+    type: OpenType = "text"
+    min_length: int = 1
+    max_length: int | None = None
+    pattern: str | None = None
+    minimum: float | int | None = None
+    maximum: float | int | None = None
+
+
+class Confirm(FormPart):
+    """Yes or no."""
+
+    kind: Literal["confirm"] = "confirm"
+
+
+SimpleForm = Annotated[Choice | MultiChoice | Open | Confirm, pydantic.Field(discriminator="kind")]
+
+
+class Field(FormPart):
+    """A named part of a form; `default` is what a page shows in it at first."""
+
+    name: str
+    form: SimpleForm
+    title: str | None = None
+    description: str | None = None
+    required: bool = True
+    default: Any = None
+
+
+class Form(FormPart):
+    """Several named fields, answered together."""
+
+    kind: Literal["form"] = "form"
+    fields: tuple[Field, ...]

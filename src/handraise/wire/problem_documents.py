@@ -1,0 +1,213 @@
+"""Errors as problem documents (RFC 9457), and the errors behind them again at the other end.
+
+Every document has the stable `code` of the error tree. What it says of a thing that is not there is the same
+whether it is somewhere else or nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from handraise.model.errors import (
+    AlreadyConsumed,
+    AlreadySettled,
+    ApprovalLapsed,
+    ApprovalTakenBack,
+    DeskClosed,
+    GrantNotFound,
+    InvalidAnswer,
+    InvalidRequest,
+    KeyConflict,
+    NotApproved,
+    NotFound,
+    PermissionDenied,
+    PreconditionFailed,
+    QuestionNotFound,
+    QuotaExceeded,
+    RequestConflict,
+    StoreUnavailable,
+    TooManyRequests,
+    Unauthenticated,
+)
+from handraise.model.problems import HandraiseError, InvalidQuestion, Problem
+from handraise.model.questions import Question
+from handraise.wire.records import OutcomeRecord, QuestionRecord, Record
+
+MEDIA_TYPE = "application/problem+json"
+
+STATUSES: dict[type[HandraiseError], int] = {
+    InvalidRequest: 422,
+    InvalidQuestion: 422,
+    InvalidAnswer: 422,
+    KeyConflict: 409,
+    RequestConflict: 409,
+    AlreadySettled: 409,
+    AlreadyConsumed: 409,
+    NotApproved: 409,
+    ApprovalLapsed: 409,
+    ApprovalTakenBack: 409,
+    Unauthenticated: 401,
+    PermissionDenied: 403,
+    QuestionNotFound: 404,
+    GrantNotFound: 404,
+    NotFound: 404,
+    PreconditionFailed: 412,
+    TooManyRequests: 429,
+    QuotaExceeded: 429,
+    DeskClosed: 503,
+    StoreUnavailable: 503,
+}
+"""The status of each error that a server gives out. What is not here is a fault of the server: 500."""
+
+
+class ConflictingQuestion(HandraiseError):
+    """A `KeyConflict` on its way: the client knows the draft that it needs."""
+
+    code = KeyConflict.code
+
+    def __init__(self, existing: Question | None) -> None:
+        self.existing = existing
+        super().__init__("The key or id already names a different question.")
+
+
+class ProblemEntry(Record):
+    """One thing that is wrong with a request, and where."""
+
+    path: str
+    message: str
+
+
+class ProblemDocument(Record):
+    """What went wrong. `problems` has every single thing; `outcome` is how a settled question ended."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    problems: tuple[ProblemEntry, ...] = ()
+    outcome: OutcomeRecord | None = None
+    question: QuestionRecord | None = None
+    reason: str | None = None
+    retry_after: float | None = None
+    quota: int | None = None
+
+
+def problem_of(error: HandraiseError) -> ProblemDocument:
+    """The document of an error."""
+    outcome = getattr(error, "outcome", None)
+    existing = error.existing if isinstance(error, KeyConflict) else None
+    status = _status_of(error)
+    return ProblemDocument(
+        type=f"urn:handraise:problem:{error.code}",
+        title=_TITLES.get(error.code, error.code.replace("_", " ")),
+        status=status,
+        code=error.code,
+        detail=_detail(error),
+        problems=tuple(
+            ProblemEntry(path=each.path, message=each.message) for each in getattr(error, "problems", ())
+        ),
+        outcome=None if outcome is None else OutcomeRecord.of(outcome),
+        question=None if existing is None else QuestionRecord.of(existing, with_state=True),
+        reason=getattr(error, "reason", None),
+        retry_after=getattr(error, "retry_after", None),
+        quota=getattr(error, "quota", None),
+    )
+
+
+def error_of(document: ProblemDocument, *, subject: str, workspace: str, actor: str) -> HandraiseError:
+    """The error behind a document; `subject` is the id of what was asked for, by `actor`."""
+    read = _ERRORS.get(document.code)
+    if read is None:
+        return StoreUnavailable(f"The server failed: {document.detail} ({document.code}, {document.status})")
+    return read(document, subject, workspace, actor)
+
+
+def _status_of(error: HandraiseError) -> int:
+    return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
+
+
+def _detail(error: HandraiseError) -> str:
+    match error:
+        case QuestionNotFound() | GrantNotFound():
+            return f"There is no such {'question' if isinstance(error, QuestionNotFound) else 'grant'} here."
+        case StoreUnavailable() if error.__cause__ is not None:
+            return "The store cannot be reached just now; try again."  # what a driver says is for the log
+        case _:
+            return str(error)
+
+
+_TITLES = {
+    "invalid_request": "The request cannot be read",
+    "invalid_question": "This question cannot be asked",
+    "invalid_answer": "That answer does not fit",
+    "key_conflict": "The key names a different question",
+    "request_conflict": "The idempotency key is in use",
+    "already_settled": "The question is settled",
+    "already_consumed": "The approval has been used",
+    "not_approved": "The action is not approved",
+    "approval_lapsed": "The approval is not good any more",
+    "approval_taken_back": "The approval was taken back",
+    "unauthenticated": "Nobody is signed in",
+    "permission_denied": "Not allowed",
+    "question_not_found": "No such question",
+    "grant_not_found": "No such grant",
+    "not_found": "Not found",
+    "precondition_failed": "It has changed meanwhile",
+    "quota_exceeded": "Too many pending questions",
+    "too_many_requests": "Too many requests",
+    "desk_closed": "The server is stopping",
+    "store_unavailable": "The store cannot be reached",
+}
+
+_Reader = Callable[[ProblemDocument, str, str, str], HandraiseError]
+
+
+def _problems(document: ProblemDocument) -> list[Problem]:
+    return [Problem(entry.path, entry.message) for entry in document.problems]
+
+
+def _settled(document: ProblemDocument, subject: str, *_: str) -> HandraiseError:
+    if document.outcome is None:
+        return StoreUnavailable("The server said that the question is settled, but not how.")
+    return AlreadySettled(subject, document.outcome.outcome())
+
+
+def _refused(kind: type[NotApproved], document: ProblemDocument, subject: str) -> HandraiseError:
+    outcome = None if document.outcome is None else document.outcome.outcome()
+    return kind(subject, outcome, document.reason or document.detail)
+
+
+_ERRORS: dict[str, _Reader] = {
+    "key_conflict": lambda document, *_: ConflictingQuestion(
+        None if document.question is None else document.question.question()
+    ),
+    "invalid_request": lambda document, *_: InvalidRequest(_problems(document)),
+    "invalid_question": lambda document, *_: InvalidQuestion(_problems(document)),
+    "invalid_answer": lambda document, *_: InvalidAnswer(
+        _problems(document), outcome=None if document.outcome is None else document.outcome.outcome()
+    ),
+    "already_settled": _settled,
+    "already_consumed": lambda _, subject, *__: AlreadyConsumed(subject),
+    "not_approved": lambda document, subject, *_: _refused(NotApproved, document, subject),
+    "approval_lapsed": lambda document, subject, *_: _refused(ApprovalLapsed, document, subject),
+    "approval_taken_back": lambda document, subject, *_: _refused(ApprovalTakenBack, document, subject),
+    "unauthenticated": lambda *_: Unauthenticated(
+        "The server does not know this key or session, or it has ended. It comes from HANDRAISE_KEY or credentials=…"
+    ),
+    "permission_denied": lambda document, _, __, actor: PermissionDenied(
+        actor, document.reason or document.detail
+    ),
+    "question_not_found": lambda _, subject, workspace, __: QuestionNotFound(subject, workspace),
+    "grant_not_found": lambda _, subject, workspace, __: GrantNotFound(subject, workspace),
+    "not_found": lambda document, *_: NotFound(document.detail),
+    "precondition_failed": lambda document, *_: PreconditionFailed(document.detail),
+    "request_conflict": lambda document, *_: RequestConflict(document.detail),
+    "quota_exceeded": lambda document, _, workspace, actor: QuotaExceeded(
+        actor, workspace, document.quota or 0
+    ),
+    "too_many_requests": lambda document, *_: TooManyRequests(
+        document.retry_after or 1.0, document.reason or "Too many requests"
+    ),
+    "desk_closed": lambda *_: StoreUnavailable("The server is stopping."),
+}

@@ -1,0 +1,1 @@
+"""What tests, scripts, benchmarks and chaos share. It imports none of them."""

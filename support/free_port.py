@@ -1,0 +1,15 @@
+"""A port that nobody listens at."""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import suppress
+
+
+def free_port() -> int:
+    """A port below those that outgoing connections get: knocking there again and again never meets itself."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port

@@ -1,0 +1,268 @@
+"""What pages presuppose: a store with people and a question in it, databases, files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from playwright.sync_api import sync_playwright
+
+from handraise import Choice, Responder, open_desk
+from handraise.model.identities import Role
+from handraise.server import ServerContext, ServerSettings, open_server
+from handraise.server.auth.issuer import issue_key, issue_link, issue_session
+from support.chromium import ARGUMENTS
+from support.database import POSTGRES, create_database, drop_database
+from support.doc_pages import DOCS, ROOT
+from support.free_port import free_port
+from support.page_runner import Stranger
+from support.terminal import ENTER
+
+HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
+
+
+@contextlib.contextmanager
+def with_people(stranger: Stranger) -> Iterator[None]:
+    """People, a key, sessions and a question, in the default store."""
+    folder = stranger.folder / "data" / "handraise"
+    folder.mkdir(parents=True, exist_ok=True)
+    url = f"sqlite:///{folder / 'handraise.db'}"
+    asyncio.run(_furnish(url, stranger))
+    yield
+
+
+async def _furnish(url: str, stranger: Stranger) -> None:
+    async with open_server(ServerSettings(url=url, port=int(stranger.environment["HANDRAISE_PORT"]))) as ctx:
+        for name, role in (
+            ("ada", Role.MEMBER),
+            ("ana", Role.MEMBER),
+            ("boss", Role.ADMIN),
+        ):
+            await ctx.directory.put_person("default", name, name=name, email=None, role=role)
+        await ctx.directory.put_group("default", "ops", {"ana"})
+        said = [(await issue_key(ctx, "default", agent="deployer", by="boss")).key]
+        link = await issue_link(ctx, "default", person="ada", purpose="sign-in", vouched_by=None)
+        session = await issue_session(ctx, "default", person="boss", how="test")
+        assert link is not None
+        assert session is not None
+        said += [link.url, session.token, await _ask(ctx)]
+        stranger.environment["SESSION"] = session.token
+    stranger.said = "\n".join(said)
+
+
+async def _ask(ctx: ServerContext) -> str:
+    """Three questions, of which one is settled."""
+    desk = ctx.desk.scoped("default", asker="deployer")
+    settled = await desk.post("Deploy?", choices=["yes", "no"])
+    await desk.answer(settled.id, "yes", by=Responder("ana"))
+    pending = [await desk.post("Which strategy?", choices=["Canary", "Rolling"]) for _ in range(2)]
+    return " ".join(each.id for each in pending)
+
+
+@contextlib.contextmanager
+def with_a_server(stranger: Stranger) -> Iterator[None]:
+    """The same, a server that runs already, and somebody who answers what is new."""
+    (stranger.folder / "deploy.sh").write_text("#!/bin/sh\necho deployed\n", encoding="utf-8")
+    (stranger.folder / "deploy.sh").chmod(0o755)
+    stranger.environment["HANDRAISE_WEBHOOKS"] = "true"
+    with with_people(stranger), with_somebody(stranger):
+        stranger.give("handraise serve", "", "of somebody else")
+        yield
+
+
+@contextlib.contextmanager
+def with_somebody(stranger: Stranger) -> Iterator[None]:
+    """Somebody who takes the first option of every new question, and says yes to the rest."""
+    folder = stranger.folder / "data" / "handraise"
+    folder.mkdir(parents=True, exist_ok=True)
+    url = f"sqlite:///{folder / 'handraise.db'}"
+    over = threading.Event()
+
+    async def answer() -> None:
+        async with open_desk(url) as desk:
+            old = {each.id for each in (await desk.list_pending()).items}
+            while not over.is_set():
+                for question in (await desk.list_pending(recipient="ada")).items:
+                    if question.id in old:
+                        continue
+                    match question.form:
+                        case Choice(options=options):
+                            await desk.answer(question.id, options[0].id, by="ada")
+                        case _:
+                            await desk.answer(question.id, True, by="ada")
+                await asyncio.sleep(0.02)
+
+    with ThreadPoolExecutor(1) as pool:
+        ada = pool.submit(asyncio.run, answer())
+        try:
+            yield
+        finally:
+            over.set()
+            ada.result()
+
+
+@contextlib.contextmanager
+def with_a_database(stranger: Stranger) -> Iterator[None]:
+    """A database called mydb."""
+    with without_a_database(stranger):
+        _run("createdb", stranger.replaced["mydb"], env=stranger.environment)
+        yield
+
+
+@contextlib.contextmanager
+def with_tables(stranger: Stranger) -> Iterator[None]:
+    """The same after a desk was opened on it, as a Python block of the page does."""
+
+    async def open_once() -> None:
+        async with open_desk(stranger.replaced["postgresql://localhost/mydb"]):
+            pass
+
+    with with_a_database(stranger):
+        asyncio.run(open_once())
+        yield
+
+
+@contextlib.contextmanager
+def without_a_database(stranger: Stranger) -> Iterator[None]:
+    """A PostgreSQL in which a page makes databases and roles; all of them are gone at the end."""
+    name = f"handraise_page_{uuid.uuid4().hex[:12]}"
+    _name_the_database(stranger, urlunsplit(urlsplit(POSTGRES)._replace(path=f"/{name}")))
+    try:
+        yield
+    finally:
+        _tidy_up(stranger)
+
+
+def _name_the_database(stranger: Stranger, address: str) -> None:
+    place, role = urlsplit(address), f"somebody_{uuid.uuid4().hex[:8]}"
+    host, port = place.hostname or "127.0.0.1", str(place.port or 5432)
+    stranger.replaced |= {
+        "postgresql://localhost/mydb": address,
+        "postgresql://localhost:5432/mydb": address,
+        "postgresql://localhost/mydb_restored": f"{address}_restored",
+        "my_agent": role,
+        "my_server": role,
+        "@localhost/mydb": f"@{host}:{port}{place.path}",
+        "mydb": place.path[1:],
+    }
+    stranger.environment |= {"PGHOST": host, "PGPORT": port, "PGUSER": place.username or getpass.getuser()}
+
+
+def _tidy_up(stranger: Stranger) -> None:
+    stranger.leave()
+    _run(
+        "dropdb", "--force", "--if-exists", f"{stranger.replaced['mydb']}_restored", env=stranger.environment
+    )
+    _run("dropdb", "--force", "--if-exists", stranger.replaced["mydb"], env=stranger.environment)
+    _run("dropuser", "--if-exists", stranger.replaced["my_agent"], env=stranger.environment)
+
+
+@contextlib.contextmanager
+def with_shards(stranger: Stranger) -> Iterator[None]:
+    """Three databases."""
+    with contextlib.ExitStack() as stack:
+        for number in (1, 2, 3):
+            address = asyncio.run(create_database())
+            stack.callback(_drop, address)
+            stranger.replaced[f"://db{number}/handraise"] = address.removeprefix("postgresql")
+        yield
+
+
+@contextlib.contextmanager
+def with_the_repository(stranger: Stranger) -> Iterator[None]:
+    """The files of this repository, and a PostgreSQL whose roles are gone at the end."""
+    (stranger.folder / "deploy").symlink_to(ROOT / "deploy")
+    mark = uuid.uuid4().hex[:8]
+    names = {name: f"{name}_{mark}" for name in ("handraise_owner", "handraise_server")}
+    database = f"handraise_{mark}"
+    owner, server = names.values()
+    given = f"--set owner={owner} --set server={server} --set database={database}"
+    with with_a_database(stranger):
+        host = stranger.environment["PGHOST"]
+        stranger.replaced |= names | {
+            "roles.sql": f"roles.sql {given}",
+            "--host db.example.com": f"--host {host}",
+            "@db.example.com/handraise": f"@{host}:{stranger.environment['PGPORT']}/{database}",
+        }
+        try:
+            yield
+        finally:
+            _run("dropdb", "--force", "--if-exists", database, env=stranger.environment)
+            for role in names.values():
+                _run("dropuser", "--if-exists", role, env=stranger.environment)
+
+
+@contextlib.contextmanager
+def with_a_browser(stranger: Stranger) -> Iterator[None]:
+    """Somebody who does in the browser and in the inbox what the page says."""
+    stranger.acts["the outcome: answered 'Canary' by admin"] = answer_in_the_browser
+    stranger.keys = [("Announce it?", ENTER), ("Yes", "1"), ("Yes", ENTER), ("Nothing is waiting", "")]
+    yield
+
+
+def answer_in_the_browser(stranger: Stranger) -> None:
+    """Sign in with the link that was printed, open the question, and answer it."""
+    link = re.findall(r"http\S+hrl_[\w-]+", stranger.said)[-1]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        tab = browser.new_page()
+        tab.goto(link)
+        tab.get_by_role("button", name="Sign in").click()
+        tab.get_by_text("Which strategy for release 4.2?").first.click()
+        tab.get_by_label("Canary").check()
+        tab.get_by_role("button", name="Send the answer").click()
+        tab.get_by_role("heading", name="Answered by you").wait_for()
+        browser.close()
+
+
+@contextlib.contextmanager
+def with_a_pager(stranger: Stranger) -> Iterator[None]:
+    """A PostgreSQL, a port for the pager, and somebody who stops the agent when the server is stopped."""
+    stranger.replaced["8770"] = str(free_port())
+    stranger.acts["$ handraise serve"] = lambda it: it.terminal("Agent").interrupt()
+    with without_a_database(stranger):
+        yield
+
+
+def _drop(address: str) -> None:
+    asyncio.run(drop_database(address))
+
+
+def _run(*command: str, env: Mapping[str, str]) -> None:
+    """Run a command, which must succeed."""
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, (
+        f"{shlex.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    )
+
+
+TUTORIAL = DOCS / "tutorial"
+SCENES: dict[Path, Callable[[Stranger], contextlib.AbstractContextManager[None]]] = {
+    **dict.fromkeys(HOW_TO.glob("reach-people*.md"), with_people),
+    HOW_TO / "answer-in-the-terminal.md": with_a_server,
+    HOW_TO / "embed-a-question.md": with_a_server,
+    REFERENCE / "cli.md": with_somebody,
+    ROOT / "README.md": with_people,
+    HOW_TO / "run-a-server.md": with_the_repository,
+    HOW_TO / "write-a-channel.md": with_people,
+    HOW_TO / "audit.md": with_people,
+    HOW_TO / "run-on-postgresql.md": with_tables,
+    HOW_TO / "back-up-and-restore.md": with_a_database,
+    HOW_TO / "upgrade.md": with_a_database,
+    HOW_TO / "rotate-keys.md": with_a_server,
+    HOW_TO / "wake-up-over-nats.md": with_a_database,
+    DOCS / "explanation" / "scale.md": with_shards,
+    TUTORIAL / "answer-as-a-person.md": with_a_browser,
+    TUTORIAL / "production.md": with_a_pager,
+}

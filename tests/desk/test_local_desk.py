@@ -1,0 +1,59 @@
+"""A question that others change while it is being settled is tried again, and says so if that never works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from handraise import Answered, Question, StoreUnavailable, Timeline
+from handraise.backends.memory import MemoryBus, MemoryStore
+from handraise.desk import local_desk
+from handraise.desks import desk_from_store
+from handraise.model.lifecycle import Move
+from handraise.testing import ManualClock
+
+HOUR = timedelta(hours=1)
+
+
+class JumpingStore(MemoryStore):
+    """Between the desk's look at a question and its move, deeds of the timeline come due."""
+
+    def __init__(self, clock: ManualClock, jumps: int) -> None:
+        super().__init__(clock)
+        self._clock_to_move, self._jumps = clock, jumps
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        if self._jumps:
+            self._jumps -= 1
+            self._clock_to_move.advance(20 * HOUR)
+        return await super().settle(moves)
+
+
+class RefusingStore(MemoryStore):
+    """It refuses every move of a question that is pending."""
+
+    async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
+        return [None for _ in moves]
+
+
+@pytest.mark.parametrize("jumps", [1, 2, 3])
+async def test_an_answer_is_tried_again_while_deeds_that_come_due_put_the_expiry_off(jumps: int) -> None:
+    store = JumpingStore(ManualClock(), jumps)
+    timeline = Timeline(remind=[HOUR, 2 * HOUR, 3 * HOUR, 4 * HOUR], expire=5 * HOUR)
+    async with desk_from_store(store, MemoryBus()) as desk:
+        question = await desk.post("Which?", timeline=timeline)
+        answered = await desk.answer(question.id, "this", by="ana")
+        assert isinstance(answered.outcome, Answered)
+
+
+async def test_a_move_that_is_never_decided_says_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_desk, "_PATIENCE", 0.05)
+    async with desk_from_store(RefusingStore(), MemoryBus()) as desk:
+        question = await desk.post("Which?")
+        with pytest.raises(StoreUnavailable, match="Try again"):
+            await desk.answer(question.id, "this", by="ana")
+        with pytest.raises(StoreUnavailable, match="Try again"):
+            await desk.withdraw(question.id)
+        assert (await desk.get(question.id)).outcome is None
