@@ -25,6 +25,12 @@ class Seen:
 
     text: str = ""
     marks: list[tuple[str, str]] = field(default_factory=list)
+    looks: list[tuple[str, str]] = field(default_factory=list)
+    """What only looks different, behind a bar: an agent's Markdown."""
+    is_quoted: bool = False
+
+    def mark(self, kind: str, what: str) -> None:
+        (self.looks if self.is_quoted and kind in _LOOKS else self.marks).append((kind, what))
 
     @property
     def suspicious(self) -> list[tuple[str, str]]:
@@ -37,6 +43,7 @@ class Seen:
         ]
 
 
+_LOOKS = ("em", "strike", "code")
 _AT_LINE_START = [
     ("quote", re.compile(r">>> ?()"), ""),
     ("quote", re.compile(r"> ()"), "│ "),
@@ -85,6 +92,7 @@ def _read(text: str, into: Seen, *, starts: bool) -> None:
             for kind, rule, shown in _AT_LINE_START:
                 if match := rule.match(text, at):
                     into.marks.append((kind, text[at : at + 40]))
+                    into.is_quoted = into.is_quoted or kind == "quote"
                     into.text += shown
                     at = match.end()
                     break
@@ -106,7 +114,7 @@ def _read(text: str, into: Seen, *, starts: bool) -> None:
                 if kind == "escape":
                     into.text += inside
                     break
-                into.marks.append((kind, inside))
+                into.mark(kind, inside)
                 if kind in _NESTED:
                     _read(inside, into, starts=False)
                 else:
@@ -115,6 +123,7 @@ def _read(text: str, into: Seen, *, starts: bool) -> None:
         else:
             into.text += text[at]
             starts = text[at] == "\n"
+            into.is_quoted = into.is_quoted and not starts
             at += 1
 
 

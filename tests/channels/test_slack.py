@@ -381,10 +381,10 @@ async def test_the_same_interaction_again_answers_once(either: Team) -> None:
     submission = {
         **either.peer.interaction(ANN, message, "answer"),
         "type": "view_submission",
-        "view": {**view, "state": {"values": {"f0": {"v": {"selected_options": []}}}}},
+        "view": {**view, "state": {"values": {"f0": {"v": {"selected_options": [{"value": "0"}]}}}}},
     }
     answers = [(await either.peer.send(submission)).answer for _ in range(5)]
-    assert answers == [{"response_action": "errors", "errors": {"f0": "choose at least 2, not 0"}}] * 5
+    assert answers == [{"response_action": "errors", "errors": {"f0": "choose at least 2, not 1"}}] * 5
     now = await either.desk.get(question.id)
     assert (now.attempts, now.outcome) == (1, None)
     event = either.peer.event(ANN, message.channel, "1, 2", thread=message.ts)

@@ -20,7 +20,7 @@ from handraise.channels.slack.modals import (
     deny_view,
     difference_view,
     message_view,
-    parts_of,
+    shown_parts,
 )
 from handraise.model.forms import AnyForm, Choice, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered, Declined, Withdrawn
@@ -131,7 +131,7 @@ def views(question: Question, form: AnyForm, text: str) -> Iterator[dict[str, An
     """Every view that could be opened."""
     if isinstance(form, Approval):
         yield deny_view(question, "x")
-        if parts_of(form):
+        if shown_parts(form):
             yield change_view(question, form)
         shown = difference({"e": text}, {"e": text + "!"})
         yield difference_view(question, form, {"arguments": {"e": text}}, shown) or message_view(text)

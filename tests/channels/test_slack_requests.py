@@ -132,7 +132,10 @@ async def test_a_thousand_forged_requests_record_nothing(team: Team) -> None:
 async def test_a_request_that_is_replayed_changes_nothing_more(team: Team) -> None:
     question, message = await team.ask(form=MultiChoice.of("a", "b", at_least=2), max_attempts=3)
     await team.peer.press(ANN, message, "answer")
-    view = {**team.peer.views[ANN], "state": {"values": {"f0": {"v": {"selected_options": []}}}}}
+    view = {
+        **team.peer.views[ANN],
+        "state": {"values": {"f0": {"v": {"selected_options": [{"value": "0"}]}}}},
+    }
     misfit = team.peer.signed(
         {**team.peer.interaction(ANN, message, "answer"), "type": "view_submission", "view": view}
     )
@@ -164,7 +167,7 @@ async def test_genuine_requests_that_make_no_sense_are_no_trouble(team: Team) ->
         "view": {
             "callback_id": "answer",
             "private_metadata": json.dumps(["default", question.id]),
-            "state": {"values": {"f0": {"v": {"selected_option": {"value": "yes"}}}}},
+            "state": {"values": {"f0": {"v": {"selected_option": {"value": "0"}}}}},
         },
     }
     for turn in drawn(range(400), 50):

@@ -131,7 +131,7 @@ async def test_a_text_of_ones_own_is_written_in_the_card(office: Office) -> None
 
 async def test_several_options_are_chosen_and_what_does_not_fit_is_told(office: Office) -> None:
     question, message = await office.ask(form=MultiChoice.of("Tests", "Docs", "Notes", at_least=2))
-    assert "At least 2 of them." in message.shown
+    assert "Choose at least 2" in message.shown
     told = await office.peer.press(ANN, message, "send", f0="1")
     assert told == "That does not fit: choose at least 2, not 1."
     await office.peer.press(ANN, message, "send", f0="2,0")

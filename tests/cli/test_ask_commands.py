@@ -248,8 +248,8 @@ def test_what_does_not_fit_is_said_and_kept_as_an_attempt(run: Run, file: str) -
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("That answer does not fit: “C” is not one of the options: A, B.")
     shown = run("history", question.id).stdout
-    assert "agent asked" in shown
-    assert "ada gave an answer that does not fit (terminal)" in shown
+    assert "Asked by agent" in shown
+    assert "An answer by ada through the terminal did not fit" in shown
     assert only(file).attempts == 1
 
 
@@ -351,7 +351,7 @@ def test_an_approval_is_taken_back_until_it_is_used(run: Run, file: str) -> None
     assert (refused.returncode, "only those who approved" in refused.stderr) == (1, True)
     taken = run("take-back", question_id, "--reason", "the wrong release")
     assert taken.stdout == "Taken back: agent cannot execute the action.\n"
-    assert "ada took the approval back (the wrong release)" in run("history", question_id).stdout
+    assert "The approval was taken back by ada: the wrong release" in run("history", question_id).stdout
 
 
 def test_grants_are_listed_and_revoked(run: Run, file: str) -> None:
@@ -415,7 +415,10 @@ def test_at_a_server_an_agent_asks_by_its_key_and_a_person_answers_by_a_session(
     answered = run("answer", question_id, "Canary", url=server.address)
     assert answered.stdout == "Settled: answered by admin: Canary.\n"
     assert run("wait", question_id, url=server.address, key=key) == Done(0, "Canary\n", "")
-    assert "admin answered (terminal): Canary" in run("history", question_id, url=server.address).stdout
+    assert (
+        "Answered by admin through the terminal: Canary"
+        in run("history", question_id, url=server.address).stdout
+    )
     reading = json.loads(run("keys", "create", "dashboard", "--read", "--json").stdout)["key"]
     listed = run("list", "--settled", "--json", url=server.address, key=reading)
     assert [json.loads(line)["id"] for line in listed.stdout.splitlines()] == [question_id]

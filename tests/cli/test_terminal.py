@@ -113,7 +113,7 @@ def test_several_options_are_ticked_within_their_bounds(store: str, rows: int, c
     form = MultiChoice.of("eu-west", "us-east", "ap-south", at_least=1, at_most=2)
     question = post(store, "Which regions?", form=form)
     with at_terminal("answer", question.id, url=store, rows=rows, columns=columns) as screen:
-        screen.until("0 chosen", "choose 1 to 2")
+        screen.until("0 chosen", "Choose between 1 and 2")
         screen.send(ENTER)
         screen.until("! choose at least 1, not 0")
         screen.send(SPACE, DOWN, SPACE, DOWN, SPACE)
@@ -266,7 +266,7 @@ def test_a_denial_is_as_easy_and_takes_a_reason(store: str) -> None:
     question = post(store, "May I?", form=approval(risk="high"))
     with at_terminal("answer", question.id, url=store) as screen:
         screen.until("d deny")
-        assert "High risk: the agent's author says" in screen.all_text
+        assert "High risk. The agent's author says" in screen.all_text
         screen.send("d", ENTER)
         screen.until("why?")
         screen.send("Not on a Friday", ENTER)
@@ -385,7 +385,7 @@ def test_ctrl_c_leaves_it_pending_and_says_how_to_come_back(store: str) -> None:
 def test_the_inbox_is_live_and_answers_without_leaving_it(store: str) -> None:
     first = post(store, "Which strategy?", choices=["Canary", "Rolling"])
     with at_terminal("inbox", url=store) as screen:
-        screen.until("Handraise · ada", "1 waiting", "❯ Which strategy?", "choose 1 of 2")
+        screen.until("Handraise · ada", "1 waiting", "❯ Which strategy?", "Choose one of 2")
         second = post(store, "Is it urgent?", form=Confirm(), expires_in=600)
         screen.until("2 waiting", "Is it urgent?", "expires in 9 min")
         assert "❯ Which strategy?" in screen.text  # what was marked stays marked

@@ -22,7 +22,6 @@ from handraise.channels.message_texts import (
     how_to_reply,
     is_shown,
     prompt_of,
-    risk_of,
     shortened,
     why_now,
 )
@@ -40,6 +39,9 @@ from handraise.model.json_values import Json, digest
 from handraise.model.people import CLIENT_ASSERTED, GROUP
 from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice, NotSent
+from handraise.presentation.markdown import one_line
+from handraise.presentation.markdown_chat import chat_text
+from handraise.presentation.risk_text import risk_text
 
 _OWN = "*"
 _LONGEST_CONVERSATION = 200
@@ -234,7 +236,7 @@ def _lines_of(notice: Notice) -> Iterator[str]:
         yield why
     yield f"{heading_of(question)}:"
     prompt, more = prompt_of(question)
-    yield from theirs([prompt])
+    yield from theirs([chat_text(prompt)])
     if more:
         yield more
     yield from choices_of(question)
@@ -246,7 +248,7 @@ def _lines_of(notice: Notice) -> Iterator[str]:
             yield from arguments_of(arguments)
         else:
             yield from theirs([shortened(tool, _LONGEST_MENTION), "…"])
-        yield risk_of(form)
+        yield str(risk_text(form))
     yield from facts_of(question)
 
 
@@ -268,5 +270,5 @@ def _bundled(notices: Sequence[Notice]) -> str:
 def _which_of(questions: Sequence[Question]) -> Iterator[str]:
     yield f"{len(questions)} questions wait here. Begin your reply with the reference of the one that you mean:"
     for question in questions:
-        asked = shortened(" ".join(prompt_of(question)[0].split()), _LONGEST_MENTION)
+        asked = one_line(question.prompt, _LONGEST_MENTION)
         yield f"#{_reference_of(question)} {asked}"

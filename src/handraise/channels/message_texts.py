@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import assert_never
 
 from handraise.model.argument_order import reading_order
@@ -17,7 +16,10 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import Json
 from handraise.model.questions import Draft, Question
 from handraise.model.visible import visible, visible_line
-from handraise.presentation.outcome_text import OutcomeText, display_name, outcome_details, outcome_text
+from handraise.presentation.form_text import hint_of
+from handraise.presentation.names import display_name
+from handraise.presentation.outcome_text import OutcomeText, outcome_details, outcome_text
+from handraise.presentation.times import moment_text
 
 _LONGEST_PROMPT, _MOST_LINES = 4_000, 100
 _LONGEST_LABEL = 300
@@ -32,12 +34,6 @@ _TYPES = {
     "uri": "a web address",
     "date": "a date, such as 2026-05-31",
     "datetime": "a date and time, such as 2026-05-31T14:00+02:00",
-}
-_RISKS = {
-    "low": "Low risk: the agent's author says that this can do little harm. Look at the arguments all the same.",
-    "medium": "Medium risk: once approved, it is executed just as it stands here. Look at the arguments first.",
-    "high": "High risk: the agent's author says that this can do serious harm. Read every argument. "
-    "If in doubt, deny.",
 }
 SIGN_IN_TO_DECIDE = "An action of high risk is decided in the inbox, where people sign in. Open it there."
 """An administrator chose which account of a chat is whose, and could have chosen their own."""
@@ -133,11 +129,6 @@ def action_of(form: Approval) -> tuple[str, Sequence[Row]]:
     return visible_line(form.action.tool), rows
 
 
-def risk_of(form: Approval) -> str:
-    """How much harm an action could do, whatever the agent wrote."""
-    return _RISKS[form.risk]
-
-
 def how_to_reply(form: AnyForm) -> str:
     """What a reply must look like; `read_reply` understands just that."""
     match form:
@@ -165,32 +156,26 @@ def facts_of(question: Question) -> Iterator[str]:
     """What else counts: how many must agree, how much may be chosen, until when."""
     form = question.form
     if isinstance(form, MultiChoice) and (form.at_least, form.at_most) != (1, None):
-        most = "" if form.at_most is None else f" and at most {form.at_most}"
-        yield f"Choose at least {form.at_least}{most}."
+        yield f"{hint_of(form)}."
     if question.quorum > 1:
         yield f"{question.quorum} people must agree."
     if question.context is not None:
         yield "The agent has said more about it; that is on the page."
     if question.expires_at is not None:
-        until = f"Please answer before {moment(question.expires_at)}"
+        end = moment_text(question.expires_at)
         match (question.steps[-1].do, isinstance(form, Approval)):
             case ("default", _):
-                yield f"{until}. After that, the default that the agent has named is taken."
+                yield f"Please answer before {end}. After that, the default that the agent has named is taken."
             case (_, True):
-                yield f"{until}. After that, it is not approved."
+                yield f"Please answer before {end}. After that, it is not approved."
             case _:
-                yield f"{until}."
+                yield f"Please answer before {end}."
 
 
 def ending_of(question: Question, recipient: str) -> tuple[OutcomeText, Sequence[str]]:
     """How a question ended, in our words, and what was answered or why not, in theirs."""
     details = [shortened(str(part), _LONGEST_ANSWER) for part in outcome_details(question)]
     return outcome_text(question, viewer=recipient), details
-
-
-def moment(at: datetime) -> str:
-    """An instant in full."""
-    return f"{at.day} {at:%B %Y, %H:%M} UTC"
 
 
 def quoted(text: str) -> str:

@@ -12,7 +12,6 @@ from handraise.channels.message_texts import (
     heading_of,
     name_of,
     prompt_of,
-    risk_of,
     rows_of,
     shortened,
     why_now,
@@ -20,6 +19,9 @@ from handraise.channels.message_texts import (
 from handraise.model.forms import Approval
 from handraise.model.questions import Question
 from handraise.ports.channel import Notice
+from handraise.presentation.markdown import one_line
+from handraise.presentation.markdown_chat import chat_text
+from handraise.presentation.risk_text import risk_text
 
 _EDGE = "│ "
 """What stands before every line that is not ours."""
@@ -39,7 +41,7 @@ def lines_of(notice: Notice, *, longest: int = _LONGEST_PROMPT) -> Iterator[str]
         tool, arguments = action_of(question.form)
         yield "What will be executed, with what is on the page:" if arguments else "What will be executed:"
         yield from theirs([shortened(tool, _LONGEST_TOOL)])
-        yield risk_of(question.form)
+        yield str(risk_text(question.form))
     else:
         yield from choices_of(question)
     yield from facts_of(question)
@@ -67,7 +69,7 @@ def arguments_of(rows: Iterable[Row]) -> Iterator[str]:
 def mention_of(notice: Notice) -> Iterator[str]:
     """One of several questions that are told together, with its link."""
     yield f"{heading_of(notice.question)}:"
-    yield from theirs([shortened(" ".join(prompt_of(notice.question)[0].split()), _LONGEST_MENTION)])
+    yield from theirs([one_line(notice.question.prompt, _LONGEST_MENTION)])
     yield notice.link
 
 
@@ -100,7 +102,8 @@ def fitting(lines: Iterable[str], room: int, size_of: Callable[[str], int] = len
 
 
 def _prompt(question: Question, longest: int) -> Iterator[str]:
-    text, more = prompt_of(question)
+    prompt, more = prompt_of(question)
+    text = chat_text(prompt)
     yield from theirs([shortened(text, longest)])
     if len(text) > longest:
         more = f"This is the beginning; all {len(question.prompt)} characters are on the page."

@@ -17,20 +17,20 @@ from handraise.cli.question_view import StyledLine, difference_lines, digest_of,
 from handraise.cli.session import CHANNEL, CliSession
 from handraise.cli.terminal_texts import (
     answer_words,
-    bounds_words,
     json_words,
-    kind_words,
     outcome_words,
     shown,
     span_words,
 )
 from handraise.model.decisions import decision_of
 from handraise.model.errors import AlreadySettled, InvalidAnswer, StoreUnavailable
-from handraise.model.forms import Approval, Choice, Confirm, Field, Form, MultiChoice, Open, SimpleForm
+from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.validation import check_answer
+from handraise.presentation.form_parts import Part, parts_of
+from handraise.presentation.form_text import hint_of, kind_text, typed_hint
 
 _MENU = "↑↓ or number · enter takes it · ctrl-x won't answer · esc back"
 _TICKS = "space ticks · enter · ctrl-x won't answer · esc back"
@@ -165,7 +165,7 @@ class _AnswerDialog:
             return _problem(form, stand_in)
 
         values = await self._terminal.choose_several(
-            entries, chosen=chosen, hint=f"{bounds_words(form)} · {_TICKS}", check=check
+            entries, chosen=chosen, hint=f"{hint_of(form)} · {_TICKS}", check=check
         )
         return [{"other": await self._other(form)} if each is _OTHER else each for each in values]
 
@@ -177,7 +177,7 @@ class _AnswerDialog:
     async def _complete(self, form: Form, values: Mapping[str, Json]) -> Json:
         """All fields, and then a last look at them together."""
         while True:
-            values = await self._fill(form.fields, values)
+            values = await self._fill(parts_of(form), values)
             if len(form.fields) == 1:
                 return values
             entries = [Entry(True, "Send this", ours=True), Entry(False, "Go through it again", ours=True)]
@@ -186,31 +186,31 @@ class _AnswerDialog:
                 if await self._terminal.choose(entries, hint=_MENU):
                     return values
 
-    async def _fill(self, fields: Sequence[Field], values: Mapping[str, Json]) -> dict[str, Json]:
-        """The values of all fields, one field at a time; Escape goes back to the one before."""
+    async def _fill(self, parts: Sequence[Part], values: Mapping[str, Json]) -> dict[str, Json]:
+        """The values of all parts, one part at a time; Escape goes back to the one before."""
         found, place = dict(values), 0
-        while place < len(fields):
-            field = fields[place]
-            self._terminal.put(self._field_lines(field, place, len(fields)))
+        while place < len(parts):
+            part = parts[place]
+            self._terminal.put(self._part_lines(part, place, len(parts)))
             try:
-                value = await self._field_value(field, found.get(field.name, field.default))
+                value = await self._part_value(part, found.get(part.key, part.default))
             except Back:
                 if place == 0:
                     raise
                 place -= 1
                 continue
-            found.pop(field.name, None)
+            found.pop(part.key, None)
             if value is not None:
-                found[field.name] = value
-            text = "left empty" if value is None else answer_words(field.form, value)
+                found[part.key] = value
+            text = "left empty" if value is None else answer_words(part.form, value)
             self._terminal.put(wrapped([("class:cursor", "❯ "), ("", text)], self._terminal.width, indent=2))
             place += 1
-        return {field.name: found[field.name] for field in fields if field.name in found}
+        return {part.key: found[part.key] for part in parts if part.key in found}
 
-    async def _field_value(self, field: Field, start: Json) -> Json:
-        """A field's value, None where it is left empty."""
-        form = field.form
-        if field.required:
+    async def _part_value(self, part: Part, start: Json) -> Json:
+        """A part's value, None if it is left empty."""
+        form = part.form
+        if part.required:
             return await self._value(form, _NOTHING if start is None else start)
         if isinstance(form, Open):
             check = _checked(form)
@@ -225,19 +225,19 @@ class _AnswerDialog:
             return None
         return await self._value(form, _NOTHING if start is None else start)
 
-    def _field_lines(self, field: Field, place: int, total: int) -> list[StyledLine]:
+    def _part_lines(self, part: Part, place: int, total: int) -> list[StyledLine]:
         width = self._terminal.width
         about = f"{place + 1}/{total} " if total > 1 else ""
         lines = wrapped(
             [
                 ("class:soft", about),
-                ("class:strong", shown(field.title or field.name)),
-                ("class:soft", "" if field.required else " (optional)"),
+                ("class:strong", shown(part.label)),
+                ("class:soft", "" if part.required else " (optional)"),
             ],
             width,
         )
-        if field.description:
-            lines += wrapped([("class:bar", "│ "), ("", shown(field.description))], width, indent=2)
+        if part.description:
+            lines += wrapped([("class:bar", "│ "), ("", shown(part.description))], width, indent=2)
         return lines
 
     async def _decide(self, form: Approval) -> Json:
@@ -252,7 +252,7 @@ class _AnswerDialog:
             )
         if "always" in form.scopes:
             entries.append(Entry("always", f"Approve, and always for {longest}", same, ours=True))
-        if form.editable:
+        if parts_of(form):
             entries.append(Entry("edit", "Change arguments, then decide", ours=True, key="e"))
         while True:
             chosen = await self._terminal.choose(
@@ -284,13 +284,10 @@ class _AnswerDialog:
 
     async def _edit(self, form: Approval) -> Json:
         """An approval with other arguments, after the difference has been shown."""
-        start = {field.name: form.action.arguments.get(field.name) for field in form.editable}
-        fields = [
-            field.model_copy(update={"default": form.action.arguments.get(field.name)})
-            for field in form.editable
-        ]
+        parts = parts_of(form)
+        start = {part.key: part.default for part in parts}
         while True:
-            edited = await self._fill(fields, start)
+            edited = await self._fill(parts, start)
             value: Json = check_answer(form, {"decision": "approve", "arguments": edited})
             changed = decision_of(form, value).action.arguments
             difference = difference_lines(form.action.arguments, changed, self._terminal.width)
@@ -367,7 +364,9 @@ def _entries(form: Choice | MultiChoice) -> list[Entry]:
 
 
 def _hint(form: Open) -> str:
-    return f"{kind_words(form)} · {_TEXT if form.type == 'text' else _VALUE}"
+    keys = _TEXT if form.type == "text" else _VALUE
+    hint = typed_hint(form) or kind_text(form)
+    return f"{hint} · {keys}"
 
 
 def _checked(form: SimpleForm) -> Check:

@@ -152,7 +152,8 @@ class Terminal:
                 event.app.exit(result=values())
 
         def told() -> str:
-            return f"{len(menu.ticked or ())} chosen, {hint}"
+            count = len(menu.ticked or ())
+            return f"{count} chosen · {hint}"
 
         found: list[Any] = await self._run(
             menu.window, problem.window, _hint(told, self), _bind_movement(keys, menu)

@@ -34,10 +34,13 @@ from handraise.cli.terminal_texts import (
 from handraise.model.agreement import can_still_agree, cast_votes
 from handraise.model.argument_order import reading_order
 from handraise.model.events import Event
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, Risk
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.presentation import line_wrap
+from handraise.presentation.form_parts import parts_of
+from handraise.presentation.outcome_text import edited_arguments
+from handraise.presentation.risk_text import risk_text
 
 StyledLine: TypeAlias = list[tuple[str, str]]
 
@@ -62,11 +65,6 @@ _ACTION_BAR = "┃ "
 _LONGEST_NAME = 24
 _DEEPEST = 6
 
-_RISKS: dict[Risk, str] = {
-    "low": "Low risk, as the agent's author says.",
-    "high": "High risk: the agent's author says that this can do serious harm. Read every argument.",
-}
-
 
 def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[StyledLine]:
     """The whole question: who asks, what, about what, how it stands, and the votes that its history has."""
@@ -79,27 +77,8 @@ def question_lines(question: Question, width: int, events: Sequence[Event] = ())
         lines += [[("class:bar", _BAR.rstrip())], *_with_bar(names, width)]
     lines += [[], *_standing(question, width), *_votes(question, events, width)]
     if isinstance(question.form, Approval):  # last, and so right above what one decides with
-        lines += [[], *action_lines(question.form, width)]
+        lines += [[], *_action_lines(question, question.form, width)]
     return lines
-
-
-def action_lines(approval: Approval, width: int) -> list[StyledLine]:
-    """The frozen action in full: this and nothing else is what runs."""
-    action = approval.action
-    lines: list[StyledLine] = [[("class:strong", "If approved, exactly this runs")]]
-    if told_risk := _RISKS.get(approval.risk):
-        lines += wrapped([("class:strong", told_risk)], width)
-    told: list[StyledLine] = [[("class:strong", shown(action.tool))]]
-    arguments = (
-        value_lines(reading_order(action.arguments))
-        if action.arguments
-        else [[("class:soft", "without arguments")]]
-    )
-    told += [[("", "  "), *line] for line in arguments]
-    if approval.editable:
-        names = ", ".join(shown(field.name) for field in approval.editable)
-        told.append([("class:soft", f"You may change: {names}")])
-    return lines + _with_bar(told, width, bar=_ACTION_BAR, style="class:action")
 
 
 def form_lines(form: AnyForm, width: int) -> list[StyledLine]:
@@ -183,6 +162,34 @@ def columns() -> int:
     return min(shutil.get_terminal_size().columns, WIDEST)
 
 
+def _action_lines(question: Question, form: Approval, width: int) -> list[StyledLine]:
+    """The frozen action in full: while it is pending, this and nothing else is what runs."""
+    action, edited = form.action, edited_arguments(question)
+    lines: list[StyledLine] = [[("class:strong", _action_heading(question))]]
+    if question.outcome is None and form.risk != "medium":
+        lines += wrapped([("class:strong", str(risk_text(form)))], width)
+    told: list[StyledLine] = [[("class:strong", shown(action.tool))]]
+    arguments = (
+        value_lines(reading_order(action.arguments))
+        if action.arguments
+        else [[("class:soft", "without arguments")]]
+    )
+    told += [[("", "  "), *line] for line in arguments]
+    if question.outcome is None and (names := ", ".join(shown(part.key) for part in parts_of(form))):
+        told.append([("class:soft", f"You may change: {names}")])
+    lines += _with_bar(told, width, bar=_ACTION_BAR, style="class:action")
+    if edited is not None and (changes := difference_lines(action.arguments, edited, width)):
+        lines += [[], [("class:strong", "What was changed before it was approved")], *changes]
+    return lines
+
+
+def _action_heading(question: Question) -> str:
+    if question.outcome is None:
+        return "If approved, exactly this runs"
+    is_unchanged = edited_arguments(question) is None
+    return "What was approved" if question.decision and is_unchanged else "What was asked for"
+
+
 def _heading(question: Question) -> StyledLine:
     what = " asks for an approval" if isinstance(question.form, Approval) else " asks"
     told = " · ".join(filter(None, (age_words(question), end_words(question))))
@@ -202,7 +209,7 @@ def _names(question: Question) -> list[StyledLine]:
 def _standing(question: Question, width: int) -> list[StyledLine]:
     """What we know about it: what is wanted, and how it stands."""
     facts = [] if question.audience else ["To anyone"]
-    facts.append("an approval" if isinstance(question.form, Approval) else kind_words(question.form))
+    facts.append("An approval" if isinstance(question.form, Approval) else kind_words(question.form))
     if question.quorum > 1:
         facts.append(f"{question.quorum} people must agree, {len(question.votes)} voted")
     if question.attempts:

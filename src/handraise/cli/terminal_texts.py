@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import assert_never
 
 import pydantic
 import typer
 from prompt_toolkit.utils import get_cwidth
 
 from handraise.model import durations
-from handraise.model.events import Event, EventKind
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
+from handraise.model.events import Event
+from handraise.model.forms import AnyForm, Approval, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.event_text import event_text
+from handraise.presentation.form_text import hint_of, kind_text, typed_hint
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_text import text_lines
 from handraise.presentation.outcome_text import outcome_details, outcome_text
@@ -95,37 +96,15 @@ def end_words(question: Question) -> str:
 def kind_words(form: AnyForm) -> str:
     """What kind of answer is wanted."""
     match form:
-        case Choice():
-            return f"choose 1 of {len(form.options)}"
-        case MultiChoice():
-            return bounds_words(form)
-        case Open():
-            return {
-                "text": "a text",
-                "integer": "a whole number",
-                "number": "a number",
-                "email": "an e-mail address",
-                "uri": "an address",
-                "date": "a date",
-                "datetime": "a date and time",
-            }[form.type]
-        case Confirm():
-            return "yes or no"
-        case Form():
-            return f"{len(form.fields)} fields" if len(form.fields) > 1 else "1 field"
         case Approval():
-            return f"approve {shown(form.action.tool)}"
+            tool = shown(form.action.tool)
+            return f"Approve {tool}"
+        case MultiChoice():
+            return hint_of(form)
+        case Open() if form.type != "text":
+            return typed_hint(form)
         case _:
-            assert_never(form)
-
-
-def bounds_words(form: MultiChoice) -> str:
-    """How many options may be chosen."""
-    if form.at_most is None:
-        return f"choose at least {form.at_least}" if form.at_least else "choose any"
-    if form.at_most == form.at_least:
-        return f"choose {form.at_least}"
-    return f"choose {form.at_least} to {form.at_most}"
+            return kind_text(form)
 
 
 def answer_words(form: AnyForm, value: Json) -> str:
@@ -156,58 +135,11 @@ def outcome_words(question: Question) -> str:
     return f"{sentence} ({details})" if is_reason else f"{sentence}: {details}"
 
 
-def event_words(event: Event, form: AnyForm | None) -> str:
-    """What happened, as a sentence without its full stop; values need the question's form."""
-    data = event.data if isinstance(event.data, dict) else {}
-    by = shown(event.by or str(data.get("by") or "the store"))
-    via = f" ({shown(event.channel)})" if event.channel else ""
-    value = "" if form is None or "value" not in data else f": {answer_words(form, data['value'])}"
-    match event.kind:
-        case EventKind.ASKED:
-            return f"{by} asked"
-        case EventKind.ATTEMPTED | EventKind.EXHAUSTED:
-            problems = data.get("problems")
-            why = (
-                "; ".join(str(each.get("message", "")) for each in problems)
-                if isinstance(problems, list)
-                else ""
-            )
-            last = ", once too often" if event.kind is EventKind.EXHAUSTED else ""
-            return f"{by} gave an answer that does not fit{last}{via}" + (f": {shown(why)}" if why else "")
-        case EventKind.VOTED:
-            return f"{by} voted{via}{value}"
-        case EventKind.REMINDED:
-            return "people were reminded"
-        case EventKind.ESCALATED:
-            return f"escalated to {', '.join(shown(str(each)) for each in data.get('to', ()))}"
-        case EventKind.ANSWERED:
-            source = data.get("source", "person")
-            how = {"default": "its default was taken", "grant": f"a grant of {by} answered"}
-            return f"{how.get(str(source), f'{by} answered')}{via}{value}"
-        case EventKind.DECLINED:
-            return f"{by} declined to answer{via}{_because(data.get('reason'))}"
-        case EventKind.EXPIRED:
-            return "expired without an answer"
-        case EventKind.WITHDRAWN:
-            return f"withdrawn by {by}{_because(data.get('reason'))}"
-        case EventKind.CONSUMED:
-            return f"{by} took the approved action to execute it"
-        case EventKind.TAKEN_BACK:
-            return f"{by} took the approval back{_because(data.get('reason'))}"
-        case EventKind.REVOKED:
-            return f"{by} revoked the grant that was given here"
-        case EventKind.SENT:
-            return f"{by} showed it in a chat{via}"
-        case EventKind.JOINED:
-            return f"another call of {by} waits for it too"
-        case EventKind.UNREACHED:
-            return "no notification was delivered"
-        case _:
-            assert_never(event.kind)
-
-
-def _because(reason: Json) -> str:
-    return f" ({shown(str(reason))})" if reason else ""
+def event_words(event: Event, form: AnyForm | None, asker: str | None = None) -> str:
+    """What happened, as a sentence without its full stop, and what was written; values need the question's form."""
+    told = event_text(event, form, asker=asker)
+    details = "; ".join(map(shown, told.quoted))
+    return f"{shown(told.text)}: {details}" if details else shown(told.text)
 
 
 def _is_plainly_text(text: str) -> bool:

@@ -1,1 +1,1 @@
-"""What people read, for all places: an agent's Markdown, answers, and how a question ended. Pure functions."""
+"""What people read, for all places: an agent's Markdown, forms, answers, events and how a question ended. Pure functions."""

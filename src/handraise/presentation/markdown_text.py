@@ -40,6 +40,12 @@ def plain_lines(text: str, width: int) -> list[str]:
     return ["".join(part for _, part in line).rstrip() for line in text_lines(text, width)]
 
 
+def aligned_table(table: Table, width: int) -> list[str] | None:
+    """A table as lines of letters of one width, or None if it does not fit without breaking a word."""
+    lines = _Layout(cells).aligned(table, width)
+    return None if lines is None else ["".join(part for _, part in line).rstrip() for line in lines]
+
+
 @dataclass(frozen=True, slots=True)
 class _Layout:
     measure: Measure
@@ -83,16 +89,24 @@ class _Layout:
             yield from ([("", " " * len(mark)), *line] if line else [] for line in inside[1:])
 
     def _table(self, table: Table, width: int) -> Iterator[list[Run]]:
-        head = [[("strong", text) for _, text in _runs(cell)] for cell in table.head]
-        rows = [[_runs(cell) for cell in row] for row in table.rows]
+        lines = self.aligned(table, width)
+        if lines is None:
+            head, rows = _cells_of(table)
+            yield from self._records(head, rows, width)
+        else:
+            yield from lines
+
+    def aligned(self, table: Table, width: int) -> list[list[Run]] | None:
+        """A table in columns, or None if it does not fit like that."""
+        head, rows = _cells_of(table)
         widths = self._widths([head, *rows], width)
         if widths is None:
-            yield from self._records(head, rows, width)
-            return
-        yield from self._row(head, widths, table.sides)
-        yield [("soft", _BETWEEN.join("─" * each for each in widths))]
-        for row in rows:
-            yield from self._row(row, widths, table.sides)
+            return None
+        lines = [
+            *self._row(head, widths, table.sides),
+            [("soft", _BETWEEN.join("─" * each for each in widths))],
+        ]
+        return lines + [line for row in rows for line in self._row(row, widths, table.sides)]
 
     def _widths(self, rows: Sequence[Sequence[Sequence[Run]]], width: int) -> list[int] | None:
         """How wide each column is so that no word is broken, or None if the table does not fit like that."""
@@ -138,6 +152,12 @@ class _Layout:
                 yield from self._wrapped([*name, ("strong", ": "), *cell], width, indent=2)
         if not rows:
             yield from self._wrapped([run for name in head for run in (*name, ("", _BETWEEN))], width)
+
+
+def _cells_of(table: Table) -> tuple[list[list[Run]], list[list[list[Run]]]]:
+    """The head of a table, which is all strong, and its rows."""
+    head = [[("strong", text) for _, text in _runs(cell)] for cell in table.head]
+    return head, [[_runs(cell) for cell in row] for row in table.rows]
 
 
 def _stripped(part: Sequence[Run]) -> list[Run]:

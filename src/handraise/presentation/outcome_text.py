@@ -7,12 +7,11 @@ from typing import assert_never
 
 from handraise.model.forms import AnyForm, Approval
 from handraise.model.json_values import Json
-from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Withdrawn
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
 from handraise.model.questions import Question
-from handraise.model.visible import visible, visible_line
+from handraise.model.visible import visible
 from handraise.presentation.answer_text import AnswerPart, answer_parts, decision_text
-
-_LONGEST_NAME = 80
+from handraise.presentation.names import person_name, through
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,52 +25,66 @@ class OutcomeText:
     def __str__(self) -> str:
         return f"{self.before}{self.person}{self.after}"
 
+    def through(self, channel: str | None) -> str:
+        """The sentence, with the channel through which it came to that."""
+        return f"{self.before}{through(self.person, channel)}{self.after}"
+
 
 def outcome_text(question: Question, *, viewer: str = "") -> OutcomeText:
     """The sentence; `viewer` is the person who reads it, and is called "you".
 
     What was answered, or why not, is not in it: `outcome_details` has that.
-    The agent is "the agent" here: its name is the agent's own word, and stands where the place shows who asked.
     """
-    outcome = question.outcome
+    if question.outcome is None:
+        return OutcomeText("Settled")
+    return ending_text(question.outcome, question.form, asker=question.asker, viewer=viewer)
+
+
+def ending_text(outcome: Outcome, form: AnyForm | None, *, asker: str | None, viewer: str) -> OutcomeText:
+    """The same for an outcome alone; without a form, nobody knows that it was an approval."""
     match outcome:
         case Answered(source="default"):
             return OutcomeText("Nobody answered in time, so the agent's default was taken")
         case Answered(source="grant"):
-            return OutcomeText("Approved by a grant that ", _name(outcome.by, viewer), " gave before")
+            person = person_name(outcome.by, viewer=viewer)
+            return OutcomeText("Approved by a grant that ", person, " gave before")
         case Answered():
-            verb, comma, scope = (_decision(question.form, outcome) or "Answered").partition(",")
-            return OutcomeText(f"{verb} by ", _name(outcome.by, viewer), comma + scope)
+            verb, comma, scope = (_decision(form, outcome) or "Answered").partition(",")
+            return OutcomeText(f"{verb} by ", person_name(outcome.by, viewer=viewer), comma + scope)
         case Declined():
-            return OutcomeText("Declined by ", _name(outcome.by, viewer))
+            return OutcomeText("Declined by ", person_name(outcome.by, viewer=viewer))
         case Expired():
             return OutcomeText("Expired without an answer")
-        case Withdrawn() if outcome.by == question.asker:
+        case Withdrawn() if outcome.by == asker:
             return OutcomeText("Withdrawn by the agent")
         case Withdrawn():
-            return OutcomeText("Withdrawn by ", _name(outcome.by, viewer))
+            return OutcomeText("Withdrawn by ", person_name(outcome.by, viewer=viewer))
         case Exhausted():
-            who = _name(outcome.by, viewer)
-            return OutcomeText("Closed after too many answers that did not fit, the last by ", who)
-        case None:
-            return OutcomeText("Settled")
+            person = person_name(outcome.by, viewer=viewer)
+            return OutcomeText("Closed after too many answers that did not fit, the last by ", person)
         case _:
             assert_never(outcome)
 
 
 def outcome_details(question: Question) -> tuple[AnswerPart, ...]:
     """What stands beside the sentence: what was answered, or the reason. Empty if the sentence says it all."""
-    outcome = question.outcome
+    return () if question.outcome is None else ending_details(question.outcome, question.form)
+
+
+def ending_details(outcome: Outcome, form: AnyForm | None) -> tuple[AnswerPart, ...]:
+    """The same for an outcome alone; without a form, nobody knows what a value means."""
     match outcome:
         case Answered(source="grant"):
             return ()
         case Answered():
-            if _decision(question.form, outcome) is None:
-                return answer_parts(question.form, outcome.value)
+            if form is None:
+                return ()
+            if _decision(form, outcome) is None:
+                return answer_parts(form, outcome.value)
             return _reason(outcome.value.get("reason"))
         case Declined() | Withdrawn():
             return _reason(outcome.reason)
-        case Expired() | Exhausted() | None:
+        case Expired() | Exhausted():
             return ()
         case _:
             assert_never(outcome)
@@ -106,13 +119,7 @@ def outcome_title(question: Question) -> str:
             assert_never(outcome)
 
 
-def display_name(name: str) -> str:
-    """The name of a person or an agent, on one line and not too long."""
-    shown = visible_line(name)
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1].rstrip()}…"
-
-
-def _decision(form: AnyForm, outcome: Answered) -> str | None:
+def _decision(form: AnyForm | None, outcome: Answered) -> str | None:
     """What was decided about an action; None for other questions, and for a record that this release cannot read."""
     if not isinstance(form, Approval):
         return None
@@ -124,9 +131,3 @@ def _decision(form: AnyForm, outcome: Answered) -> str | None:
 
 def _reason(reason: str | None) -> tuple[AnswerPart, ...]:
     return (AnswerPart(None, visible(reason)),) if reason else ()
-
-
-def _name(person: str | None, viewer: str) -> str:
-    if person is None:
-        return "nobody"
-    return "you" if person == viewer else display_name(person)

@@ -191,7 +191,7 @@ async def test_is_answered(page: Page, hand: Hand, desk: LocalDesk, group: str) 
         else:
             await page.goto(f"/questions/{question.id}")
         await deeds(hand)
-        await expect(page.get_by_role("heading", name="by you through this inbox")).to_be_visible()
+        await expect(page.get_by_role("heading", name="by you through the inbox")).to_be_visible()
         settled = await desk.get(question.id)
         assert said(settled) == value, kind
         assert isinstance(settled.outcome, Answered)

@@ -50,16 +50,16 @@ async def test_of_two_answers_at_the_same_moment_one_wins_and_the_other_is_told(
         await hold_answers(*tabs)
         await asyncio.gather(*(tab.get_by_role("button", name="Send the answer").click() for tab in tabs))
         for tab in tabs:
-            await expect(tab.get_by_role("region", name="through this inbox")).to_be_visible()
+            await expect(tab.get_by_role("region", name="through the inbox")).to_be_visible()
         outcome = (await desk.get(question.id)).outcome
         assert isinstance(outcome, Answered)
         winner = texts.index(outcome.value)
         assert outcome.by == names[winner]
         won, lost = tabs[winner], tabs[1 - winner]
         how = f"Answered by {'you' if names[0] == names[1] else names[winner]}"
-        await expect(won.get_by_role("heading", name="Answered by you through this inbox")).to_be_visible()
+        await expect(won.get_by_role("heading", name="Answered by you through the inbox")).to_be_visible()
         await expect(won.get_by_text(texts[1 - winner])).to_have_count(0)
-        await expect(lost.get_by_role("heading", name=f"{how} through this inbox")).to_be_visible()
+        await expect(lost.get_by_role("heading", name=f"{how} through the inbox")).to_be_visible()
         await expect(lost.get_by_role("region", name="Answered by")).to_contain_text(outcome.value)
         late = lost.get_by_role("region", name="It ended before your answer arrived")
         await expect(late).to_contain_text(texts[1 - winner])
@@ -76,9 +76,7 @@ async def test_the_same_answer_twice_at_once_is_no_quarrel(person: NewWindow, de
         await hold_answers(*tabs)
         await asyncio.gather(*(tab.get_by_role("button", name="Send the answer").click() for tab in tabs))
         for tab in tabs:
-            await expect(
-                tab.get_by_role("heading", name="Answered by you through this inbox")
-            ).to_be_visible()
+            await expect(tab.get_by_role("heading", name="Answered by you through the inbox")).to_be_visible()
             await expect(tab.get_by_text("It ended before your answer arrived")).to_have_count(0)
 
 

@@ -30,7 +30,7 @@ async def test_link_to_a_conversation_shows_what_waits_and_what_is_settled(
     shown = await open_page(ann, href)
     rows = [attrs["id"] for _, attrs in shown.tags if (attrs.get("id") or "").startswith("q-")]
     assert rows == [f"q-{each.id}" for each in (waits, denied, answered)]
-    for text in ("Pending", "Denied", "Answered by you through this inbox", NAME):
+    for text in ("Pending", "Denied", "Answered by you through the inbox", NAME):
         assert text in shown.words
     back = (await open_page(ann, f"/questions/{denied.id}?from={href.replace('?', '%3F')}")).html
     assert "The conversation</a>" in back

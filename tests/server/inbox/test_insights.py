@@ -128,7 +128,7 @@ async def test_counts_who_through_what_and_how_it_ended(
     assert figures(shown)["Expired or exhausted"] == "2"
     assert "of 9 that ended" in shown.words
     assert numbers(shown, "people") == {"ann": ["3"], "bob": ["1"]}
-    assert numbers(shown, "channels") == {"This inbox": ["2"], "Slack": ["1"], "No channel named": ["1"]}
+    assert numbers(shown, "channels") == {"The inbox": ["2"], "Slack": ["1"], "No channel named": ["1"]}
     assert numbers(shown, "person-rates") == {"ann": ["2 of 3 · 67%"], "bob": ["1 of 1 · 100%"]}
     assert numbers(shown, "agent-rates") == {"deploy-bot": ["3 of 4 · 75%"]}
     assert numbers(shown, "agents") == {"mail-bot": ["5"], "deploy-bot": ["4"]}

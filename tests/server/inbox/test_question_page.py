@@ -121,7 +121,7 @@ async def test_every_kind_is_answered_without_scripts(
     assert isinstance(outcome, Answered)
     assert (outcome.value, outcome.by, outcome.channel, outcome.evidence) == (value, "ann", "web", "session")
     after = await open_page(ann, sent.headers["location"])
-    assert "Answered by you through this inbox" in after.words
+    assert "Answered by you through the inbox" in after.words
     assert not [each for each in after.tags if "data-answer" in each[1]]
 
 
@@ -220,7 +220,7 @@ class TestAnAnswerThatDoesNotFit:
         stands = await desk.get(question.id)
         assert (stands.outcome, stands.attempts) == (None, 1)
         again = await open_page(ann, f"/questions/{question.id}")
-        assert "You gave an answer that did not fit through this inbox" in again.words
+        assert "An answer by you through the inbox did not fit" in again.words
 
     async def test_what_is_only_missing_is_no_attempt(self, ann: httpx2.AsyncClient, desk: LocalDesk) -> None:
         question = await desk.post("Tell me", form=SEVERAL, max_attempts=1)
@@ -288,7 +288,7 @@ class TestDeclining:
         outcome = (await desk.get(question.id)).outcome
         assert isinstance(outcome, Declined)
         assert (outcome.reason, outcome.by, outcome.channel) == ("not <mine>\nto say", "ann", "web")
-        assert "You declined to answer" in (await open_page(ann, f"/questions/{question.id}")).words
+        assert "Declined by you" in (await open_page(ann, f"/questions/{question.id}")).words
         assert (await send(ann, sheet)).status_code == 303
 
 
@@ -311,7 +311,7 @@ class TestTakingBack:
         assert (await desk.get(mine.id)).taken_back_at is not None
         shown = await open_page(ann, f"/questions/{mine.id}")
         assert "This approval was taken back" in shown.words
-        assert "You took the approval back" in shown.words
+        assert "The approval was taken back by you" in shown.words
         assert "the wrong <one>" in shown.words
         assert (await send(ann, sheet)).status_code == 303
 
@@ -506,7 +506,7 @@ class TestWhatAPageTells:
             await desk.run_due()
         shown = await open_page(ann, f"/questions/{question.id}")
         assert "2 people must agree. 1 of 2 agree so far. One refusal ends it." in shown.words
-        assert "bob voted through the terminal" in shown.words
+        assert "A vote by bob through the terminal" in shown.words
         assert "A reminder was due" in shown.words
         assert "others may answer too" in shown.words
         assert "the group ops" in shown.agents

@@ -89,7 +89,7 @@ async def test_says_of_every_ending_how_it_came_about(
     shown = await open_page(ann, "/settled")
     assert len(ended(shown)) == 6
     for text in (
-        "Denied by you through this inbox",
+        "Denied by you through the inbox",
         "Denied; Reason: not today",
         "Declined by bob through e-mail",
         "not mine to say",

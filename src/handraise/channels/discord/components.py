@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
 from handraise.channels.discord.markup import is_short, plain
@@ -50,9 +50,9 @@ def menu(reference: QuestionReference, labels: Sequence[str]) -> Component:
 
 
 def select_input(
-    name: str, options: Sequence[Option], *, chosen: Sequence[Any], required: bool, most: int
+    name: str, options: Sequence[Option], *, chosen: Collection[int], required: bool, most: int
 ) -> Component:
-    """A menu in a form, of which so many are chosen at the most."""
+    """A menu in a form, of which so many are chosen at the most; `chosen` are the places of those at first."""
     return {
         "type": _SELECT,
         "custom_id": name,
@@ -64,7 +64,7 @@ def select_input(
                 "label": plain(each.label, _OPTION),
                 "value": str(number),
                 **({"description": plain(each.description, _OPTION)} if each.description else {}),
-                **({"default": True} if each.id in chosen else {}),
+                **({"default": True} if number in chosen else {}),
             }
             for number, each in enumerate(options)
         ],

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 from handraise.model.forms import Approval
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.markdown import Span
+from handraise.presentation.markdown_chat import Line, chat_lines
 
 _SPECIAL = re.compile(r"[\\`*_~|\[\]<@:]")
 """What means something anywhere: formats, links, mentions, and the colon of pictures and addresses."""
@@ -17,6 +20,10 @@ _FIRST = re.compile(r"^( *)([>#+-])", re.MULTILINE)
 _NUMBERED = re.compile(r"^( *[0-9]+)([.)])", re.MULTILINE)
 """What means something at the beginning of a line: quotes, headings, small type and lists."""
 _FENCE = "```"
+_MARKS = tuple("*~`")
+_CUT = " […]"
+_CLOSE = 8
+"""By how many characters a cut may be too short: to read Markdown takes time."""
 _LOOSE = " \n\u200d"
 """What must not be left at an end: a joiner with nothing behind it could join with our own words."""
 
@@ -61,22 +68,56 @@ def length_of(text: str) -> int:
 
 def quoted_start(text: str, most: int) -> tuple[str, bool]:
     """As much of a text as fits, with a bar beside it, and whether that is all."""
-    shown = text[: _longest(text, most)]
-    if len(shown) == len(text):
-        return quoted(shown), True
-    return quoted(f"{shown[:-8].rstrip(_LOOSE)} […]"), False
+    return _start(text, most, quoted)
 
 
-def _longest(text: str, most: int) -> int:
-    """How many characters of a text have room behind a bar."""
+def prompt_start(text: str, most: int) -> tuple[str, bool]:
+    """The same for an agent's text, with its Markdown."""
+    return _start(text, most, _quoted_markdown)
+
+
+def _start(text: str, most: int, render: Callable[[str], str]) -> tuple[str, bool]:
+    if len(text) <= most and length_of(whole := render(text)) <= most:
+        return whole, True
     low, high = 0, min(len(text), max(0, most))
-    while low < high:
+    while high - low > _CLOSE:
         middle = (low + high + 1) // 2
-        if length_of(quoted(text[:middle])) <= most:
+        if length_of(render(text[:middle].rstrip(_LOOSE))) + length_of(_CUT) <= most:
             low = middle
         else:
             high = middle - 1
-    return low
+    return render(text[:low].rstrip(_LOOSE)) + _CUT, False
+
+
+def _quoted_markdown(text: str) -> str:
+    return "\n".join(f"> {_markdown_line(line)}" for line in chat_lines(text))
+
+
+def _markdown_line(line: Line) -> str:
+    made = ""
+    for span in line.spans:
+        styled = _code(span.text) if line.is_code else _styled(span)
+        # Marks that touch could be read as others.
+        touches = made[-1:] in _MARKS and styled[:1] in _MARKS
+        made += escaped_line(span.text) if touches else styled
+    return made
+
+
+def _styled(span: Span) -> str:
+    """A piece of a line in its look. Blanks stay outside of the marks, which would not count otherwise."""
+    inside = span.text.strip(" ")
+    if not inside:
+        return span.text
+    made = _code(inside) if span.code else escaped_line(inside)
+    for mark, has in (("~~", span.struck), ("*", span.emphasis), ("**", span.strong)):
+        made = f"{mark}{made}{mark}" if has else made
+    before, _, after = span.text.partition(inside)
+    return f"{before}{made}{after}"
+
+
+def _code(text: str) -> str:
+    """A text to the letter. One with a mark of code in it is only text: nothing could be escaped there."""
+    return escaped_line(text) if "`" in text or not text.strip() else f"`{text}`"
 
 
 def plain(text: str, most: int) -> str:

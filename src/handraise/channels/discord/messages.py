@@ -27,6 +27,7 @@ from handraise.channels.discord.markup import (
     is_short,
     length_of,
     literal,
+    prompt_start,
     quoted,
     quoted_start,
 )
@@ -36,6 +37,8 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import canonical_json
 from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.risk_text import risk_text
+from handraise.presentation.times import moment_text
 
 LONGEST = 2_000
 _LEAST_OF_A_PROMPT = 300
@@ -80,7 +83,7 @@ def render_bundle(message: Message) -> Rendered:
     parts = [bold(f"{len(message.notices)} questions wait for an answer")]
     for place, notice in enumerate(message.notices):
         left = len(message.notices) - place
-        told, _ = quoted_start(notice.question.prompt, _EXCERPT)
+        told, _ = prompt_start(notice.question.prompt, _EXCERPT)
         part = f"{_heading(notice.question)}:\n{told}\n<{notice.link}>"
         if length_of("\n".join((*parts, part))) > LONGEST - _MARGIN:
             parts.append(f"And {left} more, in the inbox.")
@@ -91,11 +94,11 @@ def render_bundle(message: Message) -> Rendered:
 
 def render_outcome(question: Question) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
-    asked, _ = quoted_start(question.prompt, _AFTERWARDS)
+    asked, _ = prompt_start(question.prompt, _AFTERWARDS)
     head = f"{bold(message_texts.name_of(question.asker))} asked:\n{asked}"
     # By name, for every reader: a message is passed on, and shown to others.
     ending, told = message_texts.ending_of(question, "")
-    at = "" if question.outcome is None else f" · {message_texts.moment(question.outcome.at)}"
+    at = "" if question.outcome is None else f" · {moment_text(question.outcome.at)}"
     end = f"{bold(str(ending))}{at}"
     parts = [head, end]
     if any(each.startswith(_CHANGED) for each in told[:1]):
@@ -131,7 +134,7 @@ def _heading(question: Question) -> str:
 
 def _fits(notice: Notice, listed: str, told: Sequence[str]) -> bool:
     """Whether there is room for what must be seen in full, and for enough of the prompt."""
-    least, _ = quoted_start(notice.question.prompt, _LEAST_OF_A_PROMPT)
+    least, _ = prompt_start(notice.question.prompt, _LEAST_OF_A_PROMPT)
     fixed = "\n".join((_opening(notice), least, listed, *told, _foot(notice)))
     return length_of(listed) <= LONGEST and length_of(fixed) + _MARGIN * 2 <= LONGEST
 
@@ -139,7 +142,7 @@ def _fits(notice: Notice, listed: str, told: Sequence[str]) -> bool:
 def _text(notice: Notice, parts: Sequence[str], told: Sequence[str]) -> str:
     opening, foot = _opening(notice), _foot(notice)
     room = LONGEST - length_of("\n".join((opening, *parts, *told, foot))) - _MARGIN * 2
-    prompt, is_all = quoted_start(notice.question.prompt, room)
+    prompt, is_all = prompt_start(notice.question.prompt, room)
     note = f"The text is longer, {len(notice.question.prompt)} characters: all of it is in the inbox."
     return "\n".join((opening, prompt, *(() if is_all else (note,)), *parts, *told, foot))
 
@@ -177,7 +180,7 @@ def _listed(question: Question) -> Iterator[str]:
         case Approval():
             yield "What will be executed:"
             yield literal(action_text(form))
-            yield escaped(message_texts.risk_of(form))
+            yield escaped(str(risk_text(form)))
             if form.editable:
                 yield "Its arguments can be changed in the inbox."
         case _:

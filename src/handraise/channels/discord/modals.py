@@ -7,7 +7,6 @@ the protocol. Whether an answer fits is the desk's to say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from handraise.channels import message_texts
@@ -23,54 +22,18 @@ from handraise.channels.discord.components import (
     text_input,
     with_label,
 )
-from handraise.channels.discord.markup import length_of, quoted_start
+from handraise.channels.discord.markup import length_of, prompt_start
 from handraise.channels.discord.references import build_reference
 from handraise.channels.payloads import InvalidPayload
-from handraise.model.errors import InvalidAnswer
-from handraise.model.forms import (
-    AnyForm,
-    Approval,
-    Choice,
-    Confirm,
-    Form,
-    MultiChoice,
-    Open,
-    Option,
-    SimpleForm,
-)
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoice, Open
 from handraise.model.json_values import Json
-from handraise.model.problems import Problem
 from handraise.model.questions import Question
-from handraise.model.visible import visible
+from handraise.presentation.form_parts import Entered, Part, initial, parts_of, read_parts
+from handraise.presentation.form_text import typed_hint
 
 _PROMPT = 1_000
-_SHORT = 120
 _LONGEST_REASON = 2_000
-_YES_OR_NO = (Option(id="yes", label="Yes"), Option(id="no", label="No"))
 _WHY_NOT = "Why not? The agent is told."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One thing to fill in: `name` is what it is called in the form, `key` in the answer."""
-
-    name: str
-    form: SimpleForm
-    title: str = "Your answer"
-    description: str | None = None
-    required: bool = True
-    default: Json = None
-    key: str = ""
-
-    @property
-    def may_be_empty(self) -> bool:
-        """Whether it may be left empty, as far as Discord is concerned."""
-        form = self.form
-        if isinstance(form, Choice):
-            return form.allow_other or not self.required
-        if isinstance(form, MultiChoice):
-            return form.allow_other or form.at_least == 0 or not self.required
-        return not self.required or (isinstance(form, Open) and form.type == "text" and form.min_length == 0)
 
 
 def answer_modal(question: Question) -> Component:
@@ -86,10 +49,9 @@ def answer_modal(question: Question) -> Component:
 def can_be_filled_in(question: Question) -> bool:
     """Whether a form has room for all that there is to fill in, and shows every option in full."""
     parts = _parts(question.form)
-    if sum(2 if getattr(part.form, "allow_other", False) else 1 for part in parts) > MOST_INPUTS:
+    if sum(2 if part.has_other else 1 for part in parts) > MOST_INPUTS:
         return False
-    menus = [part.form.options for part in parts if isinstance(part.form, (Choice, MultiChoice))]
-    return all(len(options) <= MOST_OPTIONS and all(map(shows_in_full, options)) for options in menus)
+    return all(len(part.options) <= MOST_OPTIONS and all(map(shows_in_full, part.options)) for part in parts)
 
 
 def reason_modal(question: Question, verb: str) -> Component:
@@ -101,12 +63,12 @@ def reason_modal(question: Question, verb: str) -> Component:
 
 
 def read_answer(form: AnyForm, components: object) -> Json:
-    """The answer in what was put into a form; raises `InvalidAnswer`, or `InvalidPayload` for what no form of ours sends."""
+    """The answer in what was put into a form.
+
+    Raises `InvalidAnswer`, or `InvalidPayload` for what no form of ours sends.
+    """
     state = _state(components)
-    read = {part.key: _read(part, state) for part in _parts(form)}
-    if isinstance(form, Form):
-        return {key: value for key, value in read.items() if value is not None}
-    return read[""]
+    return read_parts((part, _entered(part, state)) for part in _parts(form)).checked()
 
 
 def read_reason(components: object) -> str | None:
@@ -116,80 +78,46 @@ def read_reason(components: object) -> str | None:
 
 
 def _parts(form: AnyForm) -> Sequence[Part]:
-    match form:
-        case Form():
-            return tuple(
-                Part(
-                    name=f"f{number}",
-                    form=field.form,
-                    title=field.title or field.name,
-                    description=field.description,
-                    required=field.required,
-                    default=field.default,
-                    key=field.name,
-                )
-                for number, field in enumerate(form.fields)
-            )
-        case Approval():
-            return ()
-        case _:
-            return (Part(name="f0", form=form),)
+    """What there is to fill in. The arguments of an action are changed in the inbox."""
+    return () if isinstance(form, Approval) else parts_of(form)
 
 
 def _asked(question: Question, fields: Sequence[Component]) -> Sequence[Component]:
     """The prompt, where there is room for it besides the fields."""
     if len(fields) >= MOST_INPUTS:
         return ()
-    prompt, _ = quoted_start(question.prompt, _PROMPT)
+    prompt, _ = prompt_start(question.prompt, _PROMPT)
     return (shown(prompt),)
 
 
 def _fields(part: Part) -> list[Component]:
-    made = [with_label(part.title, _input(part), part.description or _hint(part.form))]
-    if isinstance(part.form, (Choice, MultiChoice)) and part.form.allow_other:
+    made = [with_label(part.label, _input(part), part.description or typed_hint(part.form))]
+    if part.has_other:
         other = text_input(f"{part.name}o", several_lines=False, required=False)
-        made.append(with_label("Or your own answer", other))
+        made.append(with_label(part.other_label, other))
     return made
 
 
-def _hint(form: SimpleForm) -> str | None:
-    """What is to be written where not any text will do."""
-    return (
-        message_texts.how_to_reply(form).capitalize()
-        if isinstance(form, Open) and form.type != "text"
-        else None
-    )
-
-
 def _input(part: Part) -> Component:
-    form, required = part.form, not part.may_be_empty
+    form, required, first = part.form, not part.may_be_empty, initial(part)
     match form:
         case Open():
-            many = form.type == "text" and (form.max_length is None or form.max_length > _SHORT)
             longest = form.max_length if form.type == "text" else None
-            text = _first(part.default, longest)
-            return text_input(part.name, several_lines=many, required=required, longest=longest, text=text)
-        case Confirm():
-            chosen = [{True: "yes", False: "no"}.get(part.default)] if isinstance(part.default, bool) else []
-            return select_input(part.name, _YES_OR_NO, chosen=chosen, required=required, most=1)
-        case Choice():
-            return select_input(part.name, form.options, chosen=[part.default], required=required, most=1)
+            fits = length_of(first.text) <= min(longest or LONGEST_TEXT, LONGEST_TEXT)
+            return text_input(
+                part.name,
+                several_lines=part.has_lines,
+                required=required,
+                longest=longest,
+                text=first.text if fits else None,
+            )
+        case Confirm() | Choice():
+            return select_input(part.name, part.options, chosen=first.picked, required=required, most=1)
         case MultiChoice():
-            wanted = part.default if isinstance(part.default, (list, tuple)) else []
             most = len(form.options) if form.at_most is None else form.at_most
-            chosen = list(wanted)[:most]
-            return select_input(part.name, form.options, chosen=chosen, required=required, most=most)
+            return select_input(part.name, part.options, chosen=first.picked, required=required, most=most)
         case _:
             assert_never(form)
-
-
-def _first(default: Json, longest: int | None) -> str | None:
-    """What stands in a field at first; left out where something in it could not be seen, or Discord refuses it."""
-    if isinstance(default, bool) or not isinstance(default, (str, int, float)):
-        return None
-    text = str(default)
-    fits = 0 < length_of(text) <= min(longest or LONGEST_TEXT, LONGEST_TEXT)
-    return text if fits and visible(text) == text else None
 
 
 def _state(components: object) -> Mapping[str, Mapping[str, Any]]:
@@ -202,44 +130,24 @@ def _state(components: object) -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def _read(part: Part, state: Mapping[str, Mapping[str, Any]]) -> Json:
-    """What was put into a part, or None where nothing was."""
-    field, form = state.get(part.name, {}), part.form
-    match form:
-        case Open():
-            return _text(part, form, field.get("value"))
-        case Confirm():
-            picked = _picked(field, _YES_OR_NO)
-            return picked[0].id == "yes" if picked else None
-        case Choice() | MultiChoice():
-            chosen: list[Json] = [option.id for option in _picked(field, form.options)]
-            other = state.get(f"{part.name}o", {}).get("value")
-            if form.allow_other and isinstance(other, str) and other.strip():
-                chosen.append({"other": other})
-            if isinstance(form, MultiChoice):
-                return chosen if chosen or part.required else None
-            if len(chosen) > 1:
-                raise InvalidAnswer([Problem(part.key, "choose one, or write your own answer, but not both")])
-            return chosen[0] if chosen else None
-        case _:
-            assert_never(form)
+def _entered(part: Part, state: Mapping[str, Mapping[str, Any]]) -> Entered:
+    """What was put into a part."""
+    found = state.get(part.name, {})
+    if isinstance(part.form, Open):
+        value = found.get("value")
+        if value is not None and not isinstance(value, str):
+            raise InvalidPayload("value")
+        return Entered(text=value or "")
+    other = state.get(f"{part.name}o", {}).get("value")
+    own = other if isinstance(other, str) and other.strip() else None
+    return Entered(_picked(found, part), other=own)
 
 
-def _text(part: Part, form: Open, value: object) -> Json:
-    if value is None:
-        value = ""
-    if not isinstance(value, str):
-        raise InvalidPayload("value")
-    if form.type != "text":
-        return value.strip() or None
-    if value:
-        return value
-    return "" if form.min_length == 0 and part.required else None
-
-
-def _picked(field: Mapping[str, Any], options: Sequence[Option]) -> list[Option]:
-    values = field.get("values") or []
-    known = {str(number): option for number, option in enumerate(options)}
-    if not isinstance(values, list) or any(not isinstance(each, str) or each not in known for each in values):
+def _picked(found: Mapping[str, Any], part: Part) -> frozenset[int]:
+    values = found.get("values") or []
+    places = {str(place): place for place in range(len(part.options))}
+    if not isinstance(values, list) or any(
+        not isinstance(each, str) or each not in places for each in values
+    ):
         raise InvalidPayload("values")
-    return [known[each] for each in values]
+    return frozenset(places[each] for each in values)

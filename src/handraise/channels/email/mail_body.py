@@ -22,7 +22,6 @@ from handraise.channels.message_texts import (
     name_of,
     prompt_of,
     quoted,
-    risk_of,
     rows_of,
     why_now,
 )
@@ -34,6 +33,7 @@ from handraise.ports.channel import Message, Notice
 from handraise.presentation.line_wrap import wrapped
 from handraise.presentation.markdown_html import HtmlStyles, to_html
 from handraise.presentation.markdown_text import plain_lines
+from handraise.presentation.risk_text import risk_text
 
 try:
     import jinja2
@@ -231,7 +231,7 @@ def _question_view(notice: Notice, *, how: str | None = None) -> QuestionView:
         rows=rows,
         numbered=isinstance(form, (Choice, MultiChoice)),
         action=action_of(approval) if approval and is_shown(approval) else None,
-        risk=risk_of(approval) if approval else None,
+        risk=str(risk_text(approval)) if approval else None,
         risky=approval is not None and approval.risk == "high",
         cuts=list(filter(None, (cut, more))),
         facts=list(facts_of(question)),

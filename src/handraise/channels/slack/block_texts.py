@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from handraise.channels import message_texts
 from handraise.channels.slack.blocks import (
     Block,
     cut,
-    in_full,
     literal,
     moment,
     name,
@@ -20,11 +18,14 @@ from handraise.channels.slack.blocks import (
 )
 from handraise.channels.slack.blocks import line as paragraph
 from handraise.model.deliveries import Reason
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
+from handraise.model.forms import Approval
 from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.form_text import kind_text
 from handraise.presentation.outcome_text import edited_arguments, outcome_details, outcome_text
+from handraise.presentation.risk_text import risk_text
+from handraise.presentation.times import moment_text
 
 _LONGEST_ANSWER = 1_500
 _LONGEST_CHANGE = 2_000
@@ -50,36 +51,17 @@ def opening(question: Question, reason: Reason) -> Block:
 
 def facts(question: Question) -> str:
     """What kind of answer is wanted, from how many, and until when."""
-    parts = [kind_of(question.form)]
+    parts = [kind_text(question.form)]
     if question.quorum > 1:
         parts.append(f"{question.quorum} people must agree")
     if question.expires_at is not None:
-        parts.append(f"expires {in_full(question.expires_at)}")
+        parts.append(f"expires {moment_text(question.expires_at)}")
     return " · ".join(parts)
-
-
-def kind_of(form: AnyForm) -> str:
-    """What a person is asked to do."""
-    match form:
-        case Approval():
-            return "Approve or deny"
-        case Choice():
-            return f"Choose one of {len(form.options)}"
-        case MultiChoice():
-            return f"Choose among {len(form.options)}"
-        case Confirm():
-            return "Yes or no"
-        case Form():
-            return "1 field" if len(form.fields) == 1 else f"{len(form.fields)} fields"
-        case Open():
-            return "Write an answer"
-        case _:
-            assert_never(form)
 
 
 def risk_of(form: Approval) -> str:
     """How much harm an action could do, in our words."""
-    return ("⚠ " if form.risk == "high" else "") + message_texts.risk_of(form)
+    return ("⚠ " if form.risk == "high" else "") + str(risk_text(form))
 
 
 def action_text(form: Approval) -> str:

@@ -7,12 +7,16 @@ agent's words need no escaping and cannot get out of their place. Only what cann
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from handraise.channels.payloads import as_json
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.markdown import Span
+from handraise.presentation.markdown_chat import Line, chat_lines
+from handraise.presentation.times import moment_text
 
 Block: TypeAlias = dict[str, Any]
 """A piece of a message or a view, as Slack takes it."""
@@ -23,6 +27,8 @@ MOST_TICKS = 10
 LABEL = 75
 _LOOSE = " \n\u200d"
 """What must not be left at an end: a joiner with nothing behind it could join with our own words."""
+_MOST_GROWTH = 2
+"""How much more than its text an agent's Markdown may take; else it is shown as it was written."""
 LARGEST = 10_000
 """The largest blocks of a message, in bytes: Slack refuses somewhat larger ones, and does not say how large."""
 
@@ -53,13 +59,8 @@ def moment(at: datetime) -> Block:
         "type": "date",
         "timestamp": int(at.timestamp()),
         "format": "{date_long} at {time}",
-        "fallback": in_full(at),
+        "fallback": moment_text(at),
     }
-
-
-def in_full(at: datetime) -> str:
-    """An instant in words."""
-    return f"{at.day} {at:%B %Y, %H:%M} UTC"
 
 
 def line(*parts: Block) -> Block:
@@ -70,6 +71,23 @@ def line(*parts: Block) -> Block:
 def quote(*parts: Block) -> Block:
     """What somebody else wrote, with a bar beside it."""
     return {"type": "rich_text_quote", "elements": list(parts)}
+
+
+def quoted_start(text: str, most: int, most_lines: int) -> tuple[Block, bool]:
+    """An agent's text with its Markdown, or the beginning of it, with a bar beside it; and whether that is all.
+
+    All of it is in one quote, code and tables too: what is in a box of its own is ours.
+    """
+    source = visible(text[: most + 1])
+    shorter = cut_to_bytes(source, most)
+    source = source if shorter is None else shorter
+    lines = chat_lines(source)
+    parts = list(_pieces(lines[:most_lines]))
+    if size_of(parts) > _MOST_GROWTH * most:
+        lines = tuple(Line((Span(each),)) for each in source.split("\n"))
+        parts = list(_pieces(lines[:most_lines]))
+    is_all = shorter is None and len(lines) <= most_lines
+    return quote(*(parts or [words("")]), *(() if is_all else (words(" […]"),))), is_all
 
 
 def literal(text: str) -> Block:
@@ -153,6 +171,20 @@ def cut_to_bytes(text: str, most: int) -> str | None:
 def escaped(text: str) -> str:
     """A text for the one place where Slack reads markup: what a notification shows."""
     return html.escape(text, quote=False)
+
+
+def _pieces(lines: Sequence[Line]) -> Iterator[Block]:
+    """Lines of Markdown. Neighbours that look the same are one piece, line breaks included."""
+    spans = [
+        span for place, line in enumerate(lines) for span in ((Span("\n"),) if place else ()) + line.spans
+    ]
+    for style, same in groupby(spans, key=_style):
+        yield words("".join(span.text for span in same), **style)
+
+
+def _style(span: Span) -> dict[str, bool]:
+    looks = {"bold": span.strong, "italic": span.emphasis, "strike": span.struck, "code": span.code}
+    return {name: True for name, has in looks.items() if has}
 
 
 def _piece(text: str, style: dict[str, bool]) -> Block:

@@ -13,7 +13,6 @@ from handraise.channels.slack.block_texts import (
     action_text,
     ending,
     facts,
-    kind_of,
     opening,
     risk_of,
 )
@@ -25,7 +24,6 @@ from handraise.channels.slack.blocks import (
     actions,
     button,
     confirmation,
-    cut_to_bytes,
     escaped,
     fits,
     line,
@@ -34,19 +32,21 @@ from handraise.channels.slack.blocks import (
     name,
     plain,
     quote,
+    quoted_start,
     rich,
     shortened,
     size_of,
     small,
     words,
 )
-from handraise.channels.slack.modals import can_be_answered, editable_parts
+from handraise.channels.slack.modals import can_be_answered, shown_parts
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
 from handraise.channels.slack.references import format_reference
 from handraise.model.forms import Approval, Choice, Confirm, Form, MultiChoice
 from handraise.model.questions import Question
-from handraise.model.visible import visible
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.form_text import kind_text
+from handraise.presentation.markdown import one_line
 from handraise.presentation.outcome_text import outcome_title
 
 MOST_BUTTONS = 5
@@ -58,6 +58,7 @@ _BESIDE_AN_ACTION = 1_200
 _LINES_BESIDE_AN_ACTION = 12
 _AFTERWARDS = 600
 _EXCERPT = 120
+_NOTIFICATION = 200
 _COUNTS = (15, 10, 6, 3, 1)
 
 _CONFIRMATION = confirmation("Send this answer?", "It counts as soon as it is sent.", "Send")
@@ -75,7 +76,9 @@ def render_question(notice: Notice) -> Rendered:
     """A question, with what can be pressed to answer it."""
     question = notice.question
     blocks = next(each for each in _candidates(notice) if fits(each))
-    return Rendered(_notification(f"{question.asker} asks: {question.prompt}"), blocks)
+    return Rendered(
+        _notification(f"{question.asker} asks: {one_line(question.prompt, _NOTIFICATION)}"), blocks
+    )
 
 
 def render_bundle(message: Message) -> Rendered:
@@ -87,7 +90,7 @@ def render_bundle(message: Message) -> Rendered:
 
 def render_outcome(question: Question) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
-    text = f"{outcome_title(question)}: {question.prompt}"
+    text = f"{outcome_title(question)}: {one_line(question.prompt, _NOTIFICATION)}"
     blocks = next(each for each in _endings(question) if fits(each))
     return Rendered(_notification(text), blocks)
 
@@ -104,7 +107,7 @@ def shows_action(question: Question) -> bool:
 
 
 def _notification(text: str) -> str:
-    return escaped(shortened(text, 200))
+    return escaped(shortened(text, _NOTIFICATION))
 
 
 def _candidates(notice: Notice) -> Iterator[list[Block]]:
@@ -130,15 +133,9 @@ def _head(question: Question, notice: Notice | None = None) -> list[Block]:
     acts = isinstance(question.form, Approval)
     longest = _AFTERWARDS if notice is None else _BESIDE_AN_ACTION if acts else _LONGEST_PROMPT
     most = _LINES_BESIDE_AN_ACTION if acts else _MOST_LINES
-    lines = visible(question.prompt[: longest + 1]).split("\n")
-    shown = "\n".join(lines[:most])
-    shorter = cut_to_bytes(shown, longest)
-    is_cut = shorter is not None or len(lines) > most
-    parts = [
-        opening(question, "asked" if notice is None else notice.reason),
-        quote(words((shown if shorter is None else shorter) + (" […]" if is_cut else ""))),
-    ]
-    if is_cut:
+    shown, is_all = quoted_start(question.prompt, longest, most)
+    parts = [opening(question, "asked" if notice is None else notice.reason), shown]
+    if not is_all:
         parts.append(
             line(words(f"The text is longer, {len(question.prompt)} characters: all of it is in the inbox."))
         )
@@ -215,7 +212,7 @@ def _approval(notice: Notice, form: Approval) -> list[Block]:
         button("deny", "Deny", place, confirm=_CONFIRMATION if question.undo_for else None),
         button("reason", "Deny with a reason…", place),
     ]
-    if editable_parts(form):
+    if shown_parts(form):
         elements.append(button("change", "Change and approve…", place))
     return [
         *action,
@@ -238,13 +235,13 @@ def _lists(notices: Sequence[Notice], heading: str) -> Iterator[list[Block]]:
         blocks = [rich(line(words(heading, bold=True)))]
         for notice in notices[:count]:
             question = notice.question
-            what = kind_of(question.form)
+            what = kind_text(question.form)
             if isinstance(question.form, Approval):
                 what += f", {question.form.risk} risk"
             blocks.append(
                 rich(
                     line(words("The agent "), name(question.asker), words(" asks:")),
-                    quote(words(shortened(question.prompt, _EXCERPT))),
+                    quote(words(one_line(question.prompt, _EXCERPT))),
                     line(link(notice.link, "Open in the inbox"), words(f" · {what}")),
                 )
             )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
@@ -18,71 +17,56 @@ from handraise.channels.slack.blocks import (
     MOST_OPTIONS,
     MOST_TICKS,
     Block,
-    cut_to_bytes,
     line,
     literal,
     name,
     plain,
-    quote,
+    quoted_start,
     rich,
     size_of,
     words,
 )
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
 from handraise.channels.slack.references import format_reference
-from handraise.model.errors import InvalidAnswer
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
+from handraise.model.forms import AnyForm, Approval, MultiChoice, Open
 from handraise.model.json_values import Json
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
-from handraise.model.visible import visible, visible_line
+from handraise.model.visible import visible_line
+from handraise.presentation.form_parts import (
+    Entered,
+    Part,
+    initial,
+    is_about,
+    parts_of,
+    read_parts,
+)
+from handraise.presentation.form_text import hint_of
 
 _MOST_BLOCKS = 100
 _LONGEST_METADATA = 3_000
 _LONGEST_TEXT = 3_000
 _LARGEST_VIEW = 200_000
-_SHORT = 120
 _EARLIEST, _LATEST = 1_000_000_000, 9_999_999_999
 """The seconds that have ten digits, as Slack wants them."""
 _ERROR = 300
 _PROMPT = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One thing to fill in: `block` is where it is in the view, `path` where it is in the answer."""
-
-    block: str
-    path: str
-    form: SimpleForm
-    title: str = "Your answer"
-    description: str | None = None
-    required: bool = True
-    default: Json = None
-    key: str = ""
-
-    @property
-    def optional(self) -> bool:
-        """Whether it may be left empty, as far as Slack is concerned."""
-        form = self.form
-        if isinstance(form, Choice):
-            return form.allow_other or not self.required
-        if isinstance(form, MultiChoice):
-            return form.allow_other or form.at_least == 0 or not self.required
-        return not self.required or (isinstance(form, Open) and form.type == "text" and form.min_length == 0)
+_MOST_LINES = 100
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII)
+_WEB_ADDRESS = re.compile(r"https?://[\w.-]+(/[\w./-]*)?", re.ASCII)
+"""What stands in an input at first, if Slack surely takes it."""
 
 
 def answer_view(question: Question) -> Block:
     """The form that answers a question."""
-    blocks = [_asked(question), *(each for part in parts_of(question.form) for each in _inputs(part))]
+    blocks = [_asked(question), *(each for part in shown_parts(question.form) for each in _inputs(part))]
     return _view("answer", "Answer", "Send", blocks, format_reference(question))
 
 
 def can_be_answered(question: Question) -> bool:
     """Whether all of a question's form can be shown in a view."""
-    menus = [
-        part.form.options for part in parts_of(question.form) if not isinstance(part.form, (Open, Confirm))
-    ]
+    menus = [part.options for part in shown_parts(question.form)]
     if any(len(options) > MOST_OPTIONS for options in menus) or sum(map(length_of, menus)) > _LARGEST_VIEW:
         return False
     view = answer_view(question)
@@ -107,7 +91,7 @@ def deny_view(question: Question, digest: Json) -> Block:
 
 def change_view(question: Question, form: Approval) -> Block:
     """The form that changes an action's arguments; what was changed is shown before it is approved."""
-    blocks = [_asked(question), *(each for part in editable_parts(form) for each in _inputs(part))]
+    blocks = [_asked(question), *(each for part in shown_parts(form) for each in _inputs(part))]
     return _view(
         "change", "Change arguments", "Show the difference", blocks, format_reference(question, form.digest)
     )
@@ -136,51 +120,10 @@ def message_view(text: str) -> Block:
     }
 
 
-def parts_of(form: AnyForm) -> Sequence[Part]:
-    """What there is to fill in to answer."""
-    match form:
-        case Form():
-            return tuple(
-                Part(
-                    block=f"f{number}",
-                    path=field.name,
-                    form=field.form,
-                    title=field.title or field.name,
-                    description=field.description,
-                    required=field.required,
-                    default=field.default,
-                    key=field.name,
-                )
-                for number, field in enumerate(form.fields)
-            )
-        case Approval():
-            return editable_parts(form)
-        case _:
-            return (Part(block="f0", path="", form=form),)
-
-
-def editable_parts(form: Approval) -> Sequence[Part]:
-    """The arguments that can be changed here: not those with more in them than can be seen or typed."""
-    found = []
-    for number, field in enumerate(form.editable):
-        value = form.action.arguments.get(field.name, field.default)
-        if isinstance(value, str) and (visible(value) != value or len(value) > _LONGEST_TEXT):
-            continue
-        if isinstance(field.form, (Choice, MultiChoice)) and len(field.form.options) > MOST_OPTIONS:
-            continue
-        found.append(
-            Part(
-                block=f"f{number}",
-                path=f"arguments.{field.name}",
-                form=field.form,
-                title=field.title or field.name,
-                description=field.description,
-                required=field.required,
-                default=value,
-                key=field.name,
-            )
-        )
-    return tuple(found)
+def shown_parts(form: AnyForm) -> Sequence[Part]:
+    """What there is to fill in; of an approval, only the arguments for which Slack has room."""
+    parts = parts_of(form)
+    return [each for each in parts if _has_room(each)] if isinstance(form, Approval) else parts
 
 
 def read_answer(form: AnyForm, values: object) -> Json:
@@ -189,10 +132,7 @@ def read_answer(form: AnyForm, values: object) -> Json:
     Raises `InvalidAnswer`, or `InvalidPayload` for what no view of ours sends.
     """
     state = values if isinstance(values, dict) else {}
-    read = {part.key: _read(part, state) for part in parts_of(form)}
-    if isinstance(form, (Form, Approval)):
-        return {key: value for key, value in read.items() if value is not None}
-    return read[""]
+    return read_parts((part, _entered(part, state)) for part in shown_parts(form)).checked()
 
 
 def read_reason(values: object) -> str | None:
@@ -204,16 +144,12 @@ def read_reason(values: object) -> str | None:
 
 def errors_of(form: AnyForm, problems: Sequence[Problem]) -> Mapping[str, str]:
     """What is wrong, for the inputs it is wrong with; what is about none of them is at the first."""
-    parts = parts_of(form)
+    parts = shown_parts(form)
     told: dict[str, list[str]] = {}
     for problem in problems:
-        about = next((part.block for part in parts if _is_about(part.path, problem.path)), parts[0].block)
+        about = next((part.name for part in parts if is_about(part, problem)), parts[0].name)
         told.setdefault(about, []).append(visible_line(problem.message))
     return {block: plain("; ".join(texts), _ERROR)["text"] for block, texts in told.items()}
-
-
-def _is_about(path: str, problem: str) -> bool:
-    return problem == path or bool(path and problem.startswith((f"{path}.", f"{path}[")))
 
 
 def _view(callback: str, title: str, submit: str, blocks: Sequence[Block], metadata: str) -> Block:
@@ -229,12 +165,8 @@ def _view(callback: str, title: str, submit: str, blocks: Sequence[Block], metad
 
 
 def _asked(question: Question) -> Block:
-    prompt = visible(question.prompt[: _PROMPT + 1])
-    shorter = cut_to_bytes(prompt, _PROMPT)
-    return rich(
-        line(words("The agent "), name(question.asker), words(" asks:")),
-        quote(words(prompt if shorter is None else f"{shorter} […]")),
-    )
+    prompt, _ = quoted_start(question.prompt, _PROMPT, _MOST_LINES)
+    return rich(line(words("The agent "), name(question.asker), words(" asks:")), prompt)
 
 
 def _reason(label: str) -> Block:
@@ -255,96 +187,54 @@ def _input(block: str, label: str, element: Block, *, optional: bool, hint: str 
 
 
 def _inputs(part: Part) -> list[Block]:
-    """The blocks of one thing to fill in: a list where the options are long, the input, and one for a text."""
-    form = part.form
+    """The blocks of one thing to fill in: a list if the options are long, the input, and one for a text."""
     asked = _input(
-        part.block,
-        part.title,
-        _element_of(part),
-        optional=part.optional,
-        hint=part.description or _hint(form),
+        part.name,
+        part.label,
+        _text_element(part, part.form) if isinstance(part.form, Open) else _menu(part),
+        optional=part.may_be_empty,
+        hint=part.description or hint_of(part.form),
     )
-    if not isinstance(form, (Choice, MultiChoice)):
-        return [asked]
     other = {"type": "plain_text_input"}
     return [
-        *list_of(form.options),
+        *list_of(part.options),
         asked,
-        *([_input(f"{part.block}o", "Or your own answer", other, optional=True)] if form.allow_other else ()),
+        *([_input(f"{part.name}o", part.other_label, other, optional=True)] if part.has_other else ()),
     ]
 
 
-def _hint(form: SimpleForm) -> str | None:
-    """What we say of the bounds of an answer."""
-    match form:
-        case MultiChoice(at_least=low, at_most=None) if low > 1:
-            return f"At least {low} of them."
-        case MultiChoice(at_least=low, at_most=int(high)):
-            return f"From {low} to {high} of them."
-        case Open(minimum=None, maximum=None):
-            return None
-        case Open(minimum=low, maximum=None):
-            return f"No less than {low}."
-        case Open(minimum=None, maximum=high):
-            return f"No more than {high}."
-        case Open(minimum=low, maximum=high):
-            return f"From {low} to {high}."
-        case _:
-            return None
+def _has_room(part: Part) -> bool:
+    return len(initial(part).text) <= _LONGEST_TEXT and len(part.options) <= MOST_OPTIONS
 
 
-def _element_of(part: Part) -> Block:
-    form = part.form
-    match form:
-        case Open():
-            return _text_element(form, part.default)
-        case Confirm():
-            options = [_choice("Yes", "yes"), _choice("No", "no")]
-            chosen = {True: options[0], False: options[1]}.get(part.default)
-            return {"type": "radio_buttons", "options": options} | (
-                {"initial_option": chosen} if isinstance(part.default, bool) else {}
-            )
-        case Choice() | MultiChoice():
-            return _menu(form, part.default)
-        case _:
-            assert_never(form)
-
-
-def _menu(form: Choice | MultiChoice, default: Json) -> Block:
-    options = [_choice(label, str(place)) for place, label in enumerate(labels_of(form.options))]
-    wanted = default if isinstance(default, (list, tuple)) else [default]
-    chosen = [made for made, each in zip(options, form.options, strict=True) if each.id in wanted]
+def _menu(part: Part) -> Block:
+    labels = labels_of(part.options)
+    options = [{"text": plain(label, LABEL), "value": str(place)} for place, label in enumerate(labels)]
+    chosen = [options[place] for place in sorted(initial(part).picked)]
     few = len(options) <= MOST_TICKS
-    if isinstance(form, MultiChoice):
+    if isinstance(part.form, MultiChoice):
         element: Block = {"type": "checkboxes" if few else "multi_static_select", "options": options}
         return element | ({"initial_options": chosen} if chosen else {})
     element = {"type": "radio_buttons" if few else "static_select", "options": options}
     return element | ({"initial_option": chosen[0]} if chosen else {})
 
 
-def _choice(label: str, value: str) -> Block:
-    return {"text": plain(label, LABEL), "value": value}
-
-
-def _text_element(form: Open, default: Json) -> Block:
-    """An input of the kind that fits. What stands in it at first is left out where Slack could refuse it."""
-    text = default if isinstance(default, str) and 0 < len(default) <= _LONGEST_TEXT else None
-    if text is not None and visible(text) != text:
-        text = None
+def _text_element(part: Part, form: Open) -> Block:
+    """An input of the kind that fits. What stands in it at first is left out if Slack could refuse it."""
+    text: str | None = initial(part).text
     match form.type:
         case "text":
-            multiline = form.max_length is None or form.max_length > _SHORT
-            element: Block = {"type": "plain_text_input", "multiline": multiline}
+            element: Block = {"type": "plain_text_input", "multiline": part.has_lines}
+            text = text if text and len(text) <= _LONGEST_TEXT else None
         case "integer" | "number":
             element = {"type": "number_input", "is_decimal_allowed": form.type == "number"}
-            is_number = isinstance(default, (int, float)) and not isinstance(default, bool)
-            text = str(default) if is_number and abs(default) < 1 << 50 and "e" not in str(default) else None
+            text = text if text and _NUMBER.fullmatch(text) else None
         case "email":
             element = {"type": "email_text_input"}
-            text = text if text and re.fullmatch(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", text, re.ASCII) else None
+            text = text if text and _EMAIL.fullmatch(text) else None
         case "uri":
             element = {"type": "url_text_input"}
-            text = text if text and re.fullmatch(r"https?://[\w.-]+(/[\w./-]*)?", text, re.ASCII) else None
+            text = text if text and _WEB_ADDRESS.fullmatch(text) else None
         case "date":
             day = _day(text)
             return {"type": "datepicker"} | ({"initial_date": day} if day else {})
@@ -377,75 +267,43 @@ def _element(state: Mapping[str, Any], block: str) -> Mapping[str, Any]:
     return element if isinstance(element, dict) else {}
 
 
-def _read(part: Part, state: Mapping[str, Any]) -> Json:
-    """What was put into a part, or None where nothing was."""
-    element, form = _element(state, part.block), part.form
-    match form:
-        case Confirm():
-            return {None: None, "yes": True, "no": False}[_one_of(element, ("yes", "no"))]
-        case Choice():
-            picked = _one_of(element, [str(place) for place in range(len(form.options))])
-            other = _other(part, form, state)
-            if other is not None and picked is not None:
-                raise InvalidAnswer(
-                    [Problem(part.path, "choose one, or write your own answer, but not both")]
-                )
-            return other if picked is None else form.options[int(picked)].id
-        case MultiChoice():
-            return _several(part, form, element, state)
-        case Open():
-            return _open(part, form, element)
-        case _:
-            assert_never(form)
-
-
-def _several(part: Part, form: MultiChoice, element: Mapping[str, Any], state: Mapping[str, Any]) -> Json:
-    places = [str(place) for place in range(len(form.options))]
-    chosen = element.get("selected_options") or []
+def _entered(part: Part, state: Mapping[str, Any]) -> Entered:
+    """What was put into a part."""
+    element, form = _element(state, part.name), part.form
+    if isinstance(form, Open):
+        return Entered(text=_text(form, element))
+    if isinstance(form, MultiChoice):
+        chosen = element.get("selected_options") or []
+    else:
+        chosen = [element["selected_option"]] if element.get("selected_option") is not None else []
     if not isinstance(chosen, list):
         raise InvalidPayload("selected_options")
-    found: list[Json] = []
-    for each in chosen:
-        picked = _one_of({"selected_option": each}, places)
-        if picked is None:
-            raise InvalidPayload("selected_options")
-        found.append(form.options[int(picked)].id)
-    other = _other(part, form, state)
-    if other is not None:
-        found.append(other)
-    return found if found or part.required else None
+    other = _element(state, f"{part.name}o").get("value")
+    own = other if isinstance(other, str) and other.strip() else None
+    return Entered(frozenset(_place(each, part) for each in chosen), other=own)
 
 
-def _other(part: Part, form: Choice | MultiChoice, state: Mapping[str, Any]) -> Json:
-    text = _element(state, f"{part.block}o").get("value")
-    return {"other": text} if form.allow_other and isinstance(text, str) and text.strip() else None
-
-
-def _one_of(element: Mapping[str, Any], known: Sequence[str]) -> str | None:
-    chosen = element.get("selected_option")
-    if chosen is None:
-        return None
+def _place(chosen: object, part: Part) -> int:
     value = chosen.get("value") if isinstance(chosen, dict) else None
-    if value not in known:
+    places = {str(place): place for place in range(len(part.options))}
+    if not isinstance(value, str) or value not in places:
         raise InvalidPayload("selected_option")
-    return str(value)
+    return places[value]
 
 
-def _open(part: Part, form: Open, element: Mapping[str, Any]) -> Json:
+def _text(form: Open, element: Mapping[str, Any]) -> str:
     match form.type:
         case "date":
             value = element.get("selected_date")
         case "datetime":
             second = element.get("selected_date_time")
             if second is None:
-                return None
+                return ""
             if not isinstance(second, int) or not 0 <= second <= _LATEST:
                 raise InvalidPayload("selected_date_time")
             return datetime.fromtimestamp(second, UTC).isoformat()
         case _:
             value = element.get("value")
-    if value is None:
-        return "" if form.type == "text" and form.min_length == 0 and part.required else None
-    if not isinstance(value, str):
+    if value is not None and not isinstance(value, str):
         raise InvalidPayload("value")
-    return value
+    return value or ""

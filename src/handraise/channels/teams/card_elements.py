@@ -7,12 +7,15 @@ take for markup goes into one; the rest stands in text, and goes by its number.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from handraise.channels.message_texts import shortened
 from handraise.channels.payloads import as_json
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.markdown import Span
+from handraise.presentation.markdown_chat import Line, chat_lines
 
 Element: TypeAlias = dict[str, Any]
 """A piece of a card, as Teams takes it."""
@@ -65,9 +68,21 @@ def theirs(*items: Element) -> Element:
     return {"type": "Container", "style": "emphasis", "items": list(items)}
 
 
-def literal(text: str) -> Element:
+def markdown(text: str, **style: Any) -> Element:
+    """An agent's text with its Markdown, on a ground of its own."""
+    made = []
+    for is_code, lines in groupby(chat_lines(text), key=lambda each: each.is_code):
+        found = list(lines)
+        if is_code:
+            made.append(literal("\n".join(each.text for each in found), **style))
+        elif shown := _without_edges(found):
+            made.append(line(*_runs(shown, style)))
+    return theirs(*(made or [line(words(" ", **style))]))
+
+
+def literal(text: str, **style: Any) -> Element:
     """A text to the letter, every space included."""
-    return line(words(_SPACES.sub("\u00a0", text), fontType="Monospace"), spacing="Small")
+    return line(words(_SPACES.sub("\u00a0", text), fontType="Monospace", **style), spacing="Small")
 
 
 def button(title: str, verb: str, data: dict[str, Any], *, inputs: bool = False) -> Element:
@@ -106,6 +121,32 @@ def is_plain(text: str) -> bool:
         and not _MARKUP.search(text)
         and not _BEGINNINGS.match(text)
     )
+
+
+def _without_edges(lines: Sequence[Line]) -> Sequence[Line]:
+    """Lines without the blank ones at both ends: there is space between paragraphs anyway."""
+    full = [place for place, each in enumerate(lines) if each.spans]
+    return lines[full[0] : full[-1] + 1] if full else ()
+
+
+def _runs(lines: Sequence[Line], style: dict[str, Any]) -> Iterator[list[Element]]:
+    """Lines of Markdown. Neighbours that look the same are one run, line breaks included."""
+    spans = [
+        span for place, each in enumerate(lines) for span in ((Span("\n"),) if place else ()) + each.spans
+    ]
+    for look, same in groupby(spans, key=_look):
+        text = "".join(span.text for span in same)
+        yield words(_SPACES.sub("\u00a0", text), **style, **look)
+
+
+def _look(span: Span) -> dict[str, Any]:
+    looks: dict[str, tuple[bool, Any]] = {
+        "weight": (span.strong, "Bolder"),
+        "italic": (span.emphasis, True),
+        "strikethrough": (span.struck, True),
+        "fontType": (span.code, "Monospace"),
+    }
+    return {name: value for name, (has, value) in looks.items() if has}
 
 
 def fits(made: Element) -> bool:

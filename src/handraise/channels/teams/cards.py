@@ -19,6 +19,7 @@ from handraise.channels.teams.card_elements import (
     line,
     link,
     literal,
+    markdown,
     name,
     ours,
     row,
@@ -26,7 +27,7 @@ from handraise.channels.teams.card_elements import (
     theirs,
     words,
 )
-from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, parts_of
+from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, shown_parts
 from handraise.channels.teams.references import build_reference
 from handraise.model.decisions import decision_of
 from handraise.model.deliveries import Reason
@@ -36,6 +37,9 @@ from handraise.model.outcomes import Answered
 from handraise.model.questions import Draft, Question
 from handraise.model.visible import visible, visible_line
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.markdown import one_line
+from handraise.presentation.risk_text import risk_text
+from handraise.presentation.times import moment_text
 
 _PROMPTS = (4_000, 800, 200)
 """How much of a prompt is shown where there is room for all else, for some, and for hardly anything."""
@@ -104,7 +108,7 @@ def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Elemen
         why = _HIGH if form.risk == "high" else _TOO_LARGE
         for longest in _PROMPTS[:2]:
             for action in (_action(form), ()) if message_texts.is_shown(form) else ((),):
-                tail = [*action, ours(message_texts.risk_of(form)), small(why)]
+                tail = [*action, ours(str(risk_text(form))), small(why)]
                 yield card([*_head(question, reason, longest), *tail], [link(url)])
     else:
         last = [button("Decline…", "decline", build_reference(question, url)), link(url)]
@@ -126,7 +130,7 @@ def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
     return [
         line(name(message_texts.name_of(question.asker)), words(_asks(question), weight="Bolder")),
         *([ours(why)] if why else ()),
-        theirs(line(words(prompt))),
+        markdown(prompt),
         *([small(note)] if note else ()),
     ]
 
@@ -137,7 +141,7 @@ def _facts(question: Question) -> list[Element]:
 
 def _has_room(question: Question) -> bool:
     """Whether it is worth a try to put all of a form into a card."""
-    parts = parts_of(question.form)
+    parts = shown_parts(question.form)
     options = [
         each for part in parts if isinstance(part.form, Choice | MultiChoice) for each in part.form.options
     ]
@@ -165,7 +169,7 @@ def _answers(question: Question, url: str) -> Iterator[Element]:
                 ]
             )
         case Choice() | MultiChoice() | Open() | Form():
-            for part in parts_of(form):
+            for part in shown_parts(form):
                 yield from inputs_of(part)
             yield row([button("Send", "send", build_reference(question, url), inputs=True)])
 
@@ -192,9 +196,9 @@ def _approval(question: Question, form: Approval, url: str, reason: Reason) -> E
         button("Deny", "deny", place),
         button("Deny with a reason…", "reason", place),
     ]
-    if parts_of(form):
+    if shown_parts(form):
         buttons.append(button("Change and approve…", "change", place))
-    tail = [*_action(form), ours(message_texts.risk_of(form)), *_facts(question), row(buttons)]
+    tail = [*_action(form), ours(str(risk_text(form))), *_facts(question), row(buttons)]
     for longest in _PROMPTS:
         made = card([*_head(question, reason, longest), *tail], [link(url)])
         if fits(made):
@@ -229,7 +233,7 @@ def reason_card(question: Question, url: str, title: str, verb: str, **data: Jso
 
 def change_card(question: Question, form: Approval, url: str) -> Element:
     """Takes changes to an action's arguments; what was changed is shown before it is approved."""
-    inputs = [each for part in parts_of(form) for each in inputs_of(part)]
+    inputs = [each for part in shown_parts(form) for each in inputs_of(part)]
     shown = button(
         "Show the difference", "changed", build_reference(question, url, digest=form.digest), inputs=True
     )
@@ -284,7 +288,7 @@ def _endings(question: Question, note: str | None) -> Iterator[Element]:
     first = [ours(note)] if note else []
     ended, told = message_texts.ending_of(question, "")
     at = getattr(question.outcome, "at", None)
-    when = "" if at is None else f", {message_texts.moment(at)}"
+    when = "" if at is None else f", {moment_text(at)}"
     end = [
         ours(f"{ended}{when}.", weight="Bolder"),
         *([theirs(*(line(words(each), spacing="Small") for each in told))] if told else ()),
@@ -293,7 +297,7 @@ def _endings(question: Question, note: str | None) -> Iterator[Element]:
     asked = line(words("Asked by "), name(message_texts.name_of(question.asker)))
     prompt = message_texts.prompt_of(question)[0]
     for longest in (_AFTERWARDS, _EXCERPT):
-        cut = theirs(line(words(message_texts.shortened(prompt, longest), isSubtle=True)))
+        cut = markdown(message_texts.shortened(prompt, longest), isSubtle=True)
         yield card([*first, asked, cut, *end])
     yield card([*first, asked, ours(f"{message_texts.shortened(str(ended), 200)}{when}.", weight="Bolder")])
 
@@ -311,7 +315,7 @@ def _lists(notices: Sequence[Notice]) -> Iterator[Element]:
         body = [ours(f"{len(notices)} questions wait for an answer", weight="Bolder")]
         for notice in notices[:count]:
             question = notice.question
-            excerpt = message_texts.shortened(visible_line(question.prompt[: _EXCERPT + 1]), _EXCERPT)
+            excerpt = one_line(question.prompt, _EXCERPT)
             body += [
                 line(name(message_texts.name_of(question.asker)), words(_asks(question))),
                 theirs(line(words(excerpt))),

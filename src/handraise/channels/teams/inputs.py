@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
 from handraise.channels.payloads import InvalidPayload
 from handraise.channels.teams.card_elements import Element, is_plain, line, small, theirs, words
 from handraise.model.errors import InvalidAnswer
-from handraise.model.forms import (
-    AnyForm,
-    Approval,
-    Choice,
-    Confirm,
-    Field,
-    Form,
-    MultiChoice,
-    Open,
-    Option,
-    SimpleForm,
-)
+from handraise.model.forms import AnyForm, Approval, Choice, Confirm, MultiChoice, Open, Option
 from handraise.model.json_values import Json
 from handraise.model.problems import Problem
-from handraise.model.visible import visible, visible_line
+from handraise.model.visible import visible_line
+from handraise.presentation.form_parts import (
+    NO,
+    YES,
+    Entered,
+    Part,
+    initial,
+    parts_of,
+    read_parts,
+)
+from handraise.presentation.form_text import hint_of
 
-_SHORT = 120
 _LONGEST_DEFAULT = 2_000
 _FEW = 5
 _NEEDED = "This is needed."
@@ -40,66 +37,35 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One thing to fill in: `id` is what its input is called, `number` what people call it."""
-
-    id: str
-    number: int
-    form: SimpleForm
-    key: str = ""
-    title: str = "Your answer"
-    description: str | None = None
-    required: bool = True
-    default: Json = None
-
-    @property
-    def needed(self) -> bool:
-        """Whether Teams should insist on it."""
-        form = self.form
-        if isinstance(form, Choice | MultiChoice) and form.allow_other:
-            return False
-        if isinstance(form, MultiChoice):
-            return form.at_least > 0 and self.required
-        return self.required and not (isinstance(form, Open) and form.type == "text" and form.min_length == 0)
-
-
-def parts_of(form: AnyForm) -> Sequence[Part]:
-    """What there is to fill in to answer; for an approval, the arguments that can be changed here."""
-    match form:
-        case Form():
-            return [_part(number, each, each.default) for number, each in enumerate(form.fields)]
-        case Approval():
-            return [
-                _part(number, each, form.action.arguments.get(each.name, each.default))
-                for number, each in enumerate(form.editable)
-                if _is_editable(form.action.arguments.get(each.name, each.default))
-            ]
-        case _:
-            return [Part(id="f0", number=1, form=form)]
+def shown_parts(form: AnyForm) -> Sequence[Part]:
+    """What there is to fill in; of an approval, not the arguments that are too long to be changed here."""
+    parts = parts_of(form)
+    if isinstance(form, Approval):
+        return [each for each in parts if len(initial(each).text) <= _LONGEST_DEFAULT]
+    return parts
 
 
 def inputs_of(part: Part) -> Iterator[Element]:
     """The elements of one thing to fill in: what an agent says of it, and one input or two."""
-    label = part.title
+    label = part.label
     if not is_plain(label):
         label = f"Number {part.number}"
-        yield theirs(line(words(f"{part.number} · "), words(visible_line(part.title), weight="Bolder")))
+        yield theirs(line(words(f"{part.number} · "), words(visible_line(part.label), weight="Bolder")))
     form = part.form
     if isinstance(form, Choice | MultiChoice):
         yield from list_of(form.options)
     if part.description:
         yield theirs(line(words(part.description, isSubtle=True)))
-    if bounds := _bounds(form):
-        yield small(bounds)
-    needed = {"isRequired": True, "errorMessage": _NEEDED} if part.needed else {}
-    yield {**_input(part), "id": part.id, "label": label, **needed}
+    if hint := hint_of(form):
+        yield small(hint)
+    needed = {} if part.may_be_empty else {"isRequired": True, "errorMessage": _NEEDED}
+    yield {**_input(part), "id": part.name, "label": label, **needed}
     if isinstance(form, Open) and form.type == "datetime":
-        found = _instant(part.default)
+        found = _instant(initial(part).text)
         time = {"value": found[1]} if found else {}
-        yield {"type": "Input.Time", "id": f"{part.id}t", "label": "Time, in UTC", **time, **needed}
-    if isinstance(form, Choice | MultiChoice) and form.allow_other:
-        yield {"type": "Input.Text", "id": f"{part.id}o", "label": "Or your own answer"}
+        yield {"type": "Input.Time", "id": f"{part.name}t", "label": "Time, in UTC", **time, **needed}
+    if part.has_other:
+        yield {"type": "Input.Text", "id": f"{part.name}o", "label": part.other_label}
 
 
 def list_of(options: Sequence[Option]) -> list[Element]:
@@ -141,10 +107,7 @@ def read_answer(form: AnyForm, data: Mapping[str, Any]) -> Json:
 
     Raises `InvalidAnswer`, or `InvalidPayload` for what no card of ours sends.
     """
-    read = {part.key: _read(part, data) for part in parts_of(form)}
-    if isinstance(form, Form | Approval):
-        return {key: value for key, value in read.items() if value is not None}
-    return read[""]
+    return read_parts((part, _entered(part, data)) for part in shown_parts(form)).checked()
 
 
 def read_reason(data: Mapping[str, Any]) -> str | None:
@@ -152,64 +115,26 @@ def read_reason(data: Mapping[str, Any]) -> str | None:
     return (_text(data, "reason") or "").strip() or None
 
 
-def _part(number: int, field: Field, default: Json) -> Part:
-    return Part(
-        id=f"f{number}",
-        number=number + 1,
-        form=field.form,
-        key=field.name,
-        title=field.title or field.name,
-        description=field.description,
-        required=field.required,
-        default=default,
-    )
-
-
-def _is_editable(value: Json) -> bool:
-    """Not what has more in it than can be seen or typed."""
-    return not isinstance(value, str) or (visible(value) == value and len(value) <= _LONGEST_DEFAULT)
-
-
-def _bounds(form: SimpleForm) -> str | None:
-    """What we say of the bounds of an answer."""
-    match form:
-        case MultiChoice(at_least=low, at_most=None) if low > 1:
-            return f"At least {low} of them."
-        case MultiChoice(at_least=low, at_most=int(high)):
-            return f"From {low} to {high} of them."
-        case Open(minimum=None, maximum=None):
-            return None
-        case Open(minimum=low, maximum=None):
-            return f"No less than {low}."
-        case Open(minimum=None, maximum=high):
-            return f"No more than {high}."
-        case Open(minimum=low, maximum=high):
-            return f"From {low} to {high}."
-        case _:
-            return None
-
-
 def _input(part: Part) -> Element:
     form = part.form
     match form:
         case Confirm():
-            return _yes_or_no(part.default)
+            return _yes_or_no(initial(part).picked)
         case Choice() | MultiChoice():
-            return _menu(form, part.default)
+            return _menu(part)
         case Open():
-            return _typed(form, part.default)
+            return _typed(part, form)
         case _:
             assert_never(form)
 
 
-def _yes_or_no(default: Json) -> Element:
+def _yes_or_no(picked: frozenset[int]) -> Element:
     """A switch where the agent says how it stands at first; else nothing is chosen: silence is no answer."""
-    if isinstance(default, bool):
-        standing = str(default).lower()
+    if picked:
         return {
             "type": "Input.Toggle",
             "title": "Yes",
-            "value": standing,
+            "value": "true" if YES in picked else "false",
             "valueOn": "true",
             "valueOff": "false",
         }
@@ -217,51 +142,49 @@ def _yes_or_no(default: Json) -> Element:
     return {"type": "Input.ChoiceSet", "style": "expanded", "choices": choices}
 
 
-def _menu(form: Choice | MultiChoice, default: Json) -> Element:
-    choices = [{"title": label, "value": str(place)} for place, label in enumerate(labels_of(form.options))]
-    wanted = default if isinstance(default, list | tuple) else [default]
-    chosen = [str(place) for place, each in enumerate(form.options) if each.id in wanted]
-    several = isinstance(form, MultiChoice)
+def _menu(part: Part) -> Element:
+    labels, picked = labels_of(part.options), initial(part).picked
+    choices = [{"title": label, "value": str(place)} for place, label in enumerate(labels)]
+    several = isinstance(part.form, MultiChoice)
     style = "expanded" if several or len(choices) <= _FEW else "compact"
     element: Element = {"type": "Input.ChoiceSet", "style": style, "choices": choices}
     if several:
         element["isMultiSelect"] = True
-    if chosen and (several or len(chosen) == 1):
-        element["value"] = ",".join(chosen)
+    if picked:
+        element["value"] = ",".join(str(place) for place in sorted(picked))
     return element
 
 
-def _typed(form: Open, default: Json) -> Element:
+def _typed(part: Part, form: Open) -> Element:
     """An input of the kind that fits. What cannot stand in it at first is left out."""
-    text = default if isinstance(default, str) and 0 < len(default) <= _LONGEST_DEFAULT else None
-    if text is not None and visible(text) != text:
-        text = None
+    text = initial(part).text
     match form.type:
         case "text":
-            multiline = form.max_length is None or form.max_length > _SHORT
-            element: Element = {"type": "Input.Text", "isMultiline": multiline}
+            element: Element = {"type": "Input.Text", "isMultiline": part.has_lines}
         case "email":
             element = {"type": "Input.Text", "style": "Email"}
         case "uri":
             element = {"type": "Input.Text", "style": "Url"}
         case "integer" | "number":
-            is_number = isinstance(default, int | float) and not isinstance(default, bool)
-            given = is_number and abs(default) < _SAFE_NUMBER
-            return {"type": "Input.Number"} | ({"value": default} if given else {})
+            value = part.default
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            return {"type": "Input.Number"} | (
+                {"value": value} if is_number and abs(value) < _SAFE_NUMBER else {}
+            )
         case "date":
-            return {"type": "Input.Date"} | ({"value": text} if text and _DAY.fullmatch(text) else {})
+            return {"type": "Input.Date"} | ({"value": text} if _DAY.fullmatch(text) else {})
         case "datetime":
-            found = _instant(default)
+            found = _instant(text)
             return {"type": "Input.Date"} | ({"value": found[0]} if found else {})
         case _:
             assert_never(form.type)
-    return element | ({"value": text} if text else {})
+    return element | ({"value": text} if 0 < len(text) <= _LONGEST_DEFAULT else {})
 
 
-def _instant(default: Json) -> tuple[str, str] | None:
-    """The day and the time of an instant in UTC, where it is a whole minute."""
+def _instant(text: str) -> tuple[str, str] | None:
+    """The day and the time of an instant in UTC, if it is a whole minute."""
     try:
-        at = datetime.fromisoformat(default if isinstance(default, str) else "").astimezone(UTC)
+        at = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     return None if at.second or at.microsecond else (at.date().isoformat(), f"{at:%H:%M}")
@@ -277,59 +200,40 @@ def _text(data: Mapping[str, Any], name: str) -> str | None:
     return value or None
 
 
-def _read(part: Part, data: Mapping[str, Any]) -> Json:
-    """What was put into a part, or None where nothing was."""
-    form = part.form
+def _entered(part: Part, data: Mapping[str, Any]) -> Entered:
+    """What was put into a part."""
+    given, form = _text(data, part.name), part.form
     match form:
-        case Confirm():
-            given = _text(data, part.id)
-            if given not in (None, "true", "false"):
-                raise InvalidPayload(part.id)
-            return None if given is None else given == "true"
-        case Choice():
-            return _read_one(part, form, data)
-        case MultiChoice():
-            places = _text(data, part.id)
-            chosen: list[Json] = [
-                _option(form, place, part.id) for place in (places.split(",") if places else ())
-            ]
-            if other := _other(part, form, data):
-                chosen.append(other)
-            return chosen if chosen or part.required else None
         case Open(type="datetime"):
-            return _read_instant(part, data)
+            return Entered(text=_read_instant(part, given, _text(data, f"{part.name}t")))
         case Open():
-            typed = _text(data, part.id)
-            empty = "" if form.type == "text" and form.min_length == 0 and part.required else None
-            return empty if typed is None else typed
+            return Entered(text=given or "")
+        case Confirm():
+            if given not in (None, "true", "false"):
+                raise InvalidPayload(part.name)
+            return Entered() if given is None else Entered(frozenset({YES if given == "true" else NO}))
+        case Choice() | MultiChoice():
+            other = _text(data, f"{part.name}o") or ""
+            places = (given or "").split(",") if given else ()
+            return Entered(
+                frozenset(_place(each, part) for each in places), other=other if other.strip() else None
+            )
         case _:
             assert_never(form)
 
 
-def _read_one(part: Part, form: Choice, data: Mapping[str, Any]) -> Json:
-    place, other = _text(data, part.id), _other(part, form, data)
-    if place is not None and other is not None:
-        raise InvalidAnswer([Problem(part.key, "choose one, or write your own answer, but not both")])
-    return other if place is None else _option(form, place, part.id)
-
-
-def _read_instant(part: Part, data: Mapping[str, Any]) -> Json:
-    day, time = _text(data, part.id), _text(data, f"{part.id}t")
+def _read_instant(part: Part, day: str | None, time: str | None) -> str:
     if day is None and time is None:
-        return None
+        return ""
     if day is None or time is None:
-        raise InvalidAnswer([Problem(part.key, "give both the day and the time")])
+        raise InvalidAnswer([Problem(part.path, "give both the day and the time")])
     if not _DAY.fullmatch(day) or not _TIME.fullmatch(time):
-        raise InvalidPayload(part.id)
+        raise InvalidPayload(part.name)
     return f"{day}T{time}:00+00:00"
 
 
-def _option(form: Choice | MultiChoice, place: str, name: str) -> str:
-    if not (place.isascii() and place.isdecimal() and len(place) <= 6 and int(place) < len(form.options)):  # noqa: PLR2004 -- more digits than options
-        raise InvalidPayload(name)
-    return form.options[int(place)].id
-
-
-def _other(part: Part, form: Choice | MultiChoice, data: Mapping[str, Any]) -> Json:
-    text = _text(data, f"{part.id}o") if form.allow_other else None
-    return {"other": text} if text and text.strip() else None
+def _place(text: str, part: Part) -> int:
+    places = {str(place): place for place in range(len(part.options))}
+    if text not in places:
+        raise InvalidPayload(part.name)
+    return places[text]

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.markdown_chat import TABLE_WIDTH, chat_text
 
 LONGEST = 4_096
 """The longest text of a message. Telegram counts characters; we count what is never fewer."""
@@ -66,6 +67,14 @@ def box(text: str) -> Piece:
     """What somebody else wrote, line by line in a box."""
     shown = visible(text)
     return Piece(shown if shown.strip() else "…", {"type": "pre"})
+
+
+def markdown(text: str) -> Piece:
+    """An agent's text with its Markdown as lines in a box.
+
+    It has no other formats: outside of a box, Telegram makes links and mentions of whatever looks like one.
+    """
+    return box(chat_text(text, table_width=TABLE_WIDTH))
 
 
 def link(url: str, text: str) -> Piece:

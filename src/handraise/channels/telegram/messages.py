@@ -19,9 +19,7 @@ from handraise.channels.message_texts import (
     is_shown,
     name_of,
     prompt_of,
-    risk_of,
     rows_of,
-    shortened,
     why_now,
 )
 from handraise.channels.telegram.entities import (
@@ -33,6 +31,7 @@ from handraise.channels.telegram.entities import (
     compose,
     cut,
     link,
+    markdown,
     mention,
     ours,
 )
@@ -42,6 +41,8 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.markdown import one_line
+from handraise.presentation.risk_text import risk_text
 
 Keyboard: TypeAlias = list[list[dict[str, str]]]
 """Rows of buttons."""
@@ -129,7 +130,7 @@ def render_reply_prompt(
         *problem,
         *whose,
         *_heading(question),
-        box(shortened(question.prompt, _EXCERPT)),
+        box(one_line(question.prompt, _EXCERPT)),
         ours("\nReply to this message"),
         *_wanted(question.form, action),
         ours(" "),
@@ -195,7 +196,7 @@ def _question_pieces(
         yield ours(f"{why}\n")
     yield from _heading(question)
     prompt, note = prompt_of(question, longest=level.prompt)
-    yield from (box(prompt), ours("\n"))
+    yield from (markdown(prompt), ours("\n"))
     if note:
         yield ours(f"{note}\n")
     if isinstance(form, Approval):
@@ -240,13 +241,13 @@ def _line(row: Row, number: int | None) -> str:
 def _action(form: Approval, *, is_full: bool) -> Iterator[Piece]:
     """The frozen action in full, and how much harm it could do."""
     if not is_full:
-        yield from (bold(risk_of(form)), ours(f"\n{_TOO_LARGE}\n"))
+        yield from (bold(str(risk_text(form))), ours(f"\n{_TOO_LARGE}\n"))
         return
     tool, rows = action_of(form)
     yield from (ours("This is what will be executed: "), code(tool), ours("\n"))
     if rows:
         yield from (box("\n".join(_argument(row) for row in rows)), ours("\n"))
-    yield from (bold(risk_of(form)) if form.risk == "high" else ours(risk_of(form)), ours("\n"))
+    yield from (bold(str(risk_text(form))) if form.risk == "high" else ours(str(risk_text(form))), ours("\n"))
     if form.risk == "high":
         yield ours(f"{_HIGH}\n")
 
@@ -347,7 +348,7 @@ def _meaning(question: Question, action: str, number: int) -> str:
 def _outcome_pieces(question: Question, where: Piece, *, action: Approval | None) -> Iterator[Piece]:
     yield from _heading(question, "asked")
     prompt, _ = prompt_of(question, longest=_AFTERWARDS)
-    yield from (box(prompt), ours("\n"))
+    yield from (markdown(prompt), ours("\n"))
     if action is not None:
         tool, rows = action_of(action)
         yield from (code(tool), ours("\n"))
@@ -368,7 +369,7 @@ def _bundle_pieces(notices: Sequence[Notice], count: int) -> Iterator[Piece]:
     for notice in notices[:count]:
         yield ours("\n")
         yield from _heading(notice.question)
-        yield from (box(shortened(notice.question.prompt, _EXCERPT)), ours("\n"))
+        yield from (box(one_line(notice.question.prompt, _EXCERPT)), ours("\n"))
         yield from (link(notice.link, _PAGE), ours("\n"))
     if len(notices) > count:
         yield ours(f"\nAnd {len(notices) - count} more, in the inbox.")

@@ -12,11 +12,12 @@ from starlette.responses import RedirectResponse, Response
 from handraise.model.grants import Grant
 from handraise.model.identities import Role, Session
 from handraise.model.visible import visible_line
+from handraise.presentation.times import moment_text
 from handraise.server.api.admin_routes import GrantId, revoke_grant
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
-from handraise.server.web.inbox.page_texts import When, moment, name_of, since, when
+from handraise.server.web.inbox.page_texts import When, name_of, since, when
 from handraise.server.web.pages import PageRoute, live_page
 from handraise.server.web.sign_in import SessionId, end_one, sessions_of
 
@@ -65,8 +66,8 @@ async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
         groups=sorted(map(visible_line, person.groups)),
         is_admin=person.role is Role.ADMIN,
         way=_SIGN_IN_METHODS.get(session.how, ""),
-        since=moment(session.created_at),
-        until=moment(session.expires_at),
+        since=moment_text(session.created_at),
+        until=moment_text(session.expires_at),
         is_https=ctx.settings.is_https,
         grants=await _grants(ctx, caller),
         sessions=[_other_session(each, datetime.now(UTC)) for each in await _other_sessions(ctx, caller)],

@@ -16,10 +16,11 @@ from starlette.responses import Response
 from handraise.model.outcomes import Source, Status
 from handraise.model.statistics import MAX_ENDINGS, Ending, percentile
 from handraise.model.visible import visible_line
+from handraise.presentation.names import channel_name
+from handraise.presentation.times import moment_text
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.charts import Bar, Column, Series, Tone, bars, columns
-from handraise.server.web.inbox.page_texts import channel_name, moment
 from handraise.server.web.pages import PageRoute, live_page, message
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -128,8 +129,8 @@ async def show_insights(request: Request, ctx: Context, caller: CurrentPerson) -
         person=caller.person,
         span=span,
         spans=SPANS,
-        since=moment(starts[0]),
-        cut=moment(endings[-1].settled_at) if len(found) > MAX_ENDINGS else None,
+        since=moment_text(starts[0]),
+        cut=moment_text(endings[-1].settled_at) if len(found) > MAX_ENDINGS else None,
         most=MAX_ENDINGS,
         ended=len(endings),
         waiting=max(queue_stats.pending.values(), default=0),

@@ -5,43 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, assert_never
+from typing import Literal
 
 from handraise.model.deliveries import Delivery, DeliveryStatus, Reason
-from handraise.model.events import Event, EventKind
-from handraise.model.forms import (
-    AnyForm,
-    Approval,
-    Risk,
-    Scope,
-)
-from handraise.model.json_values import Json
+from handraise.model.events import Event
+from handraise.model.forms import Approval, Scope
 from handraise.model.outcomes import Answered, Declined, Outcome
-from handraise.model.people import GROUP, VOUCHED
+from handraise.model.people import VOUCHED
 from handraise.model.questions import Question
-from handraise.model.visible import visible, visible_line
-from handraise.presentation.answer_text import answer_parts
+from handraise.model.visible import visible_line
+from handraise.presentation.event_text import event_text
+from handraise.presentation.names import channel_name, listed, person_name, recipient_name
 from handraise.presentation.outcome_text import outcome_text
+from handraise.presentation.times import moment_text
 
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 _LONGEST_STORY = 40
 _LONGEST_QUOTE = 600
-_CHANNELS = {
-    "web": "this inbox",
-    "api": "the API",
-    "cli": "the terminal",
-    "terminal": "the terminal",
-    "email": "e-mail",
-    "slack": "Slack",
-    "telegram": "Telegram",
-    "teams": "Teams",
-    "discord": "Discord",
-    "link": "a link",
-    "webhook": "a webhook",
-    "webpush": "a notification",
-    "ntfy": "ntfy",
-    "apprise": "Apprise",
-}
 _SURE = {
     "session": "signed in with a session",
     "signed-link": "with a link to this one question",
@@ -57,26 +37,10 @@ _SURE = {
 }
 
 
-_RISKS: dict[Risk, tuple[str, str]] = {
-    "low": (
-        "Low risk",
-        "The agent's author says that this can do little harm. Look at the arguments all the same.",
-    ),
-    "medium": (
-        "Medium risk",
-        "Once you approve it, it is executed just as it stands here. Look at the arguments first.",
-    ),
-    "high": (
-        "High risk",
-        "The agent's author says that this can do serious harm. Read every argument. If in doubt, deny.",
-    ),
-}
-
-
 _TOLD: dict[Reason, str] = {
-    "asked": "A message",
-    "reminded": "A reminder",
-    "escalated": "A message about the escalation",
+    "asked": "A message for {recipient} through {channel}",
+    "reminded": "A reminder for {recipient} through {channel}",
+    "escalated": "A message about the escalation for {recipient} through {channel}",
 }
 _STANDINGS: dict[DeliveryStatus, str] = {
     DeliveryStatus.QUEUED: "on its way",
@@ -126,11 +90,6 @@ def span(length: timedelta) -> str:
     return "less than a minute"
 
 
-def moment(at: datetime) -> str:
-    """An instant in full."""
-    return f"{at.day} {at:%B %Y, %H:%M} UTC"
-
-
 @dataclass(frozen=True, slots=True)
 class When:
     """An instant on a page: for the browser, for reading, and in full."""
@@ -145,7 +104,9 @@ class When:
 def when(at: datetime, now: datetime) -> When:
     """An instant as one reads it now."""
     text = f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
-    return When(at.isoformat(), "just now" if text == "less than a minute ago" else text, moment(at), "any")
+    return When(
+        at.isoformat(), "just now" if text == "less than a minute ago" else text, moment_text(at), "any"
+    )
 
 
 def since(at: datetime, now: datetime) -> When:
@@ -155,27 +116,25 @@ def since(at: datetime, now: datetime) -> When:
 
 def waited_since(at: datetime, now: datetime) -> When:
     """How long something has waited that was asked at this instant."""
-    return When(at.isoformat(), f"waited {span(now - at)}", moment(at), "waited")
+    return When(at.isoformat(), f"waited {span(now - at)}", moment_text(at), "waited")
 
 
 def end_at(at: datetime, now: datetime) -> When:
     """When the clock ends something that is pending."""
     text = f"expires in {span(at - now)}" if at > now else "its time is up"
-    return When(at.isoformat(), text, moment(at), "end")
+    return When(at.isoformat(), text, moment_text(at), "end")
 
 
 def name_of(person: str | None, me: str) -> str:
     """A person as one reads about them."""
-    if person is None:
-        return "nobody"
-    return "you" if person == me else visible_line(person)
+    return person_name(person, viewer=me)
 
 
 def audience_of(question: Question, me: str) -> str:
     """Who may answer, in words."""
     if not question.audience:
         return "anyone in this workspace"
-    return _listed([_recipient(each, me) for each in question.audience])
+    return listed([recipient_name(each, viewer=me) for each in question.audience])
 
 
 def channel_of(channel: str | None) -> str:
@@ -183,31 +142,11 @@ def channel_of(channel: str | None) -> str:
     return "" if channel is None else f" through {channel_name(channel)}"
 
 
-def channel_name(channel: str) -> str:
-    """A channel as people know it."""
-    return _CHANNELS.get(channel, visible_line(channel))
-
-
 def outcome_in_words(question: Question, me: str) -> str:
     """How a question ended, as one sentence of ours; what was answered, or why not, stands beside it."""
     outcome = question.outcome
-    through = channel_of(outcome.channel) if isinstance(outcome, (Answered, Declined)) else ""
-    text = outcome_text(question, viewer=me)
-    return f"{text.before}{text.person}{through}{text.after}"
-
-
-@dataclass(frozen=True, slots=True)
-class RiskWords:
-    """How much harm an action could do: our words, whatever the agent wrote."""
-
-    level: Risk
-    name: str
-    text: str
-
-
-def risk_in_words(form: Approval) -> RiskWords:
-    """The risk of an action as a person should hear it."""
-    return RiskWords(form.risk, *_RISKS[form.risk])
+    channel = outcome.channel if isinstance(outcome, (Answered, Declined)) else None
+    return outcome_text(question, viewer=me).through(channel)
 
 
 def evidence_in_words(outcome: Outcome) -> str | None:
@@ -238,7 +177,9 @@ def told_of(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tuple[Said
     return tuple(
         Said(
             each.sent_at or each.created_at,
-            f"{_TOLD[each.reason]} for {_recipient(each.recipient, me)}{channel_of(each.channel)}",
+            _TOLD[each.reason].format(
+                recipient=recipient_name(each.recipient, viewer=me), channel=channel_name(each.channel)
+            ),
             (visible_line(each.problem),) if why and each.problem else (),
             _STANDINGS[each.status],
         )
@@ -265,104 +206,21 @@ def reach_of(form: Approval, scope: Scope, now: datetime) -> Reach:
         "always": ("Always, until it ends", "in any conversation"),
     }[scope]
     run, names = "The agent may run this tool again", ""
-    end = f"{where} and without asking, until {moment(now + timedelta(seconds=form.remember_for))}."
+    end = f"{where} and without asking, until {moment_text(now + timedelta(seconds=form.remember_for))}."
     if form.remember_by is None:
         return Reach(name, f"{run} with exactly these arguments, {end}")
     if not form.remember_by:
         return Reach(name, f"{run} whatever its arguments are, {end}")
-    names = _listed([f"“{visible_line(each)}”" for each in form.remember_by])
+    names = listed([f"“{visible_line(each)}”" for each in form.remember_by])
     return Reach(name, f"{run} with the same", names, f"whatever its other arguments are, {end}")
 
 
 def _said(question: Question, event: Event, me: str) -> Said:
-    said, data = _happened(question, event, me), event.data if isinstance(event.data, dict) else {}
-    evidence = str(data.get("evidence", ""))
-    return replace(said, ours=f"{said.ours}, {_sure(evidence)}") if evidence.startswith(VOUCHED) else said
-
-
-def _happened(question: Question, event: Event, me: str) -> Said:
-    data = event.data if isinstance(event.data, dict) else {}
-    by = name_of(event.by, me)
-    who, how = by[:1].upper() + by[1:] if event.by == me else by, channel_of(event.channel)
-    match event.kind:
-        case EventKind.ASKED:
-            return Said(event.at, "The agent asked", ())
-        case EventKind.ATTEMPTED:
-            return Said(
-                event.at, f"{who} gave an answer that did not fit{how}", _attempt(question.form, data)
-            )
-        case EventKind.VOTED:
-            voted = "voted" if "value" in data else "voted not to answer"
-            return Said(event.at, f"{who} {voted}{how}", _values(question.form, data))
-        case EventKind.REMINDED:
-            return Said(event.at, "A reminder was due")
-        case EventKind.ESCALATED:
-            names = [_recipient(each, me) for each in data.get("to", ())]
-            return Said(
-                event.at, "Escalated, because nobody had answered: others may answer too", (_listed(names),)
-            )
-        case EventKind.ANSWERED:
-            if question.outcome is not None:
-                return Said(
-                    event.at,
-                    outcome_in_words(question, me),
-                    _values(question.form, data),
-                )
-            return Said(event.at, f"{who} answered{how}", _values(question.form, data))
-        case EventKind.DECLINED:
-            return Said(event.at, f"{who} declined to answer{how}", _reason(data))
-        case EventKind.EXPIRED:
-            return Said(event.at, "Its time ran out")
-        case EventKind.WITHDRAWN:
-            return Said(
-                event.at, f"Withdrawn by {'the agent' if event.by == question.asker else by}", _reason(data)
-            )
-        case EventKind.EXHAUSTED:
-            ours = f"{who} gave the last answer that did not fit{how}, and it was closed"
-            return Said(event.at, ours, _attempt(question.form, data))
-        case EventKind.CONSUMED:
-            return Said(event.at, "The agent took the approved action to execute it")
-        case EventKind.TAKEN_BACK:
-            return Said(event.at, f"{who} took the approval back", _reason(data))
-        case EventKind.REVOKED:
-            return Said(event.at, f"{who} revoked the grant")
-        case EventKind.SENT:
-            return Said(event.at, f"The agent showed it in its chat{how}")
-        case EventKind.JOINED:
-            return Said(event.at, "Another call of the agent waits for the same answer")
-        case EventKind.UNREACHED:
-            return Said(event.at, "No notification was delivered")
-        case _:
-            assert_never(event.kind)
-
-
-def _attempt(form: AnyForm, data: dict[str, Json]) -> tuple[str, ...]:
-    problems = tuple(
-        visible(": ".join(filter(None, (each.get("path"), each.get("message")))))
-        for each in data.get("problems", ())
-    )
-    return (*_values(form, data), *problems)
-
-
-def _values(form: AnyForm, data: dict[str, Json]) -> tuple[str, ...]:
-    if "value" not in data:
-        return _reason(data)
-    return tuple(map(str, answer_parts(form, data["value"])))
-
-
-def _reason(data: dict[str, Json]) -> tuple[str, ...]:
-    return (visible(str(data["reason"])),) if data.get("reason") else ()
-
-
-def _recipient(name: str, me: str) -> str:
-    return (
-        f"the group {visible_line(name.removeprefix(GROUP))}" if name.startswith(GROUP) else name_of(name, me)
-    )
+    told = event_text(event, question.form, asker=question.asker, viewer=me)
+    evidence = str(event.data.get("evidence", "")) if isinstance(event.data, dict) else ""
+    ours = f"{told.text}, {_sure(evidence)}" if evidence.startswith(VOUCHED) else told.text
+    return Said(event.at, ours, told.quoted)
 
 
 def _count(count: int, unit: str) -> str:
     return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nobody"

@@ -38,7 +38,9 @@ from handraise.model.validation import check_answer
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox
 from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.form_parts import Reading
 from handraise.presentation.markdown import one_line
+from handraise.presentation.risk_text import risk_text
 from handraise.server.api.question_routes import desk_of, is_own_answer
 from handraise.server.api.question_routes import visible as visible_question
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
@@ -47,7 +49,6 @@ from handraise.server.web.inbox.agent_text import formatted, mixes_alphabets
 from handraise.server.web.inbox.back_links import back_of
 from handraise.server.web.inbox.form_controls import (
     ZONES,
-    Reading,
     Submitted,
     controls_of,
     frozen_arguments,
@@ -58,7 +59,6 @@ from handraise.server.web.inbox.page_texts import (
     audience_of,
     end_at,
     reach_of,
-    risk_in_words,
     since,
     span,
     story_of,
@@ -431,7 +431,7 @@ def _action_of(form: Approval, arguments: dict[str, Json]) -> dict[str, Any]:
         "tool": visible_line(form.action.tool),
         "arguments": arguments_of(arguments),
         "json": visible(canonical_json({"tool": form.action.tool, "arguments": arguments})),
-        "risk": risk_in_words(form),
+        "risk": risk_text(form),
         "valid_for": None if form.valid_for is None else span(timedelta(seconds=form.valid_for)),
     }
 

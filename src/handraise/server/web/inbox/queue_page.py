@@ -14,13 +14,14 @@ from starlette.responses import Response
 
 from handraise.desk.local_desk import LocalDesk
 from handraise.model.agreement import can_still_agree, has_voted, most_agreeing
-from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open
+from handraise.model.forms import AnyForm, Approval
 from handraise.model.people import may_respond
 from handraise.model.questions import Question
 from handraise.model.urgency import folded, is_escalated
 from handraise.model.visible import visible_line
 from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
+from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
@@ -193,19 +194,10 @@ def is_soon(question: Question, now: datetime) -> bool:
 
 def kind_in_words(form: AnyForm) -> str:
     """What a person is asked to do."""
-    match form:
-        case Approval():
-            return f"Approve {one_line(form.action.tool, 60)}"
-        case Choice():
-            return f"Choose one of {len(form.options)}"
-        case MultiChoice():
-            return f"Choose among {len(form.options)}"
-        case Confirm():
-            return "Yes or no"
-        case Form():
-            return "1 field" if len(form.fields) == 1 else f"{len(form.fields)} fields"
-        case Open():
-            return "Write an answer"
+    if not isinstance(form, Approval):
+        return kind_text(form)
+    tool = one_line(form.action.tool, 60)
+    return f"Approve {tool}"
 
 
 def _row(

@@ -18,11 +18,12 @@ from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.markdown import one_line
+from handraise.presentation.times import moment_text
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
-from handraise.server.web.inbox.page_texts import When, moment, outcome_in_words, span
+from handraise.server.web.inbox.page_texts import When, outcome_in_words, span
 from handraise.server.web.inbox.queue_page import kind_in_words
 from handraise.server.web.inbox.search import SEARCHED_AT_ONCE, ViewDep, find, offers_of, part_of
 from handraise.server.web.pages import PageRoute, live_page
@@ -128,7 +129,7 @@ def _row(question: Question, outcome: Outcome, me: str) -> Ended:
         how=outcome_in_words(question, me),
         said=_said(question.form, outcome),
         badge=outcome.status.value.capitalize() if isinstance(outcome, (Expired, Exhausted)) else None,
-        at=When(at.isoformat(), f"{at:%H:%M}", moment(at)),
+        at=When(at.isoformat(), f"{at:%H:%M}", moment_text(at)),
         took=span(outcome.at - question.asked_at),
         conversation=None if question.conversation is None else visible_line(question.conversation),
     )

@@ -1,0 +1,110 @@
+"""What happened to a question, one sentence for each event: the same on pages and in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from handraise.model.events import Event, EventKind
+from handraise.model.forms import AnyForm
+from handraise.model.json_values import Json
+from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
+from handraise.model.visible import visible
+from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.names import listed, person_name, recipient_name, through
+from handraise.presentation.outcome_text import ending_details, ending_text
+
+
+@dataclass(frozen=True, slots=True)
+class EventText:
+    """A sentence of ours without its full stop, and what somebody else wrote: an answer, a reason, problems."""
+
+    text: str
+    quoted: tuple[str, ...] = ()
+
+
+def event_text(
+    event: Event, form: AnyForm | None, *, asker: str | None = None, viewer: str = ""
+) -> EventText:
+    """An event in words. Values need the question's form; `asker` is called "the agent", and `viewer` "you"."""
+    data: Mapping[str, Json] = event.data if isinstance(event.data, dict) else {}
+    person = through(person_name(event.by, viewer=viewer, asker=asker), event.channel)
+    match event.kind:
+        case EventKind.ASKED:
+            return EventText(f"Asked by {person}")
+        case EventKind.ATTEMPTED:
+            return EventText(f"An answer by {person} did not fit", _attempt(data, form))
+        case EventKind.VOTED:
+            text = f"A vote by {person}" if "value" in data else f"A vote by {person} not to answer"
+            return EventText(text, _values(data, form) or _reason(data))
+        case EventKind.REMINDED:
+            return EventText("A reminder was due")
+        case EventKind.ESCALATED:
+            names = [recipient_name(str(each), viewer=viewer) for each in data.get("to", ())]
+            return EventText(
+                "Escalated, because nobody had answered: others may answer too", (listed(names),)
+            )
+        case (
+            EventKind.ANSWERED
+            | EventKind.DECLINED
+            | EventKind.EXPIRED
+            | EventKind.WITHDRAWN
+            | EventKind.EXHAUSTED
+        ):
+            outcome = _outcome(event, data)
+            text = ending_text(outcome, form, asker=asker, viewer=viewer).through(event.channel)
+            if isinstance(outcome, Exhausted):
+                return EventText(text, _attempt(data, form))
+            return EventText(text, tuple(map(str, ending_details(outcome, form))))
+        case EventKind.CONSUMED:
+            return EventText(f"The approved action was taken by {person}, to execute it")
+        case EventKind.TAKEN_BACK:
+            return EventText(f"The approval was taken back by {person}", _reason(data))
+        case EventKind.REVOKED:
+            return EventText(f"The grant was revoked by {person}")
+        case EventKind.SENT:
+            return EventText(f"Shown in a chat by {person}")
+        case EventKind.JOINED:
+            return EventText(f"Another call by {person} waits for the same answer")
+        case EventKind.UNREACHED:
+            return EventText("No notification was delivered")
+        case _:
+            assert_never(event.kind)
+
+
+def _outcome(event: Event, data: Mapping[str, Json]) -> Outcome:
+    """How the question ended with this event."""
+    at, by, reason = event.at, event.by or "", data.get("reason")
+    match event.kind:
+        case EventKind.ANSWERED:
+            return Answered(value=data.get("value"), at=at, by=event.by, source=data.get("source", "person"))
+        case EventKind.DECLINED:
+            return Declined(at=at, by=by, reason=reason)
+        case EventKind.WITHDRAWN:
+            return Withdrawn(at=at, by=by, reason=reason)
+        case EventKind.EXHAUSTED:
+            return Exhausted(at=at, by=by)
+        case _:
+            return Expired(at=at)
+
+
+def _attempt(data: Mapping[str, Json], form: AnyForm | None) -> tuple[str, ...]:
+    """An answer that did not fit, and why. A record of another release may have something else there."""
+    found = data.get("problems")
+    problems = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    pairs = ((each.get("path"), each.get("message")) for each in problems)
+    return (
+        *_values(data, form),
+        *(visible(": ".join(str(part) for part in pair if part)) for pair in pairs),
+    )
+
+
+def _values(data: Mapping[str, Json], form: AnyForm | None) -> tuple[str, ...]:
+    if form is None or "value" not in data:
+        return ()
+    return tuple(map(str, answer_parts(form, data["value"])))
+
+
+def _reason(data: Mapping[str, Json]) -> tuple[str, ...]:
+    return (visible(str(data["reason"])),) if data.get("reason") else ()

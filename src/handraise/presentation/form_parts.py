@@ -1,0 +1,295 @@
+"""A form in parts, for every place in which people fill it in, and the answer in what they entered.
+
+A place shows each part in its own way and turns what comes back into `Entered`. Parts have names of ours and options go
+by their place, so that nothing an agent wrote is part of a protocol. Whether an answer fits is the desk's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.forms import (
+    AnyForm,
+    Approval,
+    Choice,
+    Confirm,
+    Field,
+    Form,
+    MultiChoice,
+    Open,
+    Option,
+    SimpleForm,
+)
+from handraise.model.json_values import Json
+from handraise.model.validation import check_answer
+from handraise.model.visible import visible
+from handraise.presentation.form_text import missing_text
+
+YES, NO = 0, 1
+"""The places of the two answers to a yes-or-no question."""
+_SHORT = 120
+"""A text that may be no longer than this gets one line to be written on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One thing to fill in: `path` is where it is in the answer, and `key` the name of its field or argument."""
+
+    form: SimpleForm
+    place: int = 0
+    path: str = ""
+    key: str = ""
+    title: str | None = None
+    description: str | None = None
+    required: bool = True
+    default: Json = None
+    is_argument: bool = False
+    """Whether it is an argument of an action: left as it is, it is no part of the answer."""
+
+    @property
+    def name(self) -> str:
+        """What a protocol calls it."""
+        return f"f{self.place}"
+
+    @property
+    def number(self) -> int:
+        """What people call it."""
+        return self.place + 1
+
+    @property
+    def label(self) -> str:
+        """What stands above it."""
+        return self.title or "Your answer"
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether nothing need be put into its own input; a text of one's own has another input."""
+        form = self.form
+        match form:
+            case Choice():
+                return form.allow_other or not self.required
+            case MultiChoice():
+                return form.allow_other or form.at_least == 0 or not self.required
+            case Open():
+                return not self.required or (form.type == "text" and form.min_length == 0)
+            case Confirm():
+                return not self.required
+            case _:
+                assert_never(form)
+
+    @property
+    def has_other(self) -> bool:
+        """Whether there is an input for a text of one's own."""
+        return isinstance(self.form, Choice | MultiChoice) and self.form.allow_other
+
+    @property
+    def other_label(self) -> str:
+        """What stands above the input for a text of one's own."""
+        return "Or your own answer"
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether there should be room for several lines."""
+        form = self.form
+        if not isinstance(form, Open) or form.type != "text":
+            return False
+        return form.max_length is None or form.max_length > _SHORT
+
+    @property
+    def options(self) -> Sequence[Option]:
+        """What there is to pick from."""
+        match self.form:
+            case Choice(options=options) | MultiChoice(options=options):
+                return options
+            case Confirm():
+                return (Option(id="yes", label="Yes"), Option(id="no", label="No"))
+            case _:
+                return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """What stands in a part: the places of the options that are picked, a text, and a text of one's own.
+
+    `other` is None where nobody wants to write one, and empty where somebody has not written it yet.
+    """
+
+    picked: frozenset[int] = frozenset()
+    text: str = field(default="", repr=False)
+    other: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read: the value for the desk, or the problems that can be told without it."""
+
+    value: Json = field(repr=False)
+    problems: tuple[Problem, ...] = ()
+
+    def checked(self) -> Json:
+        """The value; raises `InvalidAnswer` if there are problems."""
+        if self.problems:
+            raise InvalidAnswer(self.problems)
+        return self.value
+
+
+def parts_of(form: AnyForm) -> tuple[Part, ...]:
+    """What there is to fill in to answer; of an approval, the arguments that can be changed.
+
+    An argument with something in it that cannot be seen cannot be changed.
+    """
+    match form:
+        case Form():
+            return tuple(_part(place, each, each.name) for place, each in enumerate(form.fields))
+        case Approval():
+            return tuple(
+                _part(place, each, f"arguments.{each.name}", is_argument=True)
+                for place, each in enumerate(form.edits)
+                if is_seen(each.default)
+            )
+        case _:
+            return (Part(form=form),)
+
+
+def initial(part: Part) -> Entered:
+    """What stands in a part at first: its default, unless that does not fit or cannot all be seen."""
+    form, value = part.form, part.default
+    if value is None or not is_seen(value):
+        return Entered()
+    if isinstance(form, Open):
+        return Entered() if isinstance(value, bool) else Entered(text=unix_lines(str(value)))
+    try:
+        canonical = check_answer(form, value)
+    except InvalidAnswer:
+        return Entered()
+    if isinstance(form, Confirm):
+        return Entered(frozenset({YES if canonical else NO}))
+    places = {option.id: place for place, option in enumerate(form.options)}
+    chosen = canonical if isinstance(canonical, list) else [canonical]
+    own = [each["other"] for each in chosen if isinstance(each, dict)]
+    return Entered(
+        frozenset(places[each] for each in chosen if isinstance(each, str)),
+        other=", ".join(own) if own else None,
+    )
+
+
+def read_parts(entries: Iterable[tuple[Part, Entered]]) -> Reading:
+    """The answer in what was entered: by name for fields and arguments. Optional parts left empty are left out."""
+    values: dict[str, Json] = {}
+    problems: list[Problem] = []
+    parts = []
+    for part, entered in entries:
+        parts.append(part)
+        if part.is_argument and entered == initial(part):
+            continue
+        value, problem = _read(part, entered)
+        if part.is_argument and value is not None and _is_same(part, value):
+            continue
+        if problem is None and value is None and part.required:
+            problem = missing_text(part.form)
+        if problem is not None:
+            problems.append(Problem(part.path, problem))
+        elif value is not None:
+            values[part.key] = value
+    is_alone = [part.path for part in parts] == [""]
+    return Reading(values.get("") if is_alone else values, tuple(problems))
+
+
+def is_about(part: Part, problem: Problem) -> bool:
+    """Whether a problem is about this part, or about something in it."""
+    path = problem.path
+    inside = (f"{part.path}[", f"{part.path}.") if part.path else ("[",)
+    return path == part.path or path.startswith(inside)
+
+
+def is_seen(value: Json) -> bool:
+    """Whether a person who looks at this value in an input sees all of it."""
+    match value:
+        case str():
+            plain = unix_lines(value).replace("\t", " ")
+            return visible(plain) == plain
+        case dict():
+            return all(map(is_seen, value)) and all(map(is_seen, value.values()))
+        case list() | tuple():
+            return all(map(is_seen, value))
+        case _:
+            return True
+
+
+def unix_lines(text: str) -> str:
+    """A text as we keep it: some programs end lines in two characters."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _part(place: int, entry: Field, path: str, *, is_argument: bool = False) -> Part:
+    return Part(
+        form=entry.form,
+        place=place,
+        path=path,
+        key=entry.name,
+        title=entry.title or entry.name,
+        description=entry.description,
+        required=entry.required,
+        default=entry.default,
+        is_argument=is_argument,
+    )
+
+
+def _is_same(part: Part, value: Json) -> bool:
+    """Whether a value is what the part had at first, perhaps written in another way."""
+    try:
+        return bool(check_answer(part.form, value) == check_answer(part.form, part.default))
+    except InvalidAnswer:
+        return False
+
+
+def _read(part: Part, entered: Entered) -> tuple[Json, str | None]:
+    """The value in a part, None if it is empty, or what is wrong with it."""
+    form = part.form
+    match form:
+        case Open(type="text"):
+            return _text(part, form, entered.text), None
+        case Open():
+            return entered.text.strip() or None, None
+        case Confirm() | Choice() | MultiChoice():
+            return _picked(part, entered)
+        case _:
+            assert_never(form)
+
+
+def _text(part: Part, form: Open, text: str) -> str | None:
+    if form.min_length > 0 and not text.strip():
+        return None
+    # An argument that is emptied is empty; a field that is optional is left out.
+    return text if text or part.required or part.is_argument else None
+
+
+def _picked(part: Part, entered: Entered) -> tuple[Json, str | None]:
+    form, options = part.form, part.options
+    if entered.picked - set(range(len(options))):
+        return None, "that is not one of the options"
+    if isinstance(form, Confirm):
+        return (
+            (None, "that is not one of the options")
+            if len(entered.picked) > 1
+            else (_yes_or_no(entered), None)
+        )
+    chosen: list[Json] = [options[place].id for place in sorted(entered.picked)]
+    own = entered.other.strip() if part.has_other and entered.other is not None else None
+    if own == "":
+        return None, "write what the other answer is"
+    if own is not None:
+        chosen.append({"other": own})
+    if isinstance(form, MultiChoice):
+        is_empty = not chosen and (form.at_least > 0 or not part.required)
+        return (None if is_empty else chosen), None
+    if len(chosen) > 1:
+        return None, "choose one, or write your own answer, but not both" if own else "choose only one"
+    return (chosen[0] if chosen else None), None
+
+
+def _yes_or_no(entered: Entered) -> bool | None:
+    return None if not entered.picked else YES in entered.picked

@@ -1,0 +1,56 @@
+"""A question on a terminal says of an action what is true of it now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from handraise import Approval
+from handraise.cli.question_view import question_lines
+from handraise.model.outcomes import Answered, Expired, Outcome
+from handraise.testing.contract.channel import AT, a_question, settled
+
+FORM = Approval.of("pay", {"to": "bob", "amount": 10}, editable=["amount"], risk="high")
+
+
+def shown(outcome: Outcome | None) -> str:
+    question = a_question(FORM)
+    if outcome is not None:
+        question = settled(question, outcome)
+    return "\n".join("".join(text for _, text in line) for line in question_lines(question, 80))
+
+
+def answered(**value: Any) -> Answered:
+    return Answered(value={"digest": FORM.digest, **value}, at=AT, by="ann")
+
+
+def test_while_it_is_pending_it_says_what_would_run() -> None:
+    text = shown(None)
+    assert "If approved, exactly this runs" in text
+    assert "High risk. The agent's author says" in text
+    assert "You may change: amount" in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "heading"),
+    [
+        (answered(decision="approve"), "What was approved"),
+        (answered(decision="deny"), "What was asked for"),
+        (Expired(at=AT), "What was asked for"),
+        (answered(decision="approve", arguments={"to": "bob", "amount": 7}), "What was asked for"),
+    ],
+)
+def test_once_it_is_settled_it_says_what_it_was(outcome: Outcome, heading: str) -> None:
+    text = shown(outcome)
+    assert heading in text
+    assert "amount" in text
+    for pending in ("exactly this runs", "You may change", "Read every argument"):
+        assert pending not in text
+
+
+def test_what_was_changed_is_below_what_was_asked_for() -> None:
+    text = shown(answered(decision="approve", arguments={"to": "bob", "amount": 7}))
+    _, changes = text.split("What was changed before it was approved")
+    assert "- 10" in changes
+    assert "+ 7" in changes
