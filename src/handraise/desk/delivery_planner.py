@@ -1,4 +1,4 @@
-"""From what happened to whom to tell: turns the lines of the outbox into deliveries."""
+"""Decide whom to notify: turns the lines of the outbox into deliveries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handraise.ports.outbox import Outbox, OutboxEntry, Routed
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 200
-"""So many lines of one workspace before it is the others' turn."""
+"""How many lines of one workspace are routed before the other workspaces."""
 _WORKSPACES = 1_000
 _HOUR = timedelta(hours=1)
 _REASONS: Mapping[EventKind, Reason] = {
@@ -31,7 +31,7 @@ _REASONS: Mapping[EventKind, Reason] = {
 
 
 class DeliveryPlanner:
-    """ShardRouter what happened in every workspace; any number of them may do so at once."""
+    """Routes the lines of every workspace; any number of planners may work at once."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DeliveryPlanner:
         self._rate_limit_key_of = rate_limit_key_of
 
     async def route_some(self) -> int:
-        """Route the oldest lines of every workspace, and give back how many; where some are left, it is many."""
+        """Route the oldest lines of every workspace, and return how many there were."""
         number = 0
         for workspace in await self._outbox.workspaces_with_lines(limit=_WORKSPACES):
             try:
@@ -55,7 +55,7 @@ class DeliveryPlanner:
             except (DeskClosed, StoreUnavailable):
                 raise
             except Exception as error:  # noqa: BLE001 -- one workspace must not hold up the others
-                _log.error("the lines of a workspace cannot be routed; they wait", exc_info=error)
+                _log.error("the notifications of a workspace cannot be routed; they wait", exc_info=error)
         return number
 
     async def _route(self, workspace: str, lines: Sequence[OutboxEntry]) -> int:
@@ -101,13 +101,13 @@ class DeliveryPlanner:
         try:
             return Policy.model_validate(stored or {})
         except pydantic.ValidationError as error:
-            # What a newer release wrote: everybody is told everywhere rather than nobody.
+            # Probably written by a newer release: better to notify everybody everywhere than nobody.
             _log.warning("the policy of %s cannot be read and is left out: %s", workspace, error)
             return Policy()
 
 
 def _notification_for(line: OutboxEntry, question: Question | None) -> Notification | None:
-    """What a line means for people, or None where there is nothing to tell them any more."""
+    """The notification for a line, or None if there is nothing to say any more."""
     reason = _REASONS.get(line.kind)
     if reason is None or question is None or question.outcome is not None:
         return None
