@@ -200,7 +200,7 @@ class TestWhatCannotBeAsked:
             (
                 {"questions": ["a"], "choices": ["b"]},
                 "",
-                "choices belong into each of the questions",
+                "choices belong in each of the questions",
             ),
             (
                 {"question": "a" * 10_001},
