@@ -287,11 +287,11 @@ def test_somebody_is_taken_out_and_what_they_answered_stays(file: str) -> None:
             78,
             "HANDRAISE_OIDC_CLIENT_ID cannot be used: sign-in by",
         ),
-        ({"oidc_client_id": "us"}, 78, "HANDRAISE_OIDC_CLIENT_ID cannot be used: it is for sign-in by OIDC"),
+        ({"oidc_client_id": "us"}, 78, "HANDRAISE_OIDC_CLIENT_ID cannot be used: it is for OIDC sign-in"),
         (
             {"oidc_issuer": "https://login.example.com", "oidc_client_id": "us", "secret": "secret"},
             78,
-            "HANDRAISE_OIDC_CLIENT_ID cannot be used: sign-in by OIDC needs HANDRAISE_SECRET",
+            "HANDRAISE_OIDC_CLIENT_ID cannot be used: OIDC sign-in needs HANDRAISE_SECRET",
         ),
         (
             {"oidc_issuer": "http://login.example.com"},
