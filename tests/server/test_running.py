@@ -32,7 +32,7 @@ def test_it_says_where_it_listens_and_lets_the_first_administrator_in_once(file:
         assert re.search(r"Store +sqlite:///", server.banner)
         # A log store keeps what is printed here, and a link is a secret: the banner says how to make one.
         assert "token=" not in server.banner
-        assert "To let admin in as the first administrator, run this" in server.banner
+        assert "To sign in as admin, the first administrator, run this" in server.banner
         link = server.link
         assert link is not None
         with httpx2.Client(base_url=server.address, timeout=SOON) as browser:

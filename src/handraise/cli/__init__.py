@@ -1,4 +1,4 @@
-"""The command `handraise`: ask, answer, run a server, and look after who may come in."""
+"""The command `handraise`: ask, answer, run a server, and manage people and keys."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from handraise.model.errors import MissingExtra
 
 
 def main() -> None:
-    """Do what the command line says, and exit: 0 where it was done, else see `handraise.cli.exit_codes`."""
+    """Run the command line and exit: with 0 if it succeeded, else see `handraise.cli.exit_codes`."""
     try:
         from handraise.cli.commands import app_for, run  # noqa: PLC0415 -- typer is an extra
 
         app = app_for(sys.argv[1:])
     except ModuleNotFoundError as error:
-        # Only what is not ours can be missing.
+        # Only a third-party package can be missing.
         missing = MissingExtra((error.name or "typer").partition(".")[0], "server")
         line = " ".join(sys.argv[1:2])
         sys.stderr.write(
