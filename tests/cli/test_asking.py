@@ -348,7 +348,7 @@ def test_an_approval_is_taken_back_until_it_is_used(run: Run, file: str) -> None
 
     question_id = at_desk(file, approve)
     refused = run("take-back", question_id, "--as", "bob")
-    assert (refused.returncode, "only those who approved" in refused.stderr) == (1, True)
+    assert (refused.returncode, "only people who approved" in refused.stderr) == (1, True)
     taken = run("take-back", question_id, "--reason", "the wrong release")
     assert taken.stdout == "Taken back: agent cannot execute the action.\n"
     assert "ada took the approval back (the wrong release)" in run("history", question_id).stdout
@@ -411,7 +411,7 @@ def test_at_a_server_an_agent_asks_by_its_key_and_a_person_answers_by_a_session(
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert "This link does not work: it was already used" in run("sign-in", server.link).stderr
     assert "deploy-bot" in run("list", url=server.address).stdout
-    assert "to nobody else" in run("list", "--as", "ada", url=server.address).stderr
+    assert "belongs to 'admin'" in run("list", "--as", "ada", url=server.address).stderr
     answered = run("answer", question_id, "Canary", url=server.address)
     assert answered.stdout == "Settled: answered by admin: Canary.\n"
     assert run("wait", question_id, url=server.address, key=key) == Done(0, "Canary\n", "")

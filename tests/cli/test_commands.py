@@ -285,7 +285,7 @@ def test_somebody_is_taken_out_and_what_they_answered_stays(file: str) -> None:
         (
             {"oidc_issuer": "https://login.example.com"},
             78,
-            "HANDRAISE_OIDC_CLIENT_ID cannot be used: sign-in by",
+            "HANDRAISE_OIDC_CLIENT_ID cannot be used: OIDC sign-in",
         ),
         ({"oidc_client_id": "us"}, 78, "HANDRAISE_OIDC_CLIENT_ID cannot be used: it is for OIDC sign-in"),
         (

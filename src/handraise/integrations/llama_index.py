@@ -1,4 +1,4 @@
-"""LlamaIndex workflows: a step asks a person and gets the answer, also when the workflow was restarted in between.
+"""LlamaIndex workflows: a step asks a person and gets the answer, even if the workflow was restarted in between.
 
 `pip install "handraise[llama-index]"`. Inside a step or a tool, `ask` and `request_approval` wait as the framework waits; around the
 workflow, `run` turns that into questions. The workflow's context is kept with each question.
@@ -36,14 +36,14 @@ __all__ = ["Asked", "Told", "ask", "request_approval", "run"]
 
 
 class Asked(InputRequiredEvent):
-    """What a workflow asks: a question, or an action to be approved, under a name that is its own in the run."""
+    """A request of a workflow: a question, or an action to be approved, with a name that is unique in the run."""
 
     name: str
     question: dict[str, Any]
 
 
 class Told(HumanResponseEvent):
-    """How it ended. `value` is the canonical answer, and None where there is none; `words` say it either way."""
+    """How it ended. `value` is the canonical answer, or None if there is none; `words` describe it in either case."""
 
     name: str
     question_id: str
@@ -61,7 +61,7 @@ async def ask(
     form: Askable | Mapping[str, Json] | None = None,
     context: Json = None,
 ) -> Told:
-    """Ask a person from inside a step, and get how that ended. The step runs again from its start when it has."""
+    """Ask a person from inside a step, and return how it ended. The step then runs again from its start."""
     return await _wait(ctx, name, described(prompt, choices=choices, form=form, context=context))
 
 
@@ -74,10 +74,10 @@ async def request_approval(
     prompt: str | None = None,
     editable: Sequence[str] = (),
 ) -> dict[str, Json]:
-    """Have an action approved from inside a step, and get the arguments to execute it with; else `NotApproved`.
+    """Ask for approval from inside a step, and return the approved arguments; raises `NotApproved`.
 
-    They are given out once: a step that waits again behind its approval runs again from its start, and gets
-    `AlreadyConsumed` here. So let a step wait for nothing more when something was approved.
+    They are returned only once: a step that waits again after its approval runs again from its start, and
+    gets `AlreadyConsumed` here. So a step should wait for nothing more after an approval.
     """
     action = {"tool": tool, "arguments": dict(arguments), "prompt": prompt, "editable": list(editable)}
     told = await _wait(ctx, name, {"approve": action})
@@ -95,10 +95,10 @@ async def run(
     keeping: Keeping | None = None,
     **options: Unpack[PauseOptions],
 ) -> Any:
-    """Run a workflow to its end, asking people what its steps ask; its result. `key` names the run.
+    """Run a workflow to its end, asking people for its steps; returns its result. `key` identifies the run.
 
-    The same line carries on after a restart, from the last question that was asked; `start` is not used again. Where
-    `timeout` passes before an answer, `StillPending` is raised; the questions stay.
+    The same call continues after a restart, from the last question that was asked; `start` is not used again.
+    If `timeout` passes before an answer, `StillPending` is raised; the questions stay.
     """
     about: PauseOptions = {"conversation": key, **options}
 
@@ -121,7 +121,7 @@ async def run(
                     telling += [group.create_task(going.tell(handler, event.name))]
             for task in telling:
                 task.cancel()
-    except BaseExceptionGroup as failed:  # what ended it, and not what that took along
+    except BaseExceptionGroup as failed:  # the error that ended it, not its consequences
         await handler.cancel_run()
         raise failed.exceptions[0] from None
     return await handler
@@ -139,7 +139,7 @@ class _Asked:
 
 
 class _Going:
-    """A run under way. Each question is a pause of its own, with the context of the moment when it was asked."""
+    """A run in progress. Each question is a separate pause, with the context from when it was asked."""
 
     def __init__(self, desk: Desk, pausing: Callable[[int], Run], timeout: Span | None) -> None:
         self.asked: dict[str, _Asked] = {}
@@ -151,14 +151,14 @@ class _Going:
         self._next = 0
 
     async def saved(self) -> dict[str, Json] | None:
-        """What the last question of this run kept, or None where none was asked."""
+        """What the last question of this run stored, or None if none was asked."""
         last = None
         while (found := await self._pausing(self._next).saved()) is not None:
             last, self._next = found, self._next + 1
         return None if last is None else json.loads(last)
 
     async def post(self, handler: WorkflowHandler, event: Asked) -> bool:
-        """Post what a step asks, with all that is needed to go on from here; False where it is posted already."""
+        """Post a step's question, with everything that is needed to continue; False if it is already posted."""
         if event.name in self.asked:
             return False
         self.asked[event.name] = _Asked(self._next, event.question)
@@ -173,21 +173,21 @@ class _Going:
     async def tell(self, handler: WorkflowHandler, name: str) -> None:
         """Wake the step that waits for this answer, until it has taken it.
 
-        A restored context does not know which event its steps wait for, and may give this one to another. So an event
-        is only a hint, and a step looks at the desk for its answer.
+        A restored context does not know which event its steps wait for, and may give this one to another
+        step. So an event is only a hint, and a step reads its answer from the desk.
         """
         posted = await self._question(name, await self._saved(name))
         await self.desk.wait(posted.id, timeout=self._timeout)
         told = await self.told(name)
         while told is not None and not self._taken[name].is_set():
-            # One at a time: a step that gets two events runs twice, beside itself.
+            # One at a time: a step that gets two events runs twice at once.
             async with self._turn:
                 handler.ctx.send_event(told)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._taken[name].wait(), _AGAIN)
 
     async def take(self, name: str) -> Told | None:
-        """How a question ended, for the step that asked it; None where it has not."""
+        """How a question ended, for the step that asked it; None if it is still pending."""
         told = await self.told(name)
         if told is not None:
             self._taken[name].set()
@@ -226,7 +226,7 @@ _going: ContextVar[_Going] = ContextVar("the run that goes on here")
 
 async def _wait(ctx: Context[Any], name: str, question: dict[str, Json]) -> Told:
     for attempt in count():
-        # Wait even where the answer is there: a step that went on by itself would be run once more by its event.
+        # Wait even if the answer is there: otherwise the step would continue and its event would run it once more.
         await ctx.wait_for_event(
             Told,
             waiter_event=Asked(name=name, question=question),
@@ -243,7 +243,7 @@ def _pause(name: str, question: dict[str, Json], run: Run) -> Pause:
     match question:
         case {"approve": {"tool": str(tool), "arguments": dict(arguments), **rest}}:
             more: dict[str, Any] = {each: rest.get(each) for each in ("prompt", "editable")}
-            # What cannot be asked is the workflow's own mistake, and no model's.
+            # If it cannot be asked, the mistake is the workflow's, not a model's.
             return replace(approving(name, tool, arguments, run.said(tool), **more), by_model=False)
         case _:
             pause = pause_in(name, question)
