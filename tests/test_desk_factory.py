@@ -35,7 +35,7 @@ async def test_an_address_that_nobody_understands_says_which_ones_do(address: st
     ("address", "says"),
     [
         ("sqlite:///:memory:", "Use 'memory:'"),
-        ("sqlite:///here.db?mode=ro", "leave out what is behind the '?'"),
+        ("sqlite:///here.db?mode=ro", "leave out everything from the '?' on"),
     ],
 )
 async def test_what_would_become_the_name_of_a_file_by_mistake_is_refused(

@@ -1,3 +1,3 @@
-"""Which release this is; the only place that says so."""
+"""The version of this release, which is defined only here."""
 
 __version__ = "0.1.0"

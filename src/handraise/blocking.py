@@ -44,7 +44,7 @@ def open_desk(
 
 
 class DeskContext(AbstractContextManager[BlockingDesk]):
-    """What `open_desk` gives: a desk once it is entered. Used in another way, it says what to write instead."""
+    """What `open_desk` returns: a desk once it is entered. If it is used differently, it says what to write."""
 
     def __init__(self, opened: AbstractContextManager[BlockingDesk]) -> None:
         self._opened = opened

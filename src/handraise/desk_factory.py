@@ -24,10 +24,10 @@ from handraise.wire.credentials import Credentials
 
 
 class DeskOptions(TypedDict, total=False):
-    """How a desk works, wherever its store is; `open_desk` and `desk_from_store` take it as keywords.
+    """Options of a desk, wherever its store is; `open_desk` and `desk_from_store` take them as keywords.
 
-    `workspace` and `asker` are "default" and "agent" unless said otherwise, or those of the key that a desk
-    at a server comes with. `poll_interval` is how long a lost wake-up may go unnoticed.
+    `workspace` and `asker` default to "default" and "agent", or for a desk at a server to those of its key.
+    `poll_interval` is how long a lost wake-up may go unnoticed.
     """
 
     workspace: str
@@ -53,15 +53,16 @@ def open_desk(
     Write `async with open_desk(…) as desk:`, or `desk = await open_desk(…)` and later `await desk.close()`.
 
     The address is `url`, else `HANDRAISE_URL`, else one SQLite file in the user's data folder: `memory:`,
-    `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `postgresql+shards://…`
-    for the database that knows where workspaces live, or the `http(s)://…` of a server. `connections` is the
-    most that PostgreSQL, or each shard, gets from this desk, its listener included. A `bus`
-    of one's own, or the one at an address such as `nats://host:4222`, replaces the one that fits; for a store,
-    `HANDRAISE_BUS` is such an address too. `credentials` are for a server: the key of an agent or the session of
-    a person, else `HANDRAISE_KEY`. `keep_settled` is how long settled questions of all workspaces of the store
-    are kept, else for ever. `pending_quota` is how many pending questions one asker may have in a workspace, else any
-    number; one more raises `QuotaExceeded`. A server has settings for both. With `HANDRAISE_PUBLIC_URL`, the address
-    of a server on the same store, questions have a `url`.
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`,
+    `postgresql+shards://…` for the database that knows the shard of each workspace, or the `http(s)://…` of a
+    server. `connections` is the most connections that this desk opens to PostgreSQL, or to each shard, its
+    listener included. `bus` replaces the default bus: a bus of your own, or an address such as
+    `nats://host:4222`; for a store, `HANDRAISE_BUS` is such an address too. `credentials` are for a server:
+    the key of an agent or the session of a person, else `HANDRAISE_KEY`. `keep_settled` is how long settled
+    questions of all workspaces of the store are kept; without it, forever. `pending_quota` is how many
+    pending questions one asker may have in a workspace; without it, any number. One more raises
+    `QuotaExceeded`. A server has settings for both. With `HANDRAISE_PUBLIC_URL`, the address of a server on
+    the same store, questions have a `url`.
     """
     opened = _open_desk(
         url,
@@ -77,7 +78,10 @@ def open_desk(
 
 
 class DeskContext(AbstractAsyncContextManager[Desk]):
-    """What `open_desk` gives: a desk once it is entered or awaited. Used in another way, it says what to write instead."""
+    """What `open_desk` returns: a desk once it is entered or awaited.
+
+    If it is used differently, it says what to write.
+    """
 
     def __init__(self, opened: AbstractAsyncContextManager[Desk]) -> None:
         self._opened = opened
@@ -85,7 +89,7 @@ class DeskContext(AbstractAsyncContextManager[Desk]):
 
     async def __aenter__(self) -> Desk:
         desk = await self._opened.__aenter__()
-        desk._close = self._close  # noqa: SLF001 -- only what opens a desk knows how to close it
+        desk._close = self._close  # noqa: SLF001 -- only the code that opens a desk knows how to close it
         return desk
 
     async def __aexit__(
@@ -182,10 +186,10 @@ async def desk_from_store(
     pending_quota: int | None = None,
     **options: Unpack[DeskOptions],
 ) -> AsyncIterator[LocalDesk]:
-    """A desk on a store and a bus of one's own, which stay open when it closes.
+    """A desk on a store and a bus of your own, which stay open when it closes.
 
-    With a `directory`, a person who is named by a text is in the groups that they have there, and a question to somebody
-    whom it does not know is refused.
+    With a `directory`, a person who is named by a text has their groups from there, and a question to
+    somebody whom it does not know is refused.
     """
     if pending_quota is not None and pending_quota < 1:
         raise ValueError(f"pending_quota is at least 1, or None for any number, not {pending_quota}")
@@ -234,20 +238,18 @@ async def open_backend(
     confined: bool | None = None,
     anywhere: bool = False,
 ) -> AsyncIterator[Backend]:
-    """The store, bus and directory at an address that is not a server's.
+    """Open the store, bus and directory at an address that is not a server's.
 
-    `bus` is another bus than the one that fits, or its address, which `HANDRAISE_BUS` is too where others can share
-    the store. For PostgreSQL, `listen`, else `HANDRAISE_LISTEN_URL`, is its address without the pooler in between,
-    and `confined` says whether the database itself must keep workspaces apart; None leaves that to the role one logs
-    in as.
-    `anywhere` is whether a schema may be made in the database that PostgreSQL itself comes with.
+    `bus` replaces the default bus: a bus, or its address; if others can share the store, `HANDRAISE_BUS` is
+    such an address too. For PostgreSQL, `listen`, else `HANDRAISE_LISTEN_URL`, is its address without a
+    pooler in between. `confined` says whether the database itself must keep workspaces apart; with None that
+    depends on the role that is used to log in. `anywhere` says whether a schema may be created in
+    PostgreSQL's own default database.
     """
     if bus is None and address != "memory:":
         bus = os.environ.get("HANDRAISE_BUS") or None
     if bus is not None:
-        connections += (
-            1  # nobody listens at PostgreSQL then, so the connection for that is not taken from these
-        )
+        connections += 1  # nothing listens at PostgreSQL then, so it needs no connection for that
     async with AsyncExitStack() as opened:
         backend = await opened.enter_async_context(
             _backend_at(
@@ -289,7 +291,7 @@ def _backend_at(
     if scheme == "sqlite" and rest.startswith("///") and rest != "///":
         from handraise.backends.sqlite import open_sqlite  # noqa: PLC0415 -- only what is needed
 
-        # The user's data folder is ours to make; any other that is not there is more likely a slip in the address.
+        # Only the user's data folder is created; if any other folder is missing, the address is probably wrong.
         return open_sqlite(_sqlite_file(address), clock=clock, make_folder=address == default_address())
     if scheme in ("postgresql", "postgres"):
         from handraise.backends.postgres import open_postgres  # noqa: PLC0415 -- asyncpg is an extra
@@ -315,12 +317,12 @@ def _backend_at(
 
 
 def _sqlite_file(address: str) -> Path:
-    """The file of an SQLite address. What other libraries take there, and we would make a file of, is refused."""
+    """The file of an SQLite address. Options of other libraries, which would become part of its name, are refused."""
     name = address.removeprefix("sqlite:///")
     if name == ":memory:":
         raise UnknownAddress(address, use="Use 'memory:' for questions that end with the process.")
     if "?" in name:
         raise UnknownAddress(
-            address, use="An SQLite address has no options: leave out what is behind the '?'."
+            address, use="An SQLite address has no options: leave out everything from the '?' on."
         )
     return Path(name)

@@ -99,7 +99,7 @@ class Waiters:
         return await self._settled_after_all(refs)
 
     def mark_dirty(self, refs: Collection[Ref] | None) -> None:
-        """Read those of these that have a wait again soon; None means all."""
+        """Read again soon the questions among these that have a wait; None means all."""
         if refs is None:
             self._poll.hurry()
             self._wakeup.set()

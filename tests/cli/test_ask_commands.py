@@ -167,7 +167,7 @@ def test_an_approval_is_used_up_by_the_command_that_prints_it(file: str, run: Ru
     first, again = run(*line), run(*line)
     assert (first.returncode, first.stdout) == (0, "approve\n")
     assert (again.returncode, again.stdout) == (1, "")
-    assert "used already" in again.stderr
+    assert "already been used" in again.stderr
 
 
 def test_a_form_that_is_given_in_place_of_its_file_says_so(run: Run) -> None:
@@ -348,7 +348,7 @@ def test_an_approval_is_taken_back_until_it_is_used(run: Run, file: str) -> None
 
     question_id = at_desk(file, approve)
     refused = run("take-back", question_id, "--as", "bob")
-    assert (refused.returncode, "only those who approved" in refused.stderr) == (1, True)
+    assert (refused.returncode, "only people who approved" in refused.stderr) == (1, True)
     taken = run("take-back", question_id, "--reason", "the wrong release")
     assert taken.stdout == "Taken back: agent cannot execute the action.\n"
     assert "The approval was taken back by ada: the wrong release" in run("history", question_id).stdout
@@ -383,7 +383,7 @@ def test_grants_are_listed_and_revoked(run: Run, file: str) -> None:
         (["show", "nothing"], 1, "There is no question 'nothing'"),
         (["answer", "nothing"], 1, "There is no question 'nothing'"),
         (["sign-in", "https://example.com/"], 1, "That is not a sign-in link"),
-        (["sign-out"], 1, "Nobody is signed in"),
+        (["sign-out"], 1, "You are not signed in"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(run: Run, line: list[str], code: int, says: str) -> None:
@@ -409,9 +409,9 @@ def test_at_a_server_an_agent_asks_by_its_key_and_a_person_answers_by_a_session(
     assert signed.stdout.startswith("Signed in as admin, until ")
     kept = tmp_path / "handraise" / "sessions.json"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert "This link does not work: it was used already" in run("sign-in", server.link).stderr
+    assert "This link does not work: it was already used" in run("sign-in", server.link).stderr
     assert "deploy-bot" in run("list", url=server.address).stdout
-    assert "to nobody else" in run("list", "--as", "ada", url=server.address).stderr
+    assert "belongs to 'admin'" in run("list", "--as", "ada", url=server.address).stderr
     answered = run("answer", question_id, "Canary", url=server.address)
     assert answered.stdout == "Settled: answered by admin: Canary.\n"
     assert run("wait", question_id, url=server.address, key=key) == Done(0, "Canary\n", "")

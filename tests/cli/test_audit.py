@@ -108,14 +108,14 @@ def test_a_store_whose_seals_were_deleted_is_not_exported_with_a_signature(
     asyncio.run(asked_and_answered(url, workspace))
     exported(url, workspace, tmp_path / "before.jsonl", key, 2)
     good = handraise("doctor", url=url, audit_key=str(key))
-    assert (good.returncode, "goes on from what was signed" in good.stdout) == (0, True)
+    assert (good.returncode, "continues from the last signed seal" in good.stdout) == (0, True)
     asyncio.run(rewritten(url, workspace))
     file = tmp_path / "after.jsonl"
     refused = handraise("audit", "export", str(file), "-w", workspace, url=url, audit_key=str(key))
     assert (refused.returncode, refused.stdout, file.exists()) == (78, "", False)
     assert "seal 1 was signed, and there is none now" in refused.stderr
     looked = handraise("doctor", url=url, audit_key=str(key))
-    assert (looked.returncode, "NOT SIGNED any more in 1 workspaces" in looked.stdout) == (78, True)
+    assert (looked.returncode, "NO LONGER SIGNED in 1 workspaces" in looked.stdout) == (78, True)
     assert refused.stderr in looked.stderr
     wrong = handraise("audit", "accept", "1:" + "0" * 64, "-w", workspace, url=url, audit_key=str(key))
     assert (wrong.returncode, "The last seal of the store is none" in wrong.stderr) == (1, True)

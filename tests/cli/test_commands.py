@@ -96,7 +96,7 @@ def test_a_new_key_is_one_line_of_json_and_opens_the_door(url: str, workspace: s
 def test_without_json_a_key_is_shown_to_a_person(file: str) -> None:
     done = handraise("keys", "create", "deploy-bot", url=file)
     assert done.returncode == 0
-    assert "It is shown this once" in done.stdout
+    assert "It is shown only once" in done.stdout
     assert re.search(r"^hra_\S+$", done.stdout, re.MULTILINE)
 
 
@@ -194,7 +194,7 @@ def test_people_and_their_groups(url: str, workspace: str) -> None:
         done = run(*line)
         assert (done.returncode, done.stdout) == (1, ""), line
         assert done.stderr.startswith(why)
-    assert run("groups", "set", "release").stdout == "group:release is gone.\n"
+    assert run("groups", "set", "release").stdout == "group:release is removed.\n"
 
 
 def test_sessions_of_somebody_are_listed_and_ended(file: str) -> None:
@@ -240,7 +240,7 @@ def test_somebody_is_taken_out_and_what_they_answered_stays(file: str) -> None:
 
     asked = asyncio.run(ask_and_answer())
     done = handraise("people", "remove", "bob", url=file)
-    assert (done.returncode, done.stdout) == (0, "bob is taken out. What they answered stays.\n")
+    assert (done.returncode, done.stdout) == (0, "bob is removed. Their answers stay.\n")
     shown = handraise("people", "list", url=file).stdout
     assert "bob" not in shown
     assert "bob" in handraise("show", asked, url=file).stdout
@@ -285,13 +285,13 @@ def test_somebody_is_taken_out_and_what_they_answered_stays(file: str) -> None:
         (
             {"oidc_issuer": "https://login.example.com"},
             78,
-            "HANDRAISE_OIDC_CLIENT_ID cannot be used: sign-in by",
+            "HANDRAISE_OIDC_CLIENT_ID cannot be used: OIDC sign-in",
         ),
-        ({"oidc_client_id": "us"}, 78, "HANDRAISE_OIDC_CLIENT_ID cannot be used: it is for sign-in by OIDC"),
+        ({"oidc_client_id": "us"}, 78, "HANDRAISE_OIDC_CLIENT_ID cannot be used: it is for OIDC sign-in"),
         (
             {"oidc_issuer": "https://login.example.com", "oidc_client_id": "us", "secret": "secret"},
             78,
-            "HANDRAISE_OIDC_CLIENT_ID cannot be used: sign-in by OIDC needs HANDRAISE_SECRET",
+            "HANDRAISE_OIDC_CLIENT_ID cannot be used: OIDC sign-in needs HANDRAISE_SECRET",
         ),
         (
             {"oidc_issuer": "http://login.example.com"},
@@ -376,7 +376,7 @@ def test_doctor_says_what_the_store_promises_and_changes_nothing(file: str, tmp_
     assert re.search(r"Settings +.*synchronous=full", after.stdout)
     assert re.search(r"Workspaces +kept apart by Handraise alone", after.stdout)
     assert re.search(r"Clock +this machine's own", after.stdout)
-    assert re.search(r"Listener +hears a wake-up after \d+ ms", after.stdout)
+    assert re.search(r"Listener +receives a wake-up after \d+ ms", after.stdout)
 
 
 @pytest.mark.slow(
@@ -385,12 +385,12 @@ def test_doctor_says_what_the_store_promises_and_changes_nothing(file: str, tmp_
 def test_doctor_says_whether_wake_ups_come_over_nats(file: str, nats: str) -> None:
     handraise("migrate", url=file)
     assert re.search(
-        r"Listener +hears a wake-up after \d+ ms", handraise("doctor", url=file, bus=nats).stdout
+        r"Listener +receives a wake-up after \d+ ms", handraise("doctor", url=file, bus=nats).stdout
     )
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nowhere = f"nats://127.0.0.1:{taken.getsockname()[1]}"
     looked = handraise("doctor", url=file, bus=nowhere)
-    assert "hears NOTHING" in looked.stdout
+    assert "receives NOTHING" in looked.stdout
     assert "Is NATS running at HANDRAISE_BUS?" in " ".join(looked.stdout.split())
 
 
@@ -403,7 +403,7 @@ def test_doctor_says_whether_postgresql_keeps_workspaces_apart(postgres: str) ->
     assert "row-level security is in force" in done.stdout
     assert "synchronous_commit=on" in done.stdout
     assert re.search(r"Clock +the store's, and this machine's is the same", done.stdout)
-    assert re.search(r"Listener +hears a wake-up after \d+ ms", done.stdout)
+    assert re.search(r"Listener +receives a wake-up after \d+ ms", done.stdout)
 
 
 def test_doctor_names_the_grant_that_a_role_lacks(postgres: str) -> None:

@@ -101,7 +101,7 @@ def test_a_choice_can_be_a_text_of_ones_own(store: str) -> None:
         screen.send("3", ENTER)
         screen.until("Your own answer:")
         screen.send(ENTER)
-        screen.until("! the other text is empty")
+        screen.until("! your own text is empty")
         screen.send("Neither", ENTER)
         screen.until("✓ Answered: other: Neither")
         assert screen.end() == 0

@@ -420,5 +420,5 @@ async def test_an_id_that_no_server_takes_is_told_at_once(ctx: ServerContext, is
         served(create_app(ctx)) as address,
         open_desk(address, credentials=issuer, new_id=lambda: "a/b c") as desk,
     ):
-        with pytest.raises(InvalidQuestion, match="takes no such id"):
+        with pytest.raises(InvalidQuestion, match="does not accept this id"):
             await desk.post("Which?")

@@ -413,7 +413,7 @@ async def test_a_validator_that_does_not_say_what_is_wrong_is_refused_and_nothin
 
     async with chat_with(Scripted(ask("Why?"), badly)) as chat:
         question_id = waited_for(await chat.write("go"))
-        with pytest.raises(TypeError, match="say what is wrong"):
+        with pytest.raises(TypeError, match="return what is wrong"):
             await chat.write("y")
         assert await chat.kinds(question_id) == ["asked", "sent"]
 

@@ -94,7 +94,7 @@ async def test_without_people_it_is_said_once_that_nobody_can_tell(
     for _ in range(3):
         await desk.post("Ship it?", recipients=["nobdy"])
     said = [record.getMessage() for record in caplog.records]
-    assert said == ["no people are known in default, so nobody can say whether 'nobdy' is one"]
+    assert said == ["no people are known in default, so 'nobdy' cannot be checked"]
 
 
 async def test_the_same_key_gives_the_same_question_after_its_recipient_has_left(

@@ -204,7 +204,7 @@ async def test_an_approval_is_used_once(setup: Setup) -> None:
         steps = await DBOS.list_workflow_steps_async("w-1")
         (used,) = [each["function_id"] for each in steps if each["function_name"] == "handraise.consume"]
         fork = await DBOS.fork_workflow_async("w-1", used)
-        with pytest.raises(Exception, match="used already"):
+        with pytest.raises(Exception, match="already been used"):
             await result_of(fork)
 
 

@@ -215,7 +215,7 @@ async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) ->
     await desk.answer(question.id, "approve", by="ana")
     await desk.consume_approval(question.id)  # as a process does that is killed before it resumes
     [result] = await shop.run(desk)
-    assert "was used already" in str(result.content)
+    assert "has already been used" in str(result.content)
     assert shop.refunds == []
 
 

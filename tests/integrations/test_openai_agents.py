@@ -183,7 +183,7 @@ async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) ->
     await desk.answer(question.id, "approve", by="ana")
     await desk.consume_approval(question.id)  # as a process does that is killed before it resumes
     results = await shop.run(desk, done=1)
-    assert "was used already" in results["c1"]
+    assert "has already been used" in results["c1"]
     assert shop.context.refunds == []
 
 

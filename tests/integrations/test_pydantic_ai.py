@@ -170,7 +170,7 @@ async def test_a_run_that_is_run_again_inline_asks_the_same_question(desk: Desk)
     [question] = await asked(desk)
     await desk.answer(question.id, "approve", by="ana")
     assert await shop.run_inline(desk) == {"c1": "refunded 40"}
-    assert "was used already" in (await shop.run_inline(desk))["c1"]
+    assert "has already been used" in (await shop.run_inline(desk))["c1"]
     assert shop.refunds == [("A-17", 40)]
 
 
@@ -209,7 +209,7 @@ async def test_an_approval_that_was_given_out_before_runs_nothing(desk: Desk) ->
     [question] = await asked(desk)
     await desk.answer(question.id, "approve", by="ana")
     await desk.consume_approval(question.id)  # as a process does that is killed before it resumes
-    assert "was used already" in (await shop.run(desk))["c1"]
+    assert "has already been used" in (await shop.run(desk))["c1"]
     assert shop.refunds == []
 
 

@@ -136,7 +136,7 @@ async def test_an_approval_that_was_used_is_not_given_out_again(setup: Setup) ->
     await setup.desk.consume_approval(question.id)
     async with setup.waker():
         response = await setup.server.result(invocation)
-    assert (response.status_code, "used already" in response.text) == (422, True)
+    assert (response.status_code, "already been used" in response.text) == (422, True)
 
 
 @shows("restate", "approve")

@@ -106,7 +106,7 @@ def test_a_risk_is_stored_and_read_back_and_is_no_part_of_the_action(
 
 def test_an_action_of_high_risk_cannot_be_remembered() -> None:
     for scopes in (("once", "session"), ("once", "always"), ("always",)):
-        with pytest.raises(InvalidQuestion, match="each time anew") as refused:
+        with pytest.raises(InvalidQuestion, match="every time") as refused:
             Approval.of("pay", risk="high", scopes=scopes)
         assert [problem.path for problem in refused.value.problems] == ["scopes"]
     assert Approval.of("pay", risk="high", scopes=("once",)).risk == "high"

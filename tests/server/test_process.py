@@ -32,7 +32,7 @@ def test_it_says_where_it_listens_and_lets_the_first_administrator_in_once(file:
         assert re.search(r"Store +sqlite:///", server.banner)
         # A log store keeps what is printed here, and a link is a secret: the banner says how to make one.
         assert "token=" not in server.banner
-        assert "To let admin in as the first administrator, run this" in server.banner
+        assert "To sign in as admin, the first administrator, run this" in server.banner
         link = server.link
         assert link is not None
         with httpx2.Client(base_url=server.address, timeout=SOON) as browser:
@@ -116,7 +116,7 @@ def test_plain_http_for_everybody_is_served_with_a_warning(file: str, tmp_path: 
     with serving(file, tmp_path, "--host", EVERYWHERE) as server:
         assert server.address.startswith("http://localhost:")
         (warning,) = [line["event"] for line in server.log if line["level"] == "warning"]
-        assert "can be read on their way" in warning
+        assert "can be read in transit" in warning
     with serving(file, tmp_path, "--host", EVERYWHERE, public_url="https://ask.example.com/") as server:
         assert re.search(
             r"Listening +http://localhost:\d+\n +Reached at +https://ask.example.com\n", server.banner
@@ -130,7 +130,7 @@ def test_a_busy_port_is_one_sentence(file: str) -> None:
         done = process("serve", "--port", str(port), url=file)
     assert (done.returncode, done.stdout) == (69, "")
     assert done.stderr == (
-        f"Something listens at 127.0.0.1:{port} already. Stop it, or choose another port: "
+        f"Something already listens at 127.0.0.1:{port}. Stop it, or choose another port: "
         "handraise serve --port 0 finds a free one.\n"
     )
 

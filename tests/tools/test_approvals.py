@@ -236,7 +236,7 @@ async def test_a_call_of_high_risk_is_asked_as_such_and_never_remembered(desk: D
         await desk.answer(question.id, "approve", by="ana", provenance=Provenance(evidence="client-asserted"))
     await desk.answer(question.id, "approve", by="ana", provenance=Provenance(evidence="session"))
     assert await calling == "paid 10.0 to ana"
-    with pytest.raises(InvalidQuestion, match="each time anew"):
+    with pytest.raises(InvalidQuestion, match="every time"):
         await requires_approval(desk, risk="high", scopes=("once", "always"))(ledger.pay)(10, "ana")
 
 

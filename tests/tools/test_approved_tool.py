@@ -146,7 +146,7 @@ async def test_a_call_made_again_after_a_restart_does_not_run_twice(tmp_path: Pa
         assert first.value["output"] == "refunded 1.0"
     async with open_desk(address) as again:
         second = await tool_for(again, shop).execute(arguments, call_id="call_1")
-        assert "used already" in second.value["error"]
+        assert "already been used" in second.value["error"]
     assert shop.refunds == [("A-17", 1.0)]
 
 

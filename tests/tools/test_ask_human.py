@@ -69,8 +69,8 @@ async def test_it_waits_until_every_question_is_answered(desk: Desk, tool: AskTo
     [
         ({}, "give either question or questions"),
         ({"question": "a", "questions": ["b"]}, "give either question or questions"),
-        ({"questions": ["a"], "choices": ["b"]}, "choices belong into each of the questions"),
-        ({"questions": ["a"], "context": "b"}, "context belongs into each of the questions"),
+        ({"questions": ["a"], "choices": ["b"]}, "choices belong in each of the questions"),
+        ({"questions": ["a"], "context": "b"}, "context belongs in each of the questions"),
         ({"question": "a", "multi_select": True}, "multi_select needs choices to select from"),
         (
             {"questions": list("abcdef")},

@@ -181,7 +181,7 @@ class TestWhatCannotBeAsked:
             (
                 {"question": "a", "choices": [10**5_000]},
                 "choices[0]",
-                "is a whole number beyond 2^53, which others read as another: write it as text",
+                "is a whole number beyond 2^53, which some programs read inexactly: write it as text",
             ),
             (
                 {"questions": '["\\ud800"]'},
@@ -200,7 +200,7 @@ class TestWhatCannotBeAsked:
             (
                 {"questions": ["a"], "choices": ["b"]},
                 "",
-                "choices belong into each of the questions",
+                "choices belong in each of the questions",
             ),
             (
                 {"question": "a" * 10_001},

@@ -30,7 +30,7 @@ SERVER_COMMANDS = frozenset(
 
 
 def main() -> None:
-    """Do what the command line says, and exit: 0 where it was done, else see `handraise.cli.exit_codes`."""
+    """Run the command line and exit: with 0 if it succeeded, else see `handraise.cli.exit_codes`."""
     try:
         from handraise.cli.commands import app_for, run  # noqa: PLC0415 -- typer is an extra
 

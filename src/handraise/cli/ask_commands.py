@@ -1,4 +1,4 @@
-"""`handraise ask` and `handraise wait`: for scripts. The answer is on stdout, and nothing else is."""
+"""`handraise ask` and `handraise wait`, for scripts. Only the answer is printed to stdout."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from handraise.wire.records import QuestionRecord
 
 Timeout = Annotated[
     str | None,
-    typer.Option(metavar="SPAN", help="Wait at most so long, such as 90s, 15m or 2h; then it is pending."),
+    typer.Option(
+        metavar="SPAN", help="Wait at most this long, such as 90s, 15m or 2h; then it stays pending."
+    ),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the question as one line of JSON, pending or settled.")
@@ -52,10 +54,10 @@ def ask(
     ] = None,
     to: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Who may answer: a person or group:NAME; else anyone."),
+        typer.Option(metavar="NAME", help="Who may answer: a person or group:NAME; anyone if not given."),
     ] = None,
     context: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What to know for the answer; may be JSON.")
+        str | None, typer.Option(metavar="TEXT", help="Background for the answer; may be JSON.")
     ] = None,
     approval: Annotated[
         str | None,
@@ -63,7 +65,7 @@ def ask(
     ] = None,
     argument: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An argument of that action, VALUE perhaps as JSON."),
+        typer.Option(metavar="NAME=VALUE", help="An argument of that action; VALUE may be JSON."),
     ] = None,
     quorum: Annotated[int, typer.Option(metavar="N", help="How many people must agree.")] = 1,
     remind: Annotated[
@@ -71,19 +73,19 @@ def ask(
     ] = None,
     escalate: Annotated[
         list[str] | None,
-        typer.Option(metavar="SPAN=NAME", help="From when on others may answer too, such as 2h=group:leads."),
+        typer.Option(metavar="SPAN=NAME", help="When others may answer too, such as 2h=group:leads."),
     ] = None,
     expires: Annotated[
         str | None, typer.Option(metavar="SPAN", help="When it ends unanswered, such as 15m, 2h or 3d.")
     ] = None,
     default: Annotated[
         str | None,
-        typer.Option(metavar="VALUE", help="The answer that is taken when it expires, marked as a default."),
+        typer.Option(metavar="VALUE", help="The answer to record when it expires, marked as a default."),
     ] = None,
     key: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help="Its name: asked again under the same one, it is the same question."
+            metavar="KEY", help="A name for it: asking again with the same key is the same question."
         ),
     ] = None,
     conversation: Annotated[
@@ -94,7 +96,7 @@ def ask(
     here: Annotated[
         bool,
         typer.Option(
-            "--here", help="Show it at this terminal too; the first answer counts, wherever it is given."
+            "--here", help="Show it in this terminal too; the first answer counts, wherever it is given."
         ),
     ] = False,
     as_json: AsJson = False,
@@ -103,10 +105,10 @@ def ask(
 ) -> None:
     """Ask a person, and print the answer.
 
-    Without --wait, --timeout or --here the question is left and the command ends at once; with a --key, the
+    Without --wait, --timeout or --here the question is stored and the command ends at once; with a --key, the
     same command later prints the answer.
 
-    An approval is used up by the command that prints it: the same command again ends with 1.
+    An approval can be used once: if the same command runs again, it ends with 1.
 
     Ends with 0 if it is answered, 3 declined, 4 expired, 5 withdrawn, 6 exhausted (too many answers did not
     fit), 7 still pending, and 8 if the answer is no or deny.
@@ -138,7 +140,7 @@ def ask(
         if question.decision:
             await session.desk.consume_approval(
                 question.id
-            )  # a script that is run again must not do it again
+            )  # if a script runs again, it must not do this again
         return question
 
     posted: list[Question] = []
@@ -183,7 +185,7 @@ async def _until_settled(session: CliSession, question_id: str, patience: timede
 
 
 async def _ask_here(question: Question, patience: timedelta | None, *, workspace: str | None) -> None:
-    """Let the person at this terminal answer, until somebody has, here or elsewhere."""
+    """Let the person at this terminal answer, until somebody has answered, here or elsewhere."""
     async with person_session(name=None, workspace=workspace, ignore_key=True) as person:
         with suppress(TimeoutError):
             async with asyncio.timeout(None if patience is None else patience.total_seconds()):
@@ -191,7 +193,7 @@ async def _ask_here(question: Question, patience: timedelta | None, *, workspace
 
 
 def _end(question: Question, *, as_json: bool) -> None:
-    """Print the answer, say anything else on stderr, and end with the code that says how it stands."""
+    """Print the answer, anything else on stderr, and exit with the code for the question's status."""
     code = code_of(question)
     outcome = question.outcome
     if as_json:
@@ -204,13 +206,13 @@ def _end(question: Question, *, as_json: bool) -> None:
         if outcome.source != "person":
             _print_status(f"{outcome_words(question).capitalize()}.")
         text = plain_answer(question)
-        # A script gets what was answered to the letter; a terminal gets nothing that could move its cursor.
+        # A script gets the exact answer; a terminal gets nothing that could move its cursor.
         typer.echo("\n".join(shown_lines(text)) if sys.stdout.isatty() else text)
     raise typer.Exit(code)
 
 
 def plain_answer(question: Question) -> str:
-    """The answer as scripts take it: bare texts, one a line, and JSON only where there are several fields."""
+    """The answer for scripts: plain texts, one per line, and JSON only if there are several fields."""
     assert isinstance(question.outcome, Answered)  # noqa: S101 -- for the type checker
     value = question.outcome.value
     if question.form.kind == "multi_choice":
@@ -301,7 +303,7 @@ def _timeline(
 
 
 def json_or_text(text: str) -> Json:
-    """What a text means as JSON, else the text itself."""
+    """The value of a JSON text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

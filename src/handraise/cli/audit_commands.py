@@ -35,10 +35,11 @@ app = typer.Typer(
 @app.command()
 def key(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where the key goes; its public half goes to FILE.pub.")
+        Path,
+        typer.Argument(metavar="FILE", help="The file for the key; the public key is written to FILE.pub."),
     ],
 ) -> None:
-    """Make a key that seals are signed with."""
+    """Make a key for signing seals."""
     from handraise.server.audit_keys import make_key  # noqa: PLC0415 -- cryptography is an extra
 
     if file.exists():
@@ -46,13 +47,16 @@ def key(
     if not file.parent.is_dir():
         raise CommandError(f"There is no folder {file.parent}. Make it first.")
     name = make_key(file)
-    typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and show the file to nobody.")
-    typer.echo(f"Its public half is in {file}.pub. You need it to check an export.")
+    typer.echo(f"The key {name} is in {file}: set HANDRAISE_AUDIT_KEY={file}, and keep the file secret.")
+    typer.echo(f"The public key is in {file}.pub. You need it to check an export.")
 
 
 @app.command()
 def head(*, workspace: Workspace = None) -> None:
-    """Print the last seal as NUMBER:DIGEST. Kept elsewhere, it shows whether anything up to it was changed or cut off."""
+    """Print the last seal as NUMBER:DIGEST.
+
+    Keep it elsewhere: it shows later whether anything before it was changed.
+    """
 
     async def work(ctx: ServerContext) -> Seal | None:
         return (await ctx.ledger.head(ctx.settings.workspace)).seal
@@ -71,10 +75,10 @@ def accept(
     *,
     workspace: Workspace = None,
 ) -> None:
-    """Sign on from what the store has now, although something else was signed before.
+    """Continue signing from the store's current state, although something else was signed before.
 
-    For a store that was restored from a backup: what was signed after it is gone. Every server keeps what it signed in
-    HANDRAISE_AUDIT_HEADS, so give this for each of these files.
+    Use it for a store that was restored from a backup: the seals that were signed after the backup are gone.
+    Every server records what it signed in HANDRAISE_AUDIT_HEADS, so run this for each of these files.
     """
     chosen = None if seal == "none" else _mark(seal)
 
@@ -85,26 +89,26 @@ def accept(
         there = None if last is None else HeadMark(last.number, last.digest)
         if there != chosen:
             raise CommandError(
-                f"The last seal of the store is {there or 'none'}. Look into that one, then give it."
+                f"The last seal of the store is {there or 'none'}. Investigate that one, then give it."
             )
         await ctx.signed_heads.reset(ctx.settings.workspace, there)
 
     with_context(work, workspace=workspace)
-    typer.echo(f"From now on, what goes on from {seal} is signed.")
+    typer.echo(f"From now on, seals that continue from {seal} are signed.")
 
 
 @app.command()
 def export(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where it is written to; else the output.")
+        Path | None, typer.Argument(metavar="FILE", help="The file to write to; stdout if not given.")
     ] = None,
     *,
     workspace: Workspace = None,
 ) -> None:
     """Seal what is not sealed yet, and write the whole trail of a workspace as JSON lines.
 
-    With HANDRAISE_AUDIT_KEY its end is signed, so that nobody can cut anything off. It has all questions and answers in
-    it that are kept: it is not for everybody's eyes.
+    With HANDRAISE_AUDIT_KEY its end is signed, so that nobody can cut anything off unnoticed. It contains all
+    stored questions and answers: keep it confidential.
     """
 
     async def work(ctx: ServerContext) -> int:
@@ -153,7 +157,7 @@ def verify(
         ),
     ] = None,
     unsigned: Annotated[
-        bool, typer.Option("--unsigned", help="Be content with a trail that nobody has signed.")
+        bool, typer.Option("--unsigned", help="Accept a trail that nobody has signed.")
     ] = False,
     unsigned_before: Annotated[
         int,
@@ -161,13 +165,13 @@ def verify(
             "--allow-unsigned-before",
             metavar="SEAL",
             min=1,
-            help="The first seal that must be signed: those before were made when there was no key.",
+            help="The first seal that must be signed: earlier ones were made without a key.",
         ),
     ] = 1,
 ) -> None:
-    """Check an export: whether anything in it was changed, removed, added, moved or cut off. Needs no store.
+    """Check whether anything in an export was changed, removed, added, moved or cut off. Needs no store.
 
-    Ends with 0 where it is good, else with 1 and the first event that is not.
+    Ends with 0 if it is valid, else with 1 and the first event that is not.
     """
 
     def read() -> Iterator[str]:
@@ -188,7 +192,7 @@ def verify(
 
 
 def _show(verdict: Verdict) -> None:
-    """What a good export proves, and what not."""
+    """What a valid export proves, and what it does not."""
     if not verdict.last:
         typer.echo("GOOD, and empty: nothing has been sealed.")
         return
@@ -200,16 +204,16 @@ def _show(verdict: Verdict) -> None:
     end = (
         "signed"
         if verdict.end_signed
-        else "NOT signed: only what is up to a seal given by --head is sure to be all"
+        else "NOT signed: it is certain to be complete only up to a seal given with --head"
     )
     facts = [
         ("Workspace", shown(verdict.workspace)),
         ("Seals", f"{verdict.first} ({begins}) to {verdict.last}"),
         (
             "Events",
-            f"{verdict.events}, besides {verdict.erased} erased and {verdict.removed} removed with time",
+            f"{verdict.events}, besides {verdict.erased} erased and {verdict.removed} removed by retention",
         ),
-        ("Questions", f"{verdict.questions}, each as its events say"),
+        ("Questions", f"{verdict.questions}, each consistent with its events"),
         ("Signed by", signed),
         ("End", f"{end}; exported {verdict.exported_at}"),
         ("Head", f"{verdict.last}:{verdict.head.hex()}"),

@@ -1,7 +1,7 @@
 """Every command, and how they end.
 
-A command is loaded when it is given: those that need a server's parts take seconds for that, and neither `handraise ask`, in
-a script, nor `handraise --help` needs them.
+A command is imported only when it is used: those that need the server take seconds, and neither `handraise
+ask` in a script nor `handraise --help` needs them.
 """
 
 from __future__ import annotations
@@ -25,48 +25,52 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "wait_for",
         "Wait until a question is settled, and print the answer; ends with the same codes as `ask`.",
     ),
-    "inbox": ("inbox_command", "inbox", "Show what you may answer, live, and answer it."),
+    "inbox": ("inbox_command", "inbox", "Show the questions that you may answer, live, and answer them."),
     "list": (
         "question_commands",
         "list_questions",
         "List pending questions, most urgent first. With the key of an agent, its own.",
     ),
-    "show": ("question_commands", "show", "Show a question: who asks, what, about what, and how it stands."),
+    "show": ("question_commands", "show", "Show a question: who asks, what, why, and its status."),
     "history": ("question_commands", "history", "Show everything that happened to a question, oldest first."),
     "answer": (
         "question_commands",
         "answer",
-        "Answer a question. Without a value, at a terminal, it is shown and you are asked.",
+        "Answer a question. Without a value, it is shown in the terminal and you are asked.",
     ),
-    "decline": ("question_commands", "decline", "Say that you will not answer a question."),
+    "decline": ("question_commands", "decline", "Decline to answer a question."),
     "take-back": (
         "question_commands",
         "take_back",
-        "Take back an approval that the agent has not used. For those who approved, and for administrators.",
+        "Take back an approval that the agent has not used. For people who approved it and administrators.",
     ),
     "withdraw": (
         "question_commands",
         "withdraw",
-        "Take back a question that you asked or, as an administrator, those of an agent.",
+        "Withdraw a question that you asked or, as an administrator, those of an agent.",
     ),
     "watch": ("question_commands", "watch", "Follow what happens to all questions, live, until Ctrl+C."),
     "sign-in": ("sign_in_commands", "sign_in", "Sign in to a server with a link."),
     "sign-out": (
         "sign_in_commands",
         "sign_out",
-        "Sign out of the server at HANDRAISE_URL: the session ends, there and here.",
+        "Sign out of the server at HANDRAISE_URL: the session ends on the server and here.",
     ),
     "demo": (
         "demo_command",
         "demo",
-        "See the whole thing in a minute: an agent asks, you answer, it goes on.",
+        "See how it works in a minute: an agent asks, you answer, it continues.",
     ),
     "serve": ("serve_command", "serve", "Run the server."),
     "mcp": ("mcp_command", "mcp", "Let an MCP client ask people, request approvals, and collect answers."),
-    "grants": ("grant_commands", "app", "Grants: approvals that hold again, until they end or are revoked."),
-    "keys": ("key_commands", "app", "Keys of agents: with one, an agent asks. It cannot answer."),
-    "people": ("people_commands", "app", "People who answer, and how they come in."),
-    "groups": ("people_commands", "groups", "Groups of people: a question to group:NAME is for all of them."),
+    "grants": ("grant_commands", "app", "Grants: remembered approvals, until they end or are revoked."),
+    "keys": ("key_commands", "app", "Keys of agents. With a key, an agent can ask; it cannot answer."),
+    "people": ("people_commands", "app", "People who answer, and how they sign in."),
+    "groups": (
+        "people_commands",
+        "groups",
+        "Groups of people: any of them may answer a question to group:NAME.",
+    ),
     "shards": (
         "shard_commands",
         "app",
@@ -82,23 +86,23 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "retention",
         "Retention: how long a workspace keeps settled questions.",
     ),
-    "hold": ("retention_commands", "holds", "Legal holds: what is held is neither removed nor erased."),
+    "hold": ("retention_commands", "holds", "Legal holds: nothing under a hold is removed or erased."),
     "erase": (
         "retention_commands",
         "erase",
-        "Erase a person, with every question that names them or that they had a part in, or single questions. For good.",
+        "Permanently erase a person, with every question that names them or that they took part in, or single questions.",
     ),
-    "migrate": ("store_commands", "migrate", "Bring the schema up to this release."),
-    "doctor": ("store_commands", "doctor", "Say what the store promises."),
+    "migrate": ("store_commands", "migrate", "Upgrade the schema to this release."),
+    "doctor": ("store_commands", "doctor", "Check the store and show what it promises."),
 }
-"""By the name of a command or a group of them: its module, what it is called there, and its line in the list of commands."""
+"""For each command or group of commands: its module, its name there, and its line in the list of commands."""
 
 
 _ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def app_with(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The command `handraise` with these of its commands."""
+    """The command `handraise` with these commands."""
     app = _empty_app()
     for name in names:
         _add(app, name)
@@ -106,7 +110,7 @@ def app_with(names: Iterable[str] = COMMANDS) -> typer.Typer:
 
 
 def app_for(line: Sequence[str]) -> typer.Typer:
-    """The command with what a command line names, or with the list of all where it names none of them."""
+    """The command with the subcommand that a command line names, or with all of them if it names none."""
     if line[:1] and line[0] in COMMANDS:
         return app_with(line[:1])
     app = _empty_app()
@@ -118,7 +122,7 @@ def app_for(line: Sequence[str]) -> typer.Typer:
 
 
 def run(app: typer.Typer) -> None:
-    """Do what the command line says. What goes wrong as expected is one sentence, without a traceback."""
+    """Run the command line. An expected error is one sentence, without a traceback."""
     try:
         app(prog_name="handraise")
     except EXPECTED as error:
@@ -173,7 +177,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 -- how typer calls it
 def _common(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass

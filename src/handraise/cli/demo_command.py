@@ -1,4 +1,4 @@
-"""`handraise demo`: a server, a person and an agent for one minute, and nothing left behind."""
+"""`handraise demo`: a server, a person and an agent for one minute; nothing is left behind."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ _PERSON = "you"
 def demo(
     *,
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 is a free one.")
+        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 for a free one.")
     ] = 0,
 ) -> None:
-    """See the whole thing in a minute: an agent asks, you answer, it goes on.
+    """See how it works in a minute: an agent asks, you answer, it continues.
 
-    Starts a server with a store of its own, which is gone at the end, and prints a link to sign in with.
-    Ctrl+C stops it.
+    Starts a server with a temporary store and prints a link to sign in. Ctrl+C stops it.
     """
     with _settings(port) as settings:
         configure_logs(settings)
@@ -49,7 +48,7 @@ def demo(
 
 @contextmanager
 def _settings(port: int) -> Iterator[ServerSettings]:
-    """Settings for this machine alone, whatever the environment says."""
+    """Settings for this machine only, whatever the environment says."""
     with TemporaryDirectory(prefix="handraise-demo-") as folder:
         settings = settings_with(
             url=f"sqlite:///{Path(folder) / 'demo.db'}",
@@ -78,9 +77,9 @@ async def _play(settings: ServerSettings) -> None:
 
 
 def _welcome(told: process.RunningServer) -> None:
-    typer.secho("\nHandraise: an agent asks, you answer, it goes on.\n", bold=True)
+    typer.secho("\nHandraise: an agent asks, you answer, it continues.\n", bold=True)
     if told.link is not None:
-        typer.echo("In the browser, open this link. It lets you in once:\n")
+        typer.echo("Open this link in the browser. It works once:\n")
         typer.secho(f"{told.link.url}\n", fg=typer.colors.CYAN, bold=True)
     typer.echo("Or answer in another terminal:\n")
     typer.secho(f"HANDRAISE_URL={told.settings.url} handraise inbox --as {_PERSON}\n", fg=typer.colors.CYAN)
@@ -126,7 +125,7 @@ async def _agent(address: str, key: str) -> None:
 
 
 async def _ask(desk: Desk, prompt: str, *, form: Choice | Form, context: Json) -> Json:
-    """The answer's text, or what the agent takes where nobody gives one."""
+    """The answer's text, or what the agent assumes if nobody answers."""
     outcome = (await _settled(desk, prompt, {"form": form, "context": context})).outcome
     if not isinstance(outcome, Answered):
         return "canary"

@@ -28,7 +28,7 @@ def settings_with(**overrides: Any) -> ServerSettings:
         raise ConfigurationError(f"{variable} cannot be used: it is not JSON.") from None
     if settings.url.startswith(("http://", "https://")):
         raise CommandError(
-            "HANDRAISE_URL is the address of a server, and this command works on a store. "
+            "HANDRAISE_URL is the address of a server, but this command works on a store. "
             "Set it to sqlite:///file.db or postgresql://…, or unset it."
         )
     return settings

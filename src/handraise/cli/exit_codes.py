@@ -3,8 +3,8 @@
 1: the command failed. 2: the command line is not valid. 69: something is unavailable; try again later. 78: something is
 configured wrongly; trying again does not help.
 
-Commands that ask or wait show the status of the question by their code. Only 0 is an answer to go on with: a no and a
-denial have their own code, so that no script takes them for a yes.
+Commands that ask or wait show the status of the question by their code. Only 0 means that a script may
+continue: a no and a denial have their own code, so that no script mistakes them for a yes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from handraise.cli.terminal_texts import shown
 from handraise.model.grants import Grant
 
 app = typer.Typer(
-    help="Grants: approvals that hold again, until they end or are revoked.",
+    help="Grants: remembered approvals, until they end or are revoked.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,7 +28,7 @@ def list_grants(
     name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
-    """List the grants that hold."""
+    """List the valid grants."""
 
     async def work(session: CliSession) -> list[Grant]:
         found: list[Grant] = []
@@ -42,7 +42,7 @@ def list_grants(
     grants = as_person(work, name=name, workspace=workspace)
     listed = [each for each in grants if everything or _ended(each) is None]
     if not listed:
-        typer.echo("There are no grants: every approval holds for once.")
+        typer.echo("There are no grants: every approval is for one use.")
         return
     show_table(
         ["ID", "AGENT", "TOOL", "SCOPE", "GIVEN BY", "UNTIL"],

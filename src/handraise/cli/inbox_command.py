@@ -1,4 +1,4 @@
-"""`handraise inbox`: a live list of what one may answer; each is answered where one stands."""
+"""`handraise inbox`: a live list of the questions that you may answer, and answering them."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _SOON = timedelta(minutes=15)
 
 
 def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
-    """Show what you may answer, live, and answer it.
+    """Show the questions that you may answer, live, and answer them.
 
-    The most urgent comes first: what was escalated, then by expiry, by risk, and by age.
+    The most urgent come first: escalated questions, then by expiry, by risk, and by age.
     """
 
     async def work(session: CliSession) -> str:
@@ -85,7 +85,7 @@ def _notice(question: Question, me: str) -> StyledLine:
 
 
 class _Queue:
-    """The list, kept fresh whether it is on the screen or not."""
+    """The list, kept up to date whether it is on the screen or not."""
 
     def __init__(self, session: CliSession, terminal: Terminal) -> None:
         self.notice: StyledLine = []
@@ -102,15 +102,15 @@ class _Queue:
 
     @property
     def told_total(self) -> str:
-        """How many questions wait, as far as is known; empty for none."""
+        """How many questions are pending, as far as is known; empty for none."""
         return f"{self._waiting.total:,}{'+' if self._waiting.more else ''}" if self._waiting.total else ""
 
     def stir(self) -> None:
-        """Look again now."""
+        """Refresh now."""
         self._stirred.set()
 
     async def keep_fresh(self) -> None:
-        """Look at the store whenever something happens there, and every few seconds all the same."""
+        """Read the store whenever something happens there, and at least every few seconds."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._listen())
             while True:
@@ -124,7 +124,7 @@ class _Queue:
                 try:
                     async with asyncio.timeout(_LOOK_AGAIN):
                         await self._stirred.wait()
-                    await asyncio.sleep(_SETTLE_DOWN)  # what happens together is looked at together
+                    await asyncio.sleep(_SETTLE_DOWN)  # events that happen together are read together
                 except TimeoutError:
                     pass
                 self._stirred.clear()
@@ -171,7 +171,7 @@ class _Queue:
 
     @property
     def _marked(self) -> Entry | None:
-        """What is marked now; where that is gone, what took its place is."""
+        """The marked row; if it is gone, the row that took its place."""
         entries = self._entries
         if not entries:
             return None
@@ -194,7 +194,7 @@ class _Queue:
             self._opened.add(marked.row.likeness)
 
     def _close(self) -> None:
-        """Put them back into their row, which is marked then."""
+        """Fold them back into their row, which is then marked."""
         marked = self._marked
         if marked is not None and marked.row.likeness in self._opened:
             self._opened.discard(marked.row.likeness)
@@ -279,7 +279,7 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
     beside = sum(map(get_cwidth, (mine, alike, f" · {urgent}" if urgent else "")))
     return [
         ("class:cursor" if marked else "", "❯ " if marked else "  "),
-        # What you have voted on waits for others.
+        # A question that you have voted on waits for others.
         (
             "class:cursor" if marked else "class:soft" if mine else "class:strong",
             f"{_headline(question.prompt, size - 3)}\n",

@@ -1,4 +1,4 @@
-"""The rows of the terminal's inbox: what waits, most urgent first, with equal questions of one agent in one row."""
+"""The rows of the terminal's inbox: pending questions, most urgent first, equal questions of one agent in one row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handraise.model.urgency import FOLD, folded, likeness_of
 _AT_ONCE = 100
 _MOST_ROWS = 500
 _MOST_READ = 1_500
-"""As many as one agent may have pending, unless a server says otherwise, and some of others."""
+"""The default limit of pending questions of one agent, and some more for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A question that waits, and those that are equal to it, if they are too many to list."""
+    """A pending question, and those that are equal to it if they are too many to list."""
 
     question: Question
     likeness: int
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What waits: as rows, how many questions that is, and whether there are more."""
+    """The pending questions as rows, their number, and whether there are more."""
 
     rows: Sequence[Row] = ()
     total: int = 0
@@ -58,7 +58,7 @@ class Entry:
 
 
 async def rows_for(session: CliSession) -> Rows:
-    """What this person may answer. However many equal questions come first, those behind them are in the list."""
+    """The questions that this person may answer. Any number of equal ones do not push others out of the list."""
     places: list[tuple[str, int]] = []
     equals: dict[str, Equal] = {}
     whole: dict[str, Question] = {}
@@ -74,7 +74,7 @@ async def rows_for(session: CliSession) -> Rows:
             places.append((each.id, likeness))
             equals[each.id] = Equal(each.id, each.asked_at)
             counts[likeness] += 1
-            if counts[likeness] <= FOLD:  # the others are in a row already, which shows the first of them
+            if counts[likeness] <= FOLD:  # the others are folded into a row that shows the first of them
                 whole[each.id] = each
         folds = folded(places)
         after = page.next
@@ -89,7 +89,7 @@ async def rows_for(session: CliSession) -> Rows:
 
 
 def entries_of(rows: Sequence[Row], opened: Collection[int]) -> Iterator[Entry]:
-    """What can be marked while these rows are open."""
+    """The entries that can be marked while these rows are open."""
     for row in rows:
         yield Entry(row)
         if row.likeness in opened:

@@ -18,7 +18,7 @@ from handraise.server import ServerContext
 from handraise.server.auth.issuer import issue_key, issue_reader_key
 
 app = typer.Typer(
-    help="Keys of agents: with one, an agent asks. It cannot answer.",
+    help="Keys of agents. With a key, an agent can ask; it cannot answer.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -37,13 +37,13 @@ def create(
         bool,
         typer.Option(
             "--read",
-            help="Not for an agent: with it a program reads what is settled, and can do nothing else.",
+            help="Make a key for a program that only reads settled questions, not for an agent.",
         ),
     ] = False,
     workspace: Workspace = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON and nothing else.")] = False,
 ) -> None:
-    """Make a key for an agent. It is shown this once."""
+    """Make a key for an agent. It is shown only once."""
     issue = issue_reader_key if read else issue_key
     if not 1 <= len(name) <= _LONGEST or not name.isprintable():
         raise CommandError(
@@ -62,19 +62,19 @@ def create(
     if as_json:
         typer.echo(json.dumps(key))
         return
-    typer.echo(f"A new key for {visible_line(key['agent'])}. It is shown this once:\n")
+    typer.echo(f"A new key for {visible_line(key['agent'])}. It is shown only once:\n")
     typer.secho(key["key"], bold=True)
     typer.echo(
-        "\nWhoever reads takes it as HANDRAISE_KEY: handraise list --settled --json"
+        "\nSet it as HANDRAISE_KEY to read: handraise list --settled --json"
         if read
-        else "\nThe agent takes it as HANDRAISE_KEY, and the server's address as HANDRAISE_URL."
+        else "\nGive it to the agent as HANDRAISE_KEY, and the server's address as HANDRAISE_URL."
     )
-    typer.echo(f"To end it: handraise keys revoke {key['id']}")
+    typer.echo(f"To revoke it: handraise keys revoke {key['id']}")
 
 
 @app.command("list")
 def list_keys(*, workspace: Workspace = None) -> None:
-    """List all keys, also revoked ones. The secrets themselves are kept nowhere."""
+    """List all keys, also revoked ones. The secrets themselves are not stored."""
 
     async def work(ctx: ServerContext) -> list[AgentKey]:
         found: list[AgentKey] = []
@@ -100,7 +100,7 @@ def revoke(
     *,
     workspace: Workspace = None,
 ) -> None:
-    """End a key now. What its agent asked stays as it is."""
+    """Revoke a key now. Its agent's questions stay as they are."""
 
     async def work(ctx: ServerContext) -> AgentKey | None:
         if text_problem(key_id):

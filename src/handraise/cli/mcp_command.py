@@ -1,4 +1,4 @@
-"""`handraise mcp`: the tools with which any MCP client asks people."""
+"""`handraise mcp`: an MCP server with tools for asking people."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ _LONG_ENOUGH = 32
 def mcp(
     *,
     http: Annotated[
-        bool, typer.Option("--http", help="Serve over streamable HTTP; else over stdin and stdout.")
+        bool, typer.Option("--http", help="Serve over streamable HTTP instead of stdin and stdout.")
     ] = False,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port. With 0, a free one.")
+        int, typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 for a free one.")
     ] = 8766,
     person: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Who sits at the client. Where it can show forms, they may answer there; else nobody may.",
+            help="Who uses the client. If it can show forms, they may answer there; if not given, nobody may.",
         ),
     ] = None,
     to: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Who may answer: a person or group:NAME; else anyone."),
+        typer.Option(metavar="NAME", help="Who may answer: a person or group:NAME; anyone if not given."),
     ] = None,
     wait: Annotated[
         str,
-        typer.Option(metavar="SPAN", help="How long a call waits at most, before it says: still pending."),
+        typer.Option(
+            metavar="SPAN", help="How long a call waits before it returns that the question is still pending."
+        ),
     ] = "50s",
     expires: Annotated[
         str | None, typer.Option(metavar="SPAN", help="When a question ends unanswered, such as 2h or 3d.")
@@ -49,7 +51,7 @@ def mcp(
     risk: Annotated[
         str,
         typer.Option(
-            metavar="LEVEL", help="The least risk of any action, whatever a model says: low, medium, high."
+            metavar="LEVEL", help="The lowest risk of any action, whatever a model says: low, medium, high."
         ),
     ] = "medium",
     conversation: Annotated[
@@ -60,12 +62,13 @@ def mcp(
 ) -> None:
     """Let an MCP client ask people, request approvals, and collect answers.
 
-    The client starts this command by itself and talks to it over stdin and stdout. With --http it serves any number
-    of clients at /mcp: with HANDRAISE_MCP_TOKEN set, those that present it as their bearer token, else only those on
-    this machine, and then nobody can answer there: --person needs the token. HANDRAISE_MCP_STATE_KEY, 32 characters or more, is shared by servers behind one address.
+    The client starts this command by itself and talks to it over stdin and stdout. With --http it serves any
+    number of clients at /mcp. If HANDRAISE_MCP_TOKEN is set, clients must send it as their bearer token; if
+    not, only clients on this machine are served and nobody can answer there, because --person needs the
+    token. HANDRAISE_MCP_STATE_KEY, 32 characters or more, is shared by servers behind one address.
 
-    What is said at a client is kept as the word of a program in between: it never approves an action of high risk. At
-    a server, --person needs that person's session on this machine: handraise sign-in LINK.
+    An answer given in a client is only asserted by that program, so it never approves an action of high risk.
+    With a server, --person needs that person's session on this machine: handraise sign-in LINK.
     """
     if risk not in ("low", "medium", "high"):
         raise typer.BadParameter(f"{risk!r} is not a risk: low, medium or high.")
@@ -76,7 +79,7 @@ def mcp(
     if http and person is not None and token is None:
         raise CommandError(
             f"With --http, any program on this machine could ask and then answer as {person}. "
-            "Set HANDRAISE_MCP_TOKEN to what the client must present, or leave out --person."
+            "Set HANDRAISE_MCP_TOKEN to a token that the client must send, or leave out --person."
         )
     # By name: its types are checked where its framework is.
     integration: Any = importlib.import_module("handraise.integrations.mcp")
@@ -91,7 +94,7 @@ def mcp(
     if http and token is None and not integration.is_loopback(host):
         raise CommandError(
             f"Anyone who reaches {host} could ask in this agent's name. "
-            "Set HANDRAISE_MCP_TOKEN to what clients must present, or listen at 127.0.0.1."
+            "Set HANDRAISE_MCP_TOKEN to a token that clients must send, or listen on 127.0.0.1."
         )
     if not http and sys.stdin.isatty():
         typer.echo("This speaks MCP over stdin: let a client start it. Stop with Ctrl+C.", err=True)
@@ -110,7 +113,8 @@ def mcp(
                     server, host=host, port=port, token=token, listening=_print_address
                 )
             else:
-                # A thread that reads stdin cannot be interrupted; nothing is lost, because the store has it all.
+                # A thread that reads stdin cannot be interrupted; nothing is lost, because everything is in
+                # the store.
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 await integration.serve_stdio(server)
 

@@ -28,23 +28,23 @@ from handraise.wire.records import LinkRecord, QuestionLinkRecord
 from handraise.wire.requests import CreateQuestionLink, PutGroup, PutPerson
 
 app = typer.Typer(
-    help="People who answer, and how they come in.", no_args_is_help=True, rich_markup_mode=None
+    help="People who answer, and how they sign in.", no_args_is_help=True, rich_markup_mode=None
 )
 groups = typer.Typer(
-    help="Groups of people: a question to group:NAME is for all of them.", no_args_is_help=True
+    help="Groups of people: any of them may answer a question to group:NAME.", no_args_is_help=True
 )
 
 _PAGE = 500
 _A_MOMENT = 0.5
 _ASKED = CreateQuestionLink()
-"""What a question link is like where nobody says otherwise."""
+"""The defaults of a question link."""
 
 Server = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="How people reach your server, as https://handraise.example.com. Else HANDRAISE_PUBLIC_URL, "
-        "or where `handraise serve` listens with the settings of this shell.",
+        help="The address of your server, such as https://handraise.example.com. Default: HANDRAISE_PUBLIC_URL, "
+        "or the address on which `handraise serve` listens with the settings of this shell.",
     ),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Their name as a recipient of questions.")]
@@ -80,12 +80,14 @@ def add(
 
     if with_context(work, workspace=workspace) is None:
         raise CommandError(f"{email} belongs to somebody else here.")
-    typer.echo(f"{visible_line(name)} is added. To let them in: handraise people link {visible_line(name)}")
+    typer.echo(
+        f"{visible_line(name)} is added. To make a sign-in link: handraise people link {visible_line(name)}"
+    )
 
 
 @app.command()
 def link(name: Name, *, server: Server = None, workspace: Workspace = None) -> None:
-    """Make a link with which somebody signs in, once."""
+    """Make a sign-in link for somebody. It works once."""
 
     async def work(ctx: ServerContext) -> LinkRecord | None:
         if text_problem(name):
@@ -98,7 +100,7 @@ def link(name: Name, *, server: Server = None, workspace: Workspace = None) -> N
     if made is None:
         raise CommandError(f"There is nobody called {name!r} here. Add them: handraise people add NAME")
     typer.echo(
-        f"This link lets {visible_line(name)} in. It works once, until {when(made.expires_at)}.\n"
+        f"With this link {visible_line(name)} signs in. It works once, until {when(made.expires_at)}.\n"
         "Send it to them and to nobody else:\n"
     )
     typer.secho(made.url, bold=True)
@@ -113,7 +115,7 @@ def question_link(
     server: Server = None,
     workspace: Workspace = None,
 ) -> None:
-    """Make a link with which somebody answers one question, and can do nothing else."""
+    """Make a link with which somebody can answer one question, and do nothing else."""
 
     async def work(ctx: ServerContext) -> QuestionLinkRecord | None:
         where = ctx.settings.workspace
@@ -142,14 +144,14 @@ def question_link(
 
 
 def _warn_of_a_guess(server: str | None) -> None:
-    """Say so if nothing told where the server is and none answers at the usual place."""
+    """Warn if the server's address is only the default and no server answers there."""
     settings = settings_with(public_url=server)
     if settings.model_fields_set & {"public_url", "host", "port"}:
         return
     with suppress(OSError), socket.create_connection((settings.host, settings.port), timeout=_A_MOMENT):
         return
     typer.echo(
-        f"\nNo server answers at {settings.base_url}, the usual address. If yours has another one, make the link again "
+        f"\nNo server answers at {settings.base_url}, the default address. If yours has another one, make the link again "
         "with --server ADDRESS, or set HANDRAISE_PUBLIC_URL here too.",
         err=True,
     )
@@ -182,9 +184,9 @@ def list_people(*, workspace: Workspace = None) -> None:
 
 @app.command()
 def remove(name: Name, *, workspace: Workspace = None) -> None:
-    """Take somebody out, with their sessions, links, groups and addresses.
+    """Remove somebody, with their sessions, links, groups and addresses.
 
-    What they answered stays, and so do questions that name them. To erase those too: handraise erase NAME
+    Their answers stay, and so do questions that name them. To erase those too: handraise erase NAME
     """
 
     async def work(ctx: ServerContext) -> None:
@@ -201,7 +203,7 @@ def remove(name: Name, *, workspace: Workspace = None) -> None:
             await ctx.outbox.remove_address(where, name, address.channel, address.id, by=operator())
 
     with_context(work, workspace=workspace)
-    typer.echo(f"{visible_line(name)} is taken out. What they answered stays.")
+    typer.echo(f"{visible_line(name)} is removed. Their answers stay.")
 
 
 @app.command()
@@ -262,7 +264,7 @@ def set_group(
     *,
     workspace: Workspace = None,
 ) -> None:
-    """Make these the people of a group, and nobody else. With nobody, the group is gone."""
+    """Set the people of a group. Without people, the group is removed."""
     names = PutGroup(people=tuple(people or ())).people
     if text_problem(name):
         raise CommandError(f"No group can be called {name!r}.")
@@ -279,7 +281,7 @@ def set_group(
     with_context(work, workspace=workspace)
     members = ", ".join(map(visible_line, sorted(set(names))))
     typer.echo(
-        f"group:{visible_line(name)} is {members}." if names else f"group:{visible_line(name)} is gone."
+        f"group:{visible_line(name)} is {members}." if names else f"group:{visible_line(name)} is removed."
     )
 
 

@@ -51,19 +51,20 @@ def list_questions(
         bool, typer.Option("--all", help="Also those that only others may answer.")
     ] = False,
     settled: Annotated[
-        bool, typer.Option("--settled", help="Those that ended, newest first, and how.")
+        bool, typer.Option("--settled", help="Settled questions, latest first, and how they ended.")
     ] = False,
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="WHEN", help="Only what ended since then: a date, an instant, or a span such as 7d."
+            metavar="WHEN",
+            help="Only questions settled since then: a date, a date and time, or a span such as 7d.",
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only what ended before then; as for --since.")
+        str | None, typer.Option(metavar="WHEN", help="Only questions settled before then; like --since.")
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=0, help="How many that ended at most; 0 for all of them.")
+        int, typer.Option(metavar="N", min=0, help="The most settled questions to list; 0 for all.")
     ] = _LATEST,
     as_json: Annotated[bool, typer.Option("--json", help="Print each as one line of JSON.")] = False,
     name: AsPerson = None,
@@ -85,7 +86,7 @@ def list_questions(
         return found, others, session.me.id
 
     if (since or until) and not settled:
-        raise typer.BadParameter("--since and --until are about what ended: give --settled too.")
+        raise typer.BadParameter("--since and --until are for settled questions: give --settled too.")
     ended = (None if since is None else instant_of(since), None if until is None else instant_of(until))
     found, others, me = as_person(work, name=name, workspace=workspace)
     if as_json:
@@ -104,7 +105,7 @@ def list_questions(
 def show(
     question_id: QuestionId, *, as_json: AsJson = False, name: AsPerson = None, workspace: Workspace = None
 ) -> None:
-    """Show a question: who asks, what, about what, and how it stands."""
+    """Show a question: who asks, what, why, and its status."""
 
     async def work(session: CliSession) -> tuple[Question, Sequence[Event]]:
         question = await session.desk.get(question_id)
@@ -151,7 +152,7 @@ def answer(
     name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
-    """Answer a question. Without a value, at a terminal, it is shown and you are asked."""
+    """Answer a question. Without a value, it is shown in the terminal and you are asked."""
 
     async def work(session: CliSession) -> Question:
         question = await session.desk.get(question_id)
@@ -180,7 +181,7 @@ def decline(
     name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
-    """Say that you will not answer a question."""
+    """Decline to answer a question."""
 
     async def work(session: CliSession) -> Question:
         return await session.desk.decline(
@@ -197,7 +198,7 @@ def take_back(
     name: AsPerson = None,
     workspace: Workspace = None,
 ) -> None:
-    """Take back an approval that the agent has not used. For those who approved, and for administrators."""
+    """Take back an approval that the agent has not used. For people who approved it and administrators."""
 
     async def work(session: CliSession) -> Question:
         return await session.desk.take_back(question_id, by=session.me, reason=reason)
@@ -221,11 +222,13 @@ def withdraw(
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
     name: Annotated[
         str | None,
-        typer.Option("--as", metavar="NAME", help="Who asks or, with --asker, who you are; on a store only."),
+        typer.Option(
+            "--as", metavar="NAME", help="Who asked or, with --asker, who you are; only on a store."
+        ),
     ] = None,
     workspace: Workspace = None,
 ) -> None:
-    """Take back a question that you asked or, as an administrator, those of an agent."""
+    """Withdraw a question that you asked or, as an administrator, those of an agent."""
     if asker is None:
         if question_id is None:
             raise CommandError(
@@ -260,7 +263,7 @@ def withdraw(
 def watch(
     *,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Begin with everything that ever happened.")
+        bool, typer.Option("--from-start", help="Start with everything that ever happened.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each as one line of JSON.")] = False,
     name: AsPerson = None,
@@ -290,7 +293,7 @@ def watch(
 
 
 async def _others_wait(session: CliSession) -> bool:
-    """Whether questions are pending that this person may not answer, as far as they may know."""
+    """Whether there are pending questions that this person may see but not answer."""
     try:
         return bool((await session.desk.list_pending(limit=1)).items)
     except PermissionDenied:
@@ -298,7 +301,7 @@ async def _others_wait(session: CliSession) -> bool:
 
 
 async def pending_for(session: CliSession, *, everything: bool = False) -> list[Question]:
-    """What this person may answer, or the agent at this desk has asked; everything that may be seen, if wanted."""
+    """The questions that this person may answer, or that this agent has asked; or all that they may see."""
     found: list[Question] = []
     after: str | None = None
     recipient = session.me if session.may_answer and not everything else None
@@ -318,7 +321,7 @@ async def settled_for(
     ended: tuple[datetime | None, datetime | None] = (None, None),
     at_most: int | None = _LATEST,
 ) -> AsyncIterator[Question]:
-    """The last questions that ended, of those that this person may see or the agent at this desk has asked."""
+    """The last settled questions that this person may see, or that this agent has asked."""
     since, until = ended
     count, after = 0, None
     recipient = session.me if session.may_answer and not everything else None
@@ -340,7 +343,7 @@ async def settled_for(
 
 
 def instant_of(text: str) -> datetime:
-    """An instant as a person writes it: a date, an instant, or how long ago. Without an offset it is local time."""
+    """A time as a person writes it: a date, a date and time, or how long ago. Without an offset it is local time."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
@@ -349,12 +352,12 @@ def instant_of(text: str) -> datetime:
         return datetime.now(UTC) - span_of(text)
     except (typer.BadParameter, OverflowError):
         raise typer.BadParameter(
-            f"{text!r} is not a date such as 2026-11-01, an instant, or a span such as 7d."
+            f"{text!r} is not a date such as 2026-11-01, a date and time, or a span such as 7d."
         ) from None
 
 
 def summary_lines(question: Question, width: int, me: str) -> list[StyledLine]:
-    """A question in a list: its prompt, and below that who asks, for what, since when or how it ended, and its id."""
+    """A question in a list: its prompt, then who asks, for what, since when or how it ended, and its id."""
     prompt = shown_prompt(question.prompt)
     told = [shown(question.asker), kind_words(question.form)]
     if question.outcome is None:
@@ -384,7 +387,7 @@ def _next_steps(question: Question) -> list[StyledLine]:
 
 
 def _value_of(question: Question, text: str) -> Json:
-    """What a person typed: a reply as in a chat, else JSON. What is neither is kept as the text that it is."""
+    """The value of a typed text: a reply as in a chat, else JSON, else the text itself."""
     read = read_reply(question, text)
     if not isinstance(read, NotAnAnswer):
         return read.value

@@ -1,7 +1,7 @@
 """A question on a terminal, as styled lines of a given width.
 
-What the agent wrote has a bar in front of it and the agent's name above; what has none is said by us. Nothing
-is ever cut: a long word is broken, and goes on behind the same bar.
+The agent's text has a bar in front of it and the agent's name above; text without a bar is Handraise's own.
+Nothing is ever cut: a long word is broken, and continues after the same bar.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _DEEPEST = 6
 
 
 def question_lines(question: Question, width: int, events: Sequence[Event] = ()) -> list[StyledLine]:
-    """The whole question: who asks, what, about what, how it stands, and the votes that its history has."""
+    """The whole question: who asks, what, why, its status, and the votes in its history."""
     lines = [_heading(question), []]
     prompt = shown_markdown(question.prompt, width - len(_BAR))
     lines += [[("class:bar", _BAR), *line] for line in prompt]
@@ -82,7 +82,7 @@ def question_lines(question: Question, width: int, events: Sequence[Event] = ())
 
 
 def form_lines(form: AnyForm, width: int) -> list[StyledLine]:
-    """What can be answered, for where there is no menu: the options, or the fields with theirs."""
+    """The possible answers, if there is no menu: the options, or the fields with their options."""
     match form:
         case Choice() | MultiChoice():
             return _with_bar(list(_option_lines(form)), width)
@@ -134,7 +134,7 @@ def difference_lines(before: dict[str, Json], after: dict[str, Json], width: int
 
 
 def wrapped(line: StyledLine, width: int, *, indent: int = 0) -> list[StyledLine]:
-    """A line as several that fit, the later ones indented; broken at blanks where there are some."""
+    """Wrap a line, with the later lines indented; it is broken at blanks if there are any."""
     return line_wrap.wrapped(line, width, indent=indent, measure=get_cwidth)
 
 
@@ -158,7 +158,7 @@ def _plain_text(line: StyledLine) -> str:
 
 
 def columns() -> int:
-    """How wide to write: as the terminal is, but not wider than people read."""
+    """The width to use: that of the terminal, but not wider than is easy to read."""
     return min(shutil.get_terminal_size().columns, WIDEST)
 
 
@@ -197,7 +197,7 @@ def _heading(question: Question) -> StyledLine:
 
 
 def _names(question: Question) -> list[StyledLine]:
-    """Whom the agent asks, and in which conversation: names that the agent chose."""
+    """The recipients and the conversation: names that the agent chose."""
     told = []
     if question.audience:
         told.append(f"To {', '.join(map(shown, question.audience))}")
@@ -207,7 +207,7 @@ def _names(question: Question) -> list[StyledLine]:
 
 
 def _standing(question: Question, width: int) -> list[StyledLine]:
-    """What we know about it: what is wanted, and how it stands."""
+    """The facts about it: the kind of answer, and its status."""
     facts = [] if question.audience else ["To anyone"]
     facts.append("An approval" if isinstance(question.form, Approval) else kind_words(question.form))
     if question.quorum > 1:
@@ -225,7 +225,7 @@ def _standing(question: Question, width: int) -> list[StyledLine]:
 
 
 def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[StyledLine]:
-    """Who voted what, with the arguments they changed, and whether enough people can still agree."""
+    """Who voted how, with the arguments they changed, and whether enough people can still agree."""
     form = question.form
     for vote in cast_votes(question, events):
         what = "declined" if vote.value is None else f"voted: {answer_words(form, vote.value)}"
@@ -260,7 +260,7 @@ def _option_lines(form: Choice | MultiChoice) -> Iterator[StyledLine]:
 
 
 def _text_block(text: str) -> list[StyledLine]:
-    """A text of several lines; one that is a difference between files is shown as such."""
+    """A text of several lines; a diff is shown as such."""
     lines = shown_lines(text)
     is_difference = any(line.startswith("@@") for line in lines)
     styles = {"+": "class:good", "-": "class:bad", "@": "class:soft"}
@@ -277,6 +277,6 @@ def _with_bar(
 
 
 def _indent(line: StyledLine) -> int:
-    """Where the later lines of a long one begin: below its text, not below its name."""
+    """The indent of the later lines of a long one: below its text, not below its name."""
     first = "".join(text for style, text in line[:-1])
     return min(get_cwidth(first), _LONGEST_NAME + 2)

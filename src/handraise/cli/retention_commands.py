@@ -1,4 +1,4 @@
-"""`handraise retention`, `handraise hold` and `handraise erase`: how long things are kept, and what goes before."""
+"""`handraise retention`, `handraise hold` and `handraise erase`: how long things are kept, and removing them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ retention = typer.Typer(
     rich_markup_mode=None,
 )
 holds = typer.Typer(
-    help="Legal holds: what is held is neither removed nor erased.",
+    help="Legal holds: nothing under a hold is removed or erased.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -34,7 +34,7 @@ holds = typer.Typer(
 
 @retention.command("show")
 def show_rule(*, workspace: Workspace = None) -> None:
-    """Say how long a workspace keeps settled questions."""
+    """Show how long a workspace keeps settled questions."""
 
     async def work(ctx: ServerContext) -> tuple[Rule | None, float | None, str]:
         where = ctx.settings.workspace
@@ -52,11 +52,11 @@ def show_rule(*, workspace: Workspace = None) -> None:
 
 @retention.command("set")
 def set_rule(
-    days: Annotated[str, typer.Argument(metavar="DAYS", help="For how many days; or `forever`.")],
+    days: Annotated[str, typer.Argument(metavar="DAYS", help="The number of days, or `forever`.")],
     *,
     workspace: Workspace = None,
 ) -> None:
-    """Give a workspace a rule of its own, which goes before HANDRAISE_KEEP_SETTLED_DAYS."""
+    """Set a rule for a workspace, which overrides HANDRAISE_KEEP_SETTLED_DAYS."""
     rule = _rule(days)
 
     async def work(ctx: ServerContext) -> str:
@@ -69,10 +69,10 @@ def set_rule(
 
 @retention.command("run")
 def run_rules() -> None:
-    """Remove what is over now, in all workspaces.
+    """Remove settled questions that are older than the rules allow, in all workspaces.
 
-    Servers do so by themselves, unless they log in to PostgreSQL as somebody who is not a member of `handraise_keeper`. Then
-    run this from time to time as somebody who is.
+    Servers do so by themselves, unless their PostgreSQL role is not a member of `handraise_keeper`. Then run
+    this from time to time with a role that is.
     """
 
     async def work(ctx: ServerContext) -> int:
@@ -81,32 +81,32 @@ def run_rules() -> None:
             done += number
         return done
 
-    typer.echo(f"Done: {with_context(work)} settled questions were put away or removed.")
+    typer.echo(f"Done: {with_context(work)} settled questions were archived or removed.")
 
 
 @retention.command("unset")
 def unset_rule(*, workspace: Workspace = None) -> None:
-    """Take a workspace's rule away: HANDRAISE_KEEP_SETTLED_DAYS counts again."""
+    """Remove a workspace's rule: HANDRAISE_KEEP_SETTLED_DAYS counts again."""
 
     async def work(ctx: ServerContext) -> str:
         await ctx.ledger.put_rule(ctx.settings.workspace, None)
         return ctx.settings.workspace
 
-    typer.echo(f"{shown(with_context(work, workspace=workspace))} has no rule of its own any more.")
+    typer.echo(f"{shown(with_context(work, workspace=workspace))} no longer has a rule of its own.")
 
 
 @holds.command("add")
 def add_hold(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the hold is called: a case, a ticket.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The hold's name, such as a case or a ticket.")],
     *,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")],
     question: Annotated[
         str | None,
-        typer.Option("--question", metavar="ID", help="Hold this question; else the whole workspace."),
+        typer.Option("--question", metavar="ID", help="Hold only this question, not the whole workspace."),
     ] = None,
     workspace: Workspace = None,
 ) -> None:
-    """Keep a workspace, or one question, from being removed or erased until the hold is lifted."""
+    """Prevent a workspace, or one question, from being removed or erased until the hold is lifted."""
     for text in (name, reason, question or ""):
         if text_problem(text):
             raise CommandError("A hold's name and reason must be plain text.")
@@ -132,7 +132,7 @@ def add_hold(
 
 @holds.command("list")
 def list_holds(*, workspace: Workspace = None) -> None:
-    """List what is held."""
+    """List the holds."""
 
     async def work(ctx: ServerContext) -> Sequence[Hold]:
         return await ctx.ledger.holds(ctx.settings.workspace)
@@ -156,7 +156,7 @@ def lift_hold(
     *,
     workspace: Workspace = None,
 ) -> None:
-    """Lift a hold. What is over goes with the next tidying."""
+    """Lift a hold. Questions that are past their time are removed at the next cleanup."""
 
     async def work(ctx: ServerContext) -> bool:
         return not text_problem(name) and await ctx.ledger.lift(ctx.settings.workspace, name)
@@ -177,17 +177,19 @@ def erase(
             "--question", metavar="ID", help="Erase this question, no matter whom it concerns; once for each."
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Else it is only said what would go.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Erase. Without it, the command only shows what it would erase.")
+    ] = False,
     workspace: Workspace = None,
 ) -> None:
-    """Erase a person, with every question that names them or that they had a part in, or single questions. For good.
+    """Permanently erase a person, with every question that names them or that they took part in, or single questions.
 
-    The audit trail keeps that something was there, and nothing of what it was.
+    The audit trail records that something was erased, but not what it was.
     """
     if person is None and not question:
         raise CommandError("Say whom or what to erase: a PERSON, or --question ID.")
     if any(map(text_problem, (person or "", *(question or ())))):
-        raise CommandError("There is nobody and nothing of such a name.")
+        raise CommandError("There is no person and no question with such a name.")
 
     async def work(ctx: ServerContext) -> tuple[list[str], list[str], bool]:
         where, ledger = ctx.settings.workspace, ctx.ledger
@@ -206,16 +208,14 @@ def erase(
     ids, gone, scrubbed = with_context(work, workspace=workspace)
     whom = f"{shown(person)}, and " if person is not None else ""
     if not yes:
-        typer.echo(f"This would erase {whom}{_questions(ids)}, with answers and history, for good.")
-        typer.echo("To do it, the same again with --yes.")
+        typer.echo(f"This would erase {whom}{_questions(ids)}, with answers and history, permanently.")
+        typer.echo("To erase, run the same command with --yes.")
         return
-    typer.echo(f"Erased {whom}{_questions(gone)}. The next seal says so.")
+    typer.echo(f"Erased {whom}{_questions(gone)}. The next seal records it.")
     if not scrubbed:
-        typer.echo(
-            "What was deleted is overwritten by the database in its own time: see docs/how-to/audit.md."
-        )
+        typer.echo("The database overwrites the deleted data later: see docs/how-to/audit.md.")
     if left := sorted(set(ids) - set(gone)):
-        typer.echo(f"{len(left)} are held, or were not there: {shown(', '.join(left[:5]))}", err=True)
+        typer.echo(f"{len(left)} are under a hold, or do not exist: {shown(', '.join(left[:5]))}", err=True)
         raise typer.Exit(REFUSED)
 
 

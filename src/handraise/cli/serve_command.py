@@ -26,35 +26,36 @@ _log = logging.getLogger(__name__)
 def serve(
     *,
     host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; else 127.0.0.1.")
+        str | None, typer.Option(metavar="ADDRESS", help="The address to listen on. Default: 127.0.0.1.")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(metavar="PORT", min=0, max=65_535, help="The port; else 8765. With 0, a free one."),
+        typer.Option(metavar="PORT", min=0, max=65_535, help="The port; 0 for a free one. Default: 8765."),
     ] = None,
 ) -> None:
     """Run the server.
 
-    Without any setting it works for you alone, on SQLite. HANDRAISE_URL=postgresql://… serves everybody, and
-    any number of servers may share one database. Every setting is an environment variable; see the reference.
+    Without any settings it works for you alone, on SQLite. With HANDRAISE_URL=postgresql://… it serves
+    everybody, and any number of servers may share one database. Every setting is an environment variable; see
+    the reference.
 
-    Ctrl+C or SIGTERM stops it, and lets requests under way finish.
+    Ctrl+C or SIGTERM stops it, after running requests have finished.
     """
     settings = settings_with(host=host, port=port)
     configure_logs(settings)
-    # With thousands of streams, millions of objects live long. To look at them for cycles as often as Python does
-    # by itself took two fifths of the server's time, and a second at a time.
+    # With thousands of streams, millions of objects live long. Looking for cycles as often as Python does by
+    # default took two fifths of the server's time, and a second at a time.
     gc.freeze()
     gc.set_threshold(20_000, 5, 50)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        # Where nobody sits, what is printed ends up in a journal or a log store, and a link is a secret. From memory, no
-        # other command could make one.
+        # If this is not a terminal, the output ends up in a journal or a log store, and a link is a secret.
+        # With a store in memory, no other command could make one.
         show_link = sys.stdout.isatty() or settings.url == "memory:"
         runner.run(process.serve(settings, show, show_link=show_link))
 
 
 def show(listening: process.RunningServer) -> None:
-    """Say where it listens, what it promises, and how the first administrator comes in."""
+    """Print where it listens, what it promises, and how the first administrator signs in."""
     settings = listening.settings
     facts = [
         ("Listening", settings.listening_url),
@@ -67,15 +68,15 @@ def show(listening: process.RunningServer) -> None:
     show_facts(facts)
     if listening.link is not None:
         typer.echo(
-            f"\nNobody has signed in yet. This link lets {visible_line(settings.admin)} in as the first "
-            f"administrator.\nIt works once, until {when(listening.link.expires_at)}. Keep it to yourself:\n"
+            f"\nNobody has signed in yet. Sign in as {visible_line(settings.admin)}, the first administrator, "
+            f"with this link.\nIt works once, until {when(listening.link.expires_at)}. Keep it to yourself:\n"
         )
         typer.secho(listening.link.url, bold=True)
     elif listening.first_admin is not None:
         name, workspace = visible_line(listening.first_admin), visible_line(settings.workspace)
         where = "" if workspace == "default" else f" --workspace {shlex.quote(workspace)}"
         typer.echo(
-            f"\nNobody has signed in yet. To let {name} in as the first administrator, run this with the same settings:\n\n"
+            f"\nNobody has signed in yet. To sign in as {name}, the first administrator, run this with the same settings:\n\n"
             f"handraise people link {shlex.quote(name)}{where}"
         )
     if sys.stdout.isatty():
@@ -85,7 +86,7 @@ def show(listening: process.RunningServer) -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The fast event loop, where it is installed."""
+    """The fast event loop, if it is installed."""
     try:
         import uvloop  # noqa: PLC0415 -- an extra
     except ImportError:

@@ -1,4 +1,4 @@
-"""Who sits at the desk: on a store, the name that you give; at a server, the owner of the key or session."""
+"""Who uses the desk: on a store, the name that you give; at a server, the owner of the key or session."""
 
 from __future__ import annotations
 
@@ -28,19 +28,23 @@ ASKER = "agent"
 Workspace = Annotated[
     str | None,
     typer.Option(
-        "--workspace", "-w", metavar="NAME", help="The workspace; else HANDRAISE_WORKSPACE, else default."
+        "--workspace", "-w", metavar="NAME", help="The workspace. Default: HANDRAISE_WORKSPACE, else default."
     ),
 ]
 AsPerson = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="NAME", help="Your name, on a store; else your login name. At a server, your session."
+        "--as",
+        metavar="NAME",
+        help="Your name, on a store. Default: your login name. With a server, your session counts.",
     ),
 ]
 AsAsker = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="NAME", help="Who asks, on a store; else agent. At a server, the key's own name."
+        "--as",
+        metavar="NAME",
+        help="Who asks, on a store. Default: agent. With a server, the key's name counts.",
     ),
 ]
 
@@ -55,7 +59,7 @@ class CliSession:
 
 
 def as_person(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
-    """What `work` gives, done by a person."""
+    """The result of `work`, done by a person."""
 
     async def run() -> T:
         async with person_session(name=name, workspace=workspace) as session:
@@ -65,7 +69,7 @@ def as_person(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, w
 
 
 def as_asker(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, workspace: str | None) -> T:
-    """What `work` gives, done by somebody who asks."""
+    """The result of `work`, done by an asker."""
 
     async def run() -> T:
         async with asker_session(name=name, workspace=workspace) as session:
@@ -78,7 +82,7 @@ def as_asker(work: Callable[[CliSession], Awaitable[T]], *, name: str | None, wo
 async def person_session(
     *, name: str | None, workspace: str | None, ignore_key: bool = False
 ) -> AsyncIterator[CliSession]:
-    """A person at a desk: by HANDRAISE_KEY unless that is to be ignored, else by the session that was kept."""
+    """A person at a desk: by HANDRAISE_KEY unless that must be ignored, else by the stored session."""
     address = _address()
     async with AsyncExitStack() as stack:
         if _is_server(address):
@@ -101,7 +105,7 @@ async def person_session(
 
 @asynccontextmanager
 async def asker_session(*, name: str | None, workspace: str | None) -> AsyncIterator[CliSession]:
-    """Somebody who asks."""
+    """An asker at a desk."""
     address = _address()
     async with AsyncExitStack() as stack:
         if _is_server(address):
@@ -114,11 +118,11 @@ async def asker_session(*, name: str | None, workspace: str | None) -> AsyncIter
 
 
 def login_name() -> str:
-    """The name under which one is logged in to this machine."""
+    """The login name of the user on this machine."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
-        raise CommandError("This machine does not know your name. Say it: --as NAME") from None
+        raise CommandError("Your login name is unknown. Give your name: --as NAME") from None
 
 
 async def _at_server(
@@ -131,9 +135,7 @@ async def _at_server(
         )
     desk = await stack.enter_async_context(open_desk(address, credentials=token))
     if (name or desk.asker, workspace or desk.workspace) != (desk.asker, desk.workspace):
-        raise CommandError(
-            f"The key or session belongs to {desk.asker!r} in workspace {desk.workspace!r}, and to nobody else."
-        )
+        raise CommandError(f"The key or session belongs to {desk.asker!r} in workspace {desk.workspace!r}.")
     return CliSession(desk, Responder(desk.asker), known.kind is TokenKind.SESSION)
 
 

@@ -28,7 +28,7 @@ def add(
         str, typer.Argument(metavar="ADDRESS", help="A database: postgresql://user@host/database.")
     ],
 ) -> None:
-    """Make a database a shard, with the workspaces that it has. The same again tells of a new address."""
+    """Make a database a shard, with the workspaces that it has. Run it again if its address changes."""
     from handraise.backends.shards import enlist  # noqa: PLC0415 -- asyncpg is an extra
 
     if not address.startswith(("postgresql://", "postgres://")):
@@ -39,7 +39,7 @@ def add(
 
 @app.command("list")
 def list_all() -> None:
-    """List the shards and how many workspaces live on each."""
+    """List the shards and how many workspaces are on each."""
     from handraise.backends.shards import list_shards  # noqa: PLC0415 -- asyncpg is an extra
 
     lines = asyncio.run(list_shards(_placements()))
@@ -64,11 +64,11 @@ def list_all() -> None:
 def move(
     workspace: Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace to move.")],
     *,
-    to: Annotated[int, typer.Option("--to", metavar="N", help="The number of the shard that it goes to.")],
+    to: Annotated[int, typer.Option("--to", metavar="N", help="The number of the shard to move it to.")],
 ) -> None:
-    """Move a workspace to another shard while it is in use. The same again goes on with a move that broke off.
+    """Move a workspace to another shard while it is in use. Run it again to continue an interrupted move.
 
-    While it is on its way, moving it to the shard that it is still on gives the move up.
+    To cancel an unfinished move, move it to the shard that it is still on.
     """
     from handraise.backends.shards import move_workspace  # noqa: PLC0415 -- asyncpg is an extra
 
@@ -84,11 +84,11 @@ def move(
 
 @app.command("tidy")
 def tidy_up() -> None:
-    """Delete what workspaces left behind on shards that they moved away from, where a move broke off before that."""
+    """Delete data that interrupted moves left behind on shards that workspaces have moved away from."""
     from handraise.backends.shards import tidy  # noqa: PLC0415 -- asyncpg is an extra
 
     number = asyncio.run(tidy(_placements()))
-    typer.echo(f"{number} workspaces were cleared away.")
+    typer.echo(f"{number} workspaces were cleaned up.")
 
 
 def _placements() -> str:

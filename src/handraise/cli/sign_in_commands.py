@@ -1,4 +1,4 @@
-"""`handraise sign-in` and `sign-out`: a person's session at a server, kept for the next command."""
+"""`handraise sign-in` and `sign-out`: a person's session at a server, stored for the next command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sign_in(
 ) -> None:
     """Sign in to a server with a link.
 
-    The session is kept in a file that only you can read, and used whenever HANDRAISE_URL is that server and
+    The session is stored in a file that only you can read, and used if HANDRAISE_URL is that server and
     HANDRAISE_KEY is not set. A link works once.
     """
     address, token = _parts(link)
@@ -42,7 +42,7 @@ def sign_in(
             said = _call(http, "POST", f"{address}/v1/sessions", json={"link": token})
         except Unauthenticated:
             raise CommandError(
-                "This link does not work: it was used already, or its time is over. Ask for a new one."
+                "This link does not work: it was already used, or it has expired. Ask for a new one."
             ) from None
         session = _read(SessionRecord, said)
         bearer = {"authorization": f"Bearer {session.token}"}
@@ -55,11 +55,11 @@ def sign_in(
 
 
 def sign_out() -> None:
-    """Sign out of the server at HANDRAISE_URL: the session ends, there and here."""
+    """Sign out of the server at HANDRAISE_URL: the session ends on the server and here."""
     address = os.environ.get("HANDRAISE_URL", "").rstrip("/")
     token = kept_session(address)
     if token is None:
-        raise CommandError("Nobody is signed in to that server here. HANDRAISE_URL says which one is meant.")
+        raise CommandError("You are not signed in to that server. HANDRAISE_URL selects the server.")
     _keep({each: kept for each, kept in _kept().items() if each != address})
     with httpx2.Client(timeout=_PATIENCE) as http:
         bearer = {"authorization": f"Bearer {token}"}
@@ -68,7 +68,7 @@ def sign_out() -> None:
 
 
 def kept_session(address: str) -> str | None:
-    """The session that `sign-in` has kept for this server, or None; no other server is ever shown it."""
+    """The session that `sign-in` stored for this server, or None; it is never sent to another server."""
     return _kept().get(address.rstrip("/"))
 
 
@@ -79,7 +79,7 @@ def _parts(link: str) -> tuple[str, str]:
     known = read_token(token)
     if found.scheme not in ("http", "https") or known is None or known.kind is not TokenKind.LINK:
         raise CommandError(
-            "That is not a sign-in link: https://…/sign-in/link?token=… Copy it whole, in quotes."
+            "That is not a sign-in link: https://…/sign-in/link?token=… Copy the whole link, in quotes."
         )
     path = found.path.removesuffix("/sign-in/link").rstrip("/")
     return f"{found.scheme}://{found.netloc}{path}", token
@@ -124,7 +124,7 @@ def _kept() -> dict[str, str]:
 
 
 def _keep(sessions: dict[str, str]) -> None:
-    """Write the file anew and put it in place at once; nobody else can read it at any moment."""
+    """Write a new file and replace the old one atomically; nobody else can ever read it."""
     file = _file()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = file.with_suffix(f".{os.getpid()}")

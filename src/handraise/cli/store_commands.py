@@ -34,29 +34,29 @@ from handraise.server.unknown_settings import unknown_settings
 _SAME_CLOCK = 0.5
 _HEARD_WITHIN = 3.0
 _HEADS_AT_ONCE = 1_000
-_DEAF = "Is there a pooler in between? HANDRAISE_LISTEN_URL goes around it."
+_DEAF = "Is there a pooler in between? HANDRAISE_LISTEN_URL bypasses it."
 _DEAF_BUS = "Is NATS running at HANDRAISE_BUS?"
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Where a store's schema is, and the names of all migrations that this release knows."""
+    """The migration that a store's schema is at, and the names of all migrations in this release."""
 
     applied: int
     known: tuple[str, ...]
     unreadable: str | None = None
-    """Why this release does not work on a schema of a later one."""
+    """Why this release cannot use the schema of a later one."""
 
     @property
     def newest(self) -> int:
-        """Where this release would bring it."""
+        """The migration that this release would bring it to."""
         return len(self.known)
 
 
 def migrate() -> None:
-    """Bring the schema up to this release.
+    """Upgrade the schema to this release.
 
-    Run it as the role that owns the schema, where the servers log in as another.
+    If the servers use another role, run it as the role that owns the schema.
     """
     settings = settings_with()
 
@@ -80,7 +80,7 @@ def migrate() -> None:
 
 
 def doctor() -> None:
-    """Say what the store promises.
+    """Check the store and show what it promises.
 
     Changes nothing. Ends with 78 if the schema is missing or not what this release needs, or if a server
     would refuse to run on the store or to sign its audit trail.
@@ -105,7 +105,7 @@ def doctor() -> None:
 
 
 async def _examine(settings: ServerSettings) -> str | None:
-    """Show what the store promises; why a server would refuse it, or None."""
+    """Show what the store promises; return why a server would refuse it, or None."""
     trouble = None
     try:
         async with open_backend(settings.url, confined=True, listen=settings.listen_url) as backend:
@@ -134,9 +134,9 @@ async def _examine(settings: ServerSettings) -> str | None:
 
 
 async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str | None]:
-    """Who signs the audit trail, and why not any more, or None."""
+    """Who signs the audit trail, and why it is no longer signed, or None."""
     if settings.audit_key is None:
-        return "sealed and not signed: HANDRAISE_AUDIT_KEY is not set", None
+        return "sealed but not signed: HANDRAISE_AUDIT_KEY is not set", None
     from handraise.server.audit_heads import HeadsFile, heads_path  # noqa: PLC0415 -- only with a key
     from handraise.server.audit_keys import load_signer  # noqa: PLC0415 -- cryptography is an extra
 
@@ -152,12 +152,12 @@ async def _audit(settings: ServerSettings, backend: Backend) -> tuple[str, str |
             except BrokenChain as error:
                 broken = broken or str(error)
     if broken:
-        return f"NOT SIGNED any more in {len(sealer.refused)} workspaces: the store was changed", broken
-    return f"signed with the key {signer.key_id}; the store goes on from what was signed", None
+        return f"NO LONGER SIGNED in {len(sealer.refused)} workspaces: the store was changed", broken
+    return f"signed with the key {signer.key_id}; the store continues from the last signed seal", None
 
 
 async def _clock(settings: ServerSettings) -> str:
-    """How far the store's clock, which rules, is from this machine's."""
+    """The difference between the store's clock, which counts, and this machine's."""
     if not settings.url.startswith("postgres"):
         return "this machine's own, and the store's is the same"
     from handraise.backends.postgres.connections import (  # noqa: PLC0415 -- asyncpg is an extra
@@ -174,7 +174,7 @@ async def _clock(settings: ServerSettings) -> str:
     if abs(ahead) <= max(_SAME_CLOCK, (after - before).total_seconds()):
         return "the store's, and this machine's is the same"
     which = "ahead of" if ahead > 0 else "behind"
-    return f"the store's, which is {abs(ahead):.1f} s {which} this machine's: set one of them right"
+    return f"the store's, which is {abs(ahead):.1f} s {which} this machine's: correct one of them"
 
 
 async def _listener(settings: ServerSettings) -> str:
@@ -198,12 +198,12 @@ async def _listener(settings: ServerSettings) -> str:
                 await arrived.wait()
         except TimeoutError:
             why = _DEAF_BUS if settings.bus else _DEAF
-            return f"hears NOTHING: answers are found by looking every {settings.poll_interval:g} s. {why}"
-    return f"hears a wake-up after {(time.monotonic() - began) * 1_000:.0f} ms"
+            return f"receives NOTHING: answers are found by polling every {settings.poll_interval:g} s. {why}"
+    return f"receives a wake-up after {(time.monotonic() - began) * 1_000:.0f} ms"
 
 
 def without_secrets(address: str) -> str:
-    """An address as it may be shown: no password, and none of the options, which may hold one."""
+    """An address that is safe to show: without the password, and without options, which may hold one."""
     if address.startswith("sqlite:") or "://" not in address:
         return visible_line(address)
     parts = urlsplit(address)
@@ -214,9 +214,9 @@ def without_secrets(address: str) -> str:
 
 def _row_security(address: str, trouble: str | None) -> str:
     if not address.startswith("postgres"):
-        return "kept apart by Handraise alone, which is all that this store can do"
+        return "kept apart by Handraise alone; this store has no other protection"
     if trouble is not None:
-        return "NOT kept apart by PostgreSQL, and no server runs on it"
+        return "NOT kept apart by PostgreSQL; a server refuses to start on it"
     return "kept apart by PostgreSQL: row-level security is in force"
 
 
@@ -231,7 +231,7 @@ def _compare_schema(schema: Schema) -> str:
 
 
 async def _schema(settings: ServerSettings) -> Schema:
-    """Where the schema is now. Looking changes nothing, where opening the store would bring it up to date."""
+    """The state of the schema. Reading it changes nothing, while opening the store would upgrade it."""
     scheme, _, rest = settings.url.partition(":")
     if scheme == "memory":
         raise CommandError("HANDRAISE_URL is memory:, which has no schema and keeps nothing.")
@@ -259,7 +259,7 @@ async def _schema(settings: ServerSettings) -> Schema:
 
 
 async def _shards(settings: ServerSettings) -> list[str]:
-    """The addresses of all shards, where the store is spread over some."""
+    """The addresses of all shards, if the store has shards."""
     if not settings.url.startswith("postgresql+shards:"):
         return []
     from handraise.backends.shards import list_shards  # noqa: PLC0415 -- asyncpg is an extra
@@ -268,7 +268,7 @@ async def _shards(settings: ServerSettings) -> list[str]:
 
 
 def _direct(settings: ServerSettings) -> str:
-    """The address of one database, as its driver takes it: that which knows of the shards, where there are any."""
+    """The address of one database, as its driver expects it: the placement database if there are shards."""
     return (settings.listen_url or settings.url).replace("postgresql+shards:", "postgresql:", 1)
 
 

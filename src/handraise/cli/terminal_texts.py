@@ -1,4 +1,4 @@
-"""Questions, answers and events in words, for people. Everything that comes from elsewhere is made visible."""
+"""Questions, answers and events in words, for people. Invisible characters in foreign text are made visible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from handraise.presentation.outcome_text import outcome_details, outcome_text
 _NAMES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _FEW = 10
 _UNSURE = str.maketrans(dict.fromkeys((0x200D, *range(0xFE00, 0xFE10))))
-"""What joins or varies pictures: terminals disagree on its width, and what stands behind it would shift."""
+"""Characters that join or vary emoji: terminals disagree on their width, which would shift the text after them."""
 
 
 def shown(text: str) -> str:
@@ -68,7 +68,7 @@ def span_of(text: str) -> timedelta:
 
 
 def span_words(span: timedelta) -> str:
-    """A span as people say it: in its largest unit, and in the next one too where that is only a few."""
+    """A span as people say it: in its largest unit, and also in the next one if it is short."""
     seconds = int(abs(span.total_seconds()))
     for (name, size), (smaller, part) in pairwise(_NAMES):
         if seconds >= size:
@@ -85,7 +85,7 @@ def age_words(question: Question) -> str:
 
 
 def end_words(question: Question) -> str:
-    """When the clock ends it and into what; empty where it never does."""
+    """When it expires or takes its default; empty if it never does."""
     if question.expires_at is None or question.outcome is not None:
         return ""
     left = question.expires_at - datetime.now(UTC)
@@ -113,7 +113,7 @@ def answer_words(form: AnyForm, value: Json) -> str:
 
 
 def json_words(value: Json) -> str:
-    """A value on one line: a text as it is where nobody could take it for anything else, else as JSON."""
+    """A value on one line: a text as it is if it cannot be mistaken for anything else, else as JSON."""
     if isinstance(value, str) and _is_plainly_text(shown(value)):
         return shown(value)
     return shown(json.dumps(value, ensure_ascii=False))

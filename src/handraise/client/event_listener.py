@@ -1,4 +1,4 @@
-"""Hints from a server: one event stream for all waits, long polls where no stream gets through."""
+"""Hints from a server: one event stream for all waits, or long polls if no stream gets through."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 SETTLED = frozenset({"answered", "declined", "expired", "withdrawn", "exhausted"})
 MOST_IDS = 200
-"""How many questions a server tells of at once."""
+"""How many questions one request to a server may ask about."""
 
 _FIRST_WITHIN = 10.0
 _LONG_POLL = 25.0
@@ -28,7 +28,7 @@ _RETRY = 1.0
 
 
 class ServerHints:
-    """What `Waiters` listens to: hints about one workspace's questions, for one token."""
+    """The source of hints for `Waiters`: about one workspace's questions, for one token."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ServerHints:
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler) -> AsyncIterator[None]:
-        """Hear hints while inside; see `Bus.listen`."""
+        """Receive hints inside this context; see `Bus.listen`."""
         listening = asyncio.Event()
         task = asyncio.create_task(self._keep_listening(on_hint, listening), name="handraise hints")
         ready = asyncio.create_task(listening.wait())

@@ -1,4 +1,4 @@
-"""The line to a server: requests that may safely be made again, and streams that go on where they broke off."""
+"""The connection to a server: requests that are safe to retry, and streams that continue where they broke off."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _log = logging.getLogger(__name__)
 
 _PATIENCE = 30.0
 _CONFLICT_PATIENCE = 90.0
-"""What a server that died has begun is done again by another, after a minute at most."""
+"""If a server dies during a request, another server takes the request over after a minute at most."""
 
 _OPENING_PATIENCE = 5.0
-"""How long an address may be silent before anything was heard from it: it is more often wrong than restarting."""
+"""How long to try an address that has never answered: it is more often wrong than restarting."""
 
 _PAUSE = 0.05
 _PAUSE_AT_MOST = 2.0
 _SILENCE = 45.0
-"""A stream that says nothing for longer is broken: a server gives a sign of life every 15 seconds."""
+"""A stream that is silent for longer is broken: a server sends a keep-alive message every 15 seconds."""
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Whose certificates are trusted: what the system says, read once and not for every desk."""
+    """The system's trusted certificates, read once and not for every desk."""
     return httpx2.create_ssl_context()
 
 
 class HttpTransport:
-    """Requests to one or several servers on the same store: where one does not answer, the next is asked.
+    """Sends requests to one or several servers on the same store: if one does not answer, the next is tried.
 
-    Every POST has an idempotency key or the id of what it makes, so that making it again does nothing twice.
+    Every POST has an idempotency key or the id of what it makes, so that a retry does nothing twice.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class HttpTransport:
         )
 
     async def close(self) -> None:
-        """Hang up; whatever is under way ends with `DeskClosed`."""
+        """Close the connection; running requests end with `DeskClosed`."""
         self._closed = True
         await self._http.aclose()
 
@@ -77,14 +77,16 @@ class HttpTransport:
         wait: float = 0.0,
         opening: bool = False,
     ) -> bytes | None:
-        """What the server says, None where it says nothing; raises the error that it answers with.
+        """Return the server's response, or None if it is empty; raises the error that the server returns.
 
-        The rest says what the request is about, for that error. The first request of a desk is `opening`: it is not
-        made again for as long as others, and not at all where somebody else answers.
+        The other arguments describe the request, for that error. The first request of a desk is `opening`: it
+        is retried for a shorter time than others, and not at all if something other than a Handraise server
+        answers.
         """
         headers = {"authorization": f"Bearer {token}"}
         content = None
-        # Posting an id again is safe by itself, and a key would cost the server as much as the post.
+        # Posting the same id again is safe by itself, and an idempotency key would cost the server as much as
+        # the post.
         if method == "POST" and not (isinstance(body, PostQuestion) and body.id):
             headers["idempotency-key"] = uuid.uuid4().hex
         if body is not None:
@@ -130,10 +132,10 @@ class HttpTransport:
     async def stream(
         self, path: str, *, token: str, after: str | None, first_within: float | None = None
     ) -> AsyncGenerator[tuple[str, str], None]:
-        """The messages of an event stream, as (event, data); it comes back from where it was cut off.
+        """The messages of an event stream, as (event, data); after a break it continues where it was cut off.
 
-        The first is always `ready`, again after each break. Raises what the server refuses it with, and
-        `StoreUnavailable` where nothing came within `first_within` seconds of the first try.
+        The first is always `ready`, again after each break. Raises the server's error if it refuses the
+        stream, and `StoreUnavailable` if nothing came within `first_within` seconds of the first try.
         """
         place, pause, begun = after, _PAUSE, time.monotonic()
         heard = False
@@ -161,11 +163,11 @@ class HttpTransport:
             except (httpx2.HTTPError, StoreUnavailable, TooManyRequests, RuntimeError) as failure:
                 if self._closed:
                     raise DeskClosed from None
-                if isinstance(failure, RuntimeError):  # only a closed client has a reason for one
+                if isinstance(failure, RuntimeError):  # only a closed client raises one
                     raise
                 if not heard and first_within is not None and time.monotonic() - begun > first_within:
                     raise StoreUnavailable(f"The server streams nothing: {failure}") from failure
-                _log.debug("an event stream broke off (%s); it goes on where it was", failure)
+                _log.debug("an event stream broke off (%s); continuing where it was", failure)
                 rest = getattr(failure, "retry_after", rest)
             if self._closed:
                 raise DeskClosed
@@ -178,7 +180,7 @@ class HttpTransport:
         return self._addresses[self._at]
 
     def _leave(self, address: str) -> None:
-        """Go on with the next address; of all who found this one dead, the first does."""
+        """Switch to the next address; of all callers that found this one dead, only the first does."""
         if address == self._address:
             self._at = (self._at + 1) % len(self._addresses)
 
@@ -188,14 +190,14 @@ class HttpTransport:
         try:
             return await self._http.request(method, url, **options)
         except RuntimeError:
-            # The client was closed between our look and its own.
+            # The client was closed between our check and its own.
             if self._closed:
                 raise DeskClosed from None
             raise
 
 
 def unreachable(address: str, failure: Exception) -> StoreUnavailable:
-    """The error where no server answers."""
+    """The error if no server answers."""
     why = str(failure) or type(failure).__name__
     return StoreUnavailable(f"The server at {address} cannot be reached ({why}). Is it running?")
 
@@ -203,7 +205,7 @@ def unreachable(address: str, failure: Exception) -> StoreUnavailable:
 def refusal(
     response: httpx2.Response, address: str, *, subject: str = "", workspace: str = "", actor: str = ""
 ) -> HandraiseError:
-    """The error that a response stands for."""
+    """The error in a response."""
     if response.headers.get("content-type", "").startswith(MEDIA_TYPE):
         try:
             document = ProblemDocument.model_validate_json(response.content)

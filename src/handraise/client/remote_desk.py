@@ -1,4 +1,4 @@
-"""The desk over HTTP. Nothing is decided here: the server's desk does, and its errors come back as they were."""
+"""The desk over HTTP. Nothing is decided here: the server's desk decides, and its errors are raised again."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def open_remote(
 ) -> AsyncIterator[RemoteDesk]:
     """A desk at a server, or at several on one store whose addresses are separated by commas.
 
-    With a single token, the workspace and the asker are the token's own.
+    With a single token, the workspace and the asker are those of the token.
     """
     if credentials is None:
         raise Unauthenticated(
@@ -141,7 +141,7 @@ async def open_remote(
 
 
 class OneToken:
-    """The credentials of a desk with one token, an agent's, a person's or a reader's: it is good for nobody else."""
+    """The credentials of a desk with one token, of an agent, a person or a reader; it works for nobody else."""
 
     def __init__(self, token: str, me: CallerRecord) -> None:
         self._token = token
@@ -149,7 +149,7 @@ class OneToken:
         self.whose = me.agent or me.person or me.reader or ""
 
     def check(self, workspace: str, name: str) -> None:
-        """Raise `PermissionDenied` unless this workspace and name are the token's own."""
+        """Raise `PermissionDenied` unless this workspace and name are those of the token."""
         if (workspace, name) != (self._me.workspace, self.whose):
             own = f"{self.whose!r} in workspace {self._me.workspace!r}"
             raise PermissionDenied(name, f"this desk has the key or session of {own}, and no other")
@@ -177,7 +177,7 @@ class OneToken:
 
 
 class RemoteSession:
-    """What all views of one remote desk share: the line, the credentials, and the waits of each asker."""
+    """What all views of one remote desk share: the transport, the credentials, and the waits of each asker."""
 
     def __init__(
         self, transport: HttpTransport, credentials: Credentials, *, bus: Bus | None, poll_interval: float
@@ -205,7 +205,7 @@ class RemoteSession:
         return self._waiters[place]
 
     async def close(self) -> None:
-        """Send every wait away."""
+        """End every wait."""
         for waiters in self._waiters.values():
             await waiters.close()
 
@@ -213,7 +213,7 @@ class RemoteSession:
 class RemoteDesk(Desk):
     """The verbs, at a server. `Desk` says what each promises.
 
-    Who may do what is for the server to say, by the token presented: an agent asks, a person answers.
+    The server decides by the token who may do what: an agent asks, a person answers.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class RemoteDesk(Desk):
 
     @property
     def _session(self) -> RemoteSession:
-        """What every verb works with, in the process and the event loop where it was opened."""
+        """The shared parts, after checking that this is the process and event loop where the desk was opened."""
         self._shared.opened_in.check()
         return self._shared
 
@@ -250,7 +250,7 @@ class RemoteDesk(Desk):
         """See `Desk.post`."""
         draft = self._draft(prompt, options)
         if not QUESTION_ID.fullmatch(draft.id):
-            raise InvalidQuestion([Problem("id", f"a server takes no such id: {draft.id!r}")])
+            raise InvalidQuestion([Problem("id", f"a server does not accept this id: {draft.id!r}")])
         said_besides: dict[str, Any] = {
             name: options[name] for name in ("if_exists", "check_recipients") if name in options
         }
@@ -283,10 +283,10 @@ class RemoteDesk(Desk):
         """See `Desk.answer`."""
         provenance = provenance or UNKNOWN
         check_provenance(self._limits, provenance)
-        if problems := value_problems(value):  # no request could carry it
+        if problems := value_problems(value):  # no request can carry it
             tried = await self.reject_answer(question_id, None, problems, by=by, provenance=provenance)
             raise InvalidAnswer(problems, outcome=tried.outcome)
-        # The server finds out what does not fit, and keeps the attempt.
+        # The server checks whether it fits, and records the attempt.
         body = AnswerQuestion(value=value, **provenance.record())
         return await self._respond(question_id, "answer", by, body)
 
@@ -357,7 +357,7 @@ class RemoteDesk(Desk):
     async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
         """See `Desk.consume_approval`."""
         check_texts(self._limits, request=request)
-        # Without one of the caller's, the idempotency key does: the line sends it again with every try.
+        # If the caller gave no request id, the idempotency key takes its place: it is sent again with every retry.
         body = ConsumeQuestion(request=request)
         action = _read(ActionRecord, await self._to_question(question_id, "consume", body=body))
         return Action(tool=action.tool, arguments=action.arguments)
@@ -455,7 +455,7 @@ class RemoteDesk(Desk):
         if not all(map(_sendable, filter(None, (conversation, asker)))):
             return Page([], None)
         if after is not None and not _sendable(after):
-            raise ValueError("`after` is not a cursor that a page has given out")
+            raise ValueError("`after` is not the `next` of a page")
         return await self._page(
             recipient, status="settled", conversation=conversation, asker=asker, after=after, limit=limit
         )
@@ -570,7 +570,7 @@ class RemoteDesk(Desk):
 
 
 async def _outcomes(transport: HttpTransport, token: str, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
-    """The outcomes of what is settled, None for what is not there; see `Store.outcomes`."""
+    """The outcomes of settled questions, None for questions that do not exist; see `Store.outcomes`."""
     places = {ref.id: ref for ref in refs}
     ids = list(places)
     pages = [ids[start : start + MOST_IDS] for start in range(0, len(ids), MOST_IDS)]
@@ -586,7 +586,7 @@ async def _outcomes(transport: HttpTransport, token: str, refs: Collection[Ref])
 
 
 def _path(question_id: str, workspace: str) -> str:
-    """Where a question is; an id that no server takes names none."""
+    """The path of a question; raises `QuestionNotFound` for an id that no server accepts."""
     check_id(question_id)
     if not QUESTION_ID.fullmatch(question_id):
         raise QuestionNotFound(question_id, workspace)
@@ -594,12 +594,12 @@ def _path(question_id: str, workspace: str) -> str:
 
 
 def _read(kind: type[T], said: bytes | None) -> T:
-    """What a server says, as a record of this kind."""
+    """Parse a server's response as a record of this kind."""
     try:
         return kind.model_validate_json(said or b"{}")
     except pydantic.ValidationError as error:
         raise StoreUnavailable(
-            f"The server answered something that is no {kind.__name__}: is this the address of a Handraise server?"
+            f"The server's response is not a {kind.__name__}: is this the address of a Handraise server?"
         ) from error
 
 

@@ -1,7 +1,7 @@
 """Agents that ask in a chat and are called again with the reply.
 
 An agent asks and returns at once. The next message in that conversation finds the question, in this process
-or in another one: nothing but the desk keeps it.
+or in another one: it is stored only in the desk.
 """
 
 from handraise.conversations.agents import Agent, AskOptions, Judge, OnInsufficient, OnSufficient, Validator

@@ -1,4 +1,4 @@
-"""Agents: what an author writes, and the verbs for asking inside a chat."""
+"""Agents: the class that an author extends, with the verbs for asking inside a chat."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from handraise.model.plain_text import too_late
 from handraise.model.provenance import Provenance
 
 OnSufficient = Callable[[Json, Json], Awaitable[AgentReply] | AgentReply]
-"""Carries on with the answer's value and the context that was stored with the question."""
+"""Continues with the answer's value and the context that was stored with the question."""
 
 OnInsufficient = Callable[[Json], Awaitable[AgentReply] | AgentReply]
-"""Carries on without an answer, with the context that was stored with the question."""
+"""Continues without an answer, with the context that was stored with the question."""
 
 Validator = Callable[[Json], str | None]
-"""What is wrong with a value that fits the form, told to the person who gave it; None where nothing is."""
+"""Returns what is wrong with a value that fits the form, for the person who gave it, or None if it is right."""
 
 Judge = Callable[[PendingAsk, Json], Awaitable[str | None]]
 """The same, decided by a model."""
 
 
 class AskOptions(TypedDict, total=False):
-    """What can be said about a question in a chat; `Agent.ask` takes it as keywords.
+    """The options of a question in a chat; `Agent.ask` takes them as keywords.
 
-    The words are those of `handraise.questions.QuestionOptions`. Where `recipients` are not given, only the person
-    whose message is being handled may answer; none at all is anyone in the workspace.
+    They are those of `handraise.questions.QuestionOptions`. If `recipients` is not given, only the person
+    whose message is being handled may answer; if it is empty, anyone in the workspace may.
     """
 
     choices: Sequence[str | Option]
@@ -78,19 +78,20 @@ class Agent(ABC):
 
     @abstractmethod
     async def handle(self, message: IncomingMessage) -> AgentReply:
-        """What the agent does with a message. Look for a pending ask first: the message may be its reply."""
+        """Handle a message. Look for a pending ask first: the message may be its reply."""
 
     async def ask(
         self, question: str, *, context: Json = None, max_retries: int = 2, **options: Unpack[AskOptions]
     ) -> AgentReply:
-        """Ask on the channel that the message came from, and get at once a reply that says that it waits.
+        """Ask on the channel that the message came from; returns at once, with a reply that says that it waits.
 
-        `context` comes back with the reply's `PendingAsk`. The question is exhausted when one reply more than
-        `max_retries` did not fit. While another question of this agent is pending in the conversation, this
-        one is only stored; it is sent when its turn comes. What the channel does not deliver is withdrawn,
-        and `Undelivered` says so. A process that dies before the question has left it loses nothing: the next message
-        of the conversation is no reply to it, and has it sent, and so has the next start of a registry. If that message
-        makes the agent ask exactly the same again, it is that question.
+        `context` comes back with the reply's `PendingAsk`. The question is exhausted after `max_retries` + 1
+        replies that did not fit. While another question of this agent is pending in the conversation, this
+        one is only stored; it is sent when its turn comes. If the channel does not deliver it, it is
+        withdrawn, and this raises `Undelivered`. If the process dies before it has sent the question, nothing
+        is lost: the next message of the conversation does not count as a reply and makes it sent, and so does
+        the next start of a registry. If that message makes the agent ask exactly the same again, it gets that
+        question.
         """
         turn = self._turn()
         if turn.channel.is_trigger:
@@ -100,7 +101,7 @@ class Agent(ABC):
             raise TypeError(f"ask() does not take {', '.join(sorted(unknown))}")
         if max_retries < 0:
             raise InvalidQuestion([Problem("max_retries", f"cannot be {max_retries}; 0 asks only once")])
-        # Anyone who writes in the chat is known to its channel, and need not be in the directory.
+        # The channel knows everybody who writes in the chat; they need not be in the directory.
         checked = "recipients" in options
         options.setdefault("recipients", [turn.responder.id])
         desk = self._desk(turn)
@@ -125,8 +126,8 @@ class Agent(ABC):
     async def get_pending_ask(self) -> PendingAsk | None:
         """This agent's oldest question in this conversation that the writer of the message may answer.
 
-        None where there is none, where it was not sent yet, and where the message was taken as a reply
-        already. What has expired is settled as expired.
+        None if there is none, if it was not sent yet, or if the message was already taken as a reply. A
+        question whose time is over is settled as expired.
         """
         turn = self._turn()
         if turn.spent_on is not None:
@@ -145,7 +146,7 @@ class Agent(ABC):
         validator: Validator | None = None,
         judge: Judge | None = None,
     ) -> AgentReply:
-        """Judge a reply; then carry on with the answer, ask again on the same question, or give up.
+        """Judge a reply; then continue with the answer, ask the same question again, or give up.
 
         A reply to a question that ended meanwhile is not used, and its author is told.
         """
@@ -183,14 +184,14 @@ class Agent(ABC):
         if problem is None and judge is not None:
             problem = await judge(pending, read.value)
         if problem is not None and not isinstance(problem, str):
-            raise TypeError(f"say what is wrong with the answer, or None where nothing is, not {problem!r}")
+            raise TypeError(f"return what is wrong with the answer, or None if it is right, not {problem!r}")
         return read if problem is None else NotAnAnswer(problem)
 
     async def resolve_pending_ask(self, question_id: str, value: Json) -> PendingAsk:
-        """Answer a question in the name of the person who wrote the message, and get it as it then stands.
+        """Answer a question in the name of the person who wrote the message, and return it as it is then.
 
-        For authors who decide themselves. A value that does not fit raises `InvalidAnswer`, and a question that the
-        conversation has not got yet `PermissionDenied`.
+        For authors who decide themselves. A value that does not fit raises `InvalidAnswer`; a question that
+        was not sent to the conversation yet raises `PermissionDenied`.
         """
         turn = self._turn()
         desk = self._desk(turn)
@@ -218,7 +219,7 @@ class Agent(ABC):
         return turn.desk.scoped(asker=self.name)
 
     def _own(self, turn: Turn, record: Question) -> PendingAsk:
-        """The ask behind a question, if this agent asked it in this conversation and it was sent there."""
+        """The ask of a question, if this agent asked it in this conversation and it was sent there."""
         pending = find_ask(record)
         if pending is None or (pending.agent, pending.conversation) != (self.name, turn.conversation):
             raise PermissionDenied(self.name, "another agent asked that question, or in another conversation")
@@ -229,7 +230,7 @@ class Agent(ABC):
     async def _record(
         self, turn: Turn, pending: PendingAsk, reply: str, verdict: Understood | NotAnAnswer
     ) -> tuple[Outcome | None, str]:
-        """Keep the reply on the desk, as an answer or as an attempt: how the question ended, and why not."""
+        """Record the reply on the desk, as an answer or as an attempt: returns the outcome, or why it did not fit."""
         desk, by, channel = self._desk(turn), turn.responder, turn.channel.name
         if isinstance(verdict, NotAnAnswer):
             problems = [Problem("", verdict.reason)]
@@ -241,7 +242,7 @@ class Agent(ABC):
             answered = await desk.answer(
                 pending.id, verdict.value, by=by, provenance=Provenance(channel=channel)
             )
-        except InvalidAnswer as misfit:  # an `evaluate_answer` of the author's own understood too much
+        except InvalidAnswer as misfit:  # the author's own `evaluate_answer` accepted too much
             return misfit.outcome, "; ".join(map(str, misfit.problems))
         return answered.outcome, ""
 

@@ -1,8 +1,8 @@
-"""Questions that agents asked in a chat. Nothing but the desk keeps them.
+"""Questions that agents asked in a chat. They are stored only in the desk.
 
-An agent has one question at a time in a conversation. What it asks while another one is pending is stored,
-and is put to the conversation in its turn. Each question has a record of its sending: as long as it has none, it takes
-no reply, and is sent again.
+An agent has one question at a time in a conversation. A question that it asks while another one is pending is
+stored, and sent when its turn comes. When a question is sent, that is recorded: until then it takes no reply,
+and is sent again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from handraise.model.plain_text import plain_text
 from handraise.questions import QuestionOptions
 
 LEASE = 30.0
-"""For how many seconds one process may send a question. After that it is taken for dead."""
+"""For how many seconds one process may send a question. After that it is considered dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingAsk:
-    """A question that an agent asked in a conversation, as it stood when it was read.
+    """A question that an agent asked in a conversation, as it was when it was read.
 
     `channel` is the one it was asked on, `context` what the agent's author stored with it, and `record` the
     question on the desk.
@@ -59,12 +59,12 @@ class PendingAsk:
 
     @property
     def was_sent(self) -> bool:
-        """Whether the conversation has got it. Until then it takes no reply."""
+        """Whether it was sent to the conversation. Until then it takes no reply."""
         return self.record.sent_at is not None
 
     @property
     def status(self) -> Status:
-        """Where it stands."""
+        """Its status."""
         return self.record.status
 
     @property
@@ -99,7 +99,7 @@ def state_of(channel: str, context: Json) -> Json:
 
 
 def find_ask(record: Question) -> PendingAsk | None:
-    """The ask behind a question, or None where it was not asked in a chat."""
+    """The ask of a question, or None if it was not asked in a chat."""
     match record.state:
         case {"conversations": {"channel": str(channel)}, "context": context}:
             return PendingAsk(record, channel, context)
@@ -108,7 +108,7 @@ def find_ask(record: Question) -> PendingAsk | None:
 
 
 def asks_the_same(ask: PendingAsk, prompt: str, **options: Unpack[QuestionOptions]) -> bool:
-    """Whether a question would be this one once more, its context included, before the conversation has got it."""
+    """Whether a question is the same as this one, context included, and this one was not sent yet."""
     record = ask.record
     if ask.was_sent:
         return False
@@ -135,7 +135,7 @@ async def oldest_asks(
 ) -> Sequence[PendingAsk]:
     """The oldest pending ask of each of these agents in a conversation, oldest first.
 
-    `recipient` narrows it to what that person may answer. What has expired is settled by looking.
+    `recipient` limits it to questions that this person may answer. Expired questions are settled by reading them.
     """
     only = next(iter(agents)) if len(agents) == 1 else None
     oldest: dict[str, PendingAsk] = {}
@@ -154,7 +154,7 @@ async def oldest_asks(
 
 
 async def unsent_conversations(desk: Desk, agent: str) -> Sequence[str]:
-    """The conversations in which this agent's oldest question has no record of its sending."""
+    """The conversations in which this agent's oldest question is not recorded as sent."""
     oldest: dict[str, PendingAsk] = {}
     after: str | None = None
     while True:
@@ -169,10 +169,10 @@ async def unsent_conversations(desk: Desk, agent: str) -> Sequence[str]:
 
 
 async def put(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
-    """Send a question and record that; False where it is not to be sent now, because somebody else does, or did.
+    """Send a question and record that; False if another process sends it now, or has sent it.
 
-    Where the channel fails it is withdrawn, because nobody saw it. A process that dies in here leaves a question without a
-    record of its sending: once the lease is over, it is sent again.
+    If the channel fails, it is withdrawn, because nobody saw it. If the process dies in here, the question is
+    not recorded as sent: once the lease is over, it is sent again.
     """
     own = desk.scoped(asker=ask.agent)
     if not await own.claim_sending(ask.id, lease=LEASE):
@@ -190,7 +190,7 @@ async def put(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
 
 
 async def put_again(desk: Desk, channel: Channel, ask: PendingAsk) -> bool:
-    """The same for what another process has left behind: where the channel fails, it stays for the next time."""
+    """The same for a question that another process left behind: if the channel fails, it stays for the next time."""
     own = desk.scoped(asker=ask.agent)
     if not await own.claim_sending(ask.id, lease=LEASE):
         return False

@@ -1,4 +1,4 @@
-"""Channels of a chat: where an agent's texts go."""
+"""Channels of a chat, through which an agent's texts are sent."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Protocol
 
 
 class Channel(Protocol):
-    """A way to reach the people in a conversation."""
+    """Sends texts to the people in a conversation."""
 
     @property
     def name(self) -> str:
-        """The name that messages and answers carry; the same after every restart."""
+        """The channel's name in messages and answers; the same after every restart."""
         ...
 
     @property
     def is_trigger(self) -> bool:
-        """Whether it only sets things off, as a schedule does: nobody can answer on it."""
+        """Whether it only triggers things, as a schedule does: nobody can answer on it."""
         ...
 
     async def send(self, conversation: str, text: str) -> None:
@@ -24,7 +24,7 @@ class Channel(Protocol):
 
 
 class MemoryChannel:
-    """A channel that keeps what was sent: for tests and for trying things out."""
+    """A channel that keeps what was sent, for tests and experiments."""
 
     def __init__(self, name: str = "chat", *, is_trigger: bool = False) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""What comes in from a person, and what an agent gives back."""
+"""Messages from people, and the replies of agents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from handraise import Outcome, Responder
 class IncomingMessage:
     """A text that somebody wrote in a conversation.
 
-    `by` is the person, with groups where the caller vouches for them. `agent` names whom it is for; without
-    it, the message goes to the agent whose question it can answer, else to the only one.
+    `by` is the person, with groups if the caller vouches for them. `agent` names the agent that it is for;
+    without it, the message goes to the agent whose question it can answer, else to the only one.
     """
 
     conversation: str
@@ -24,10 +24,10 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """What an agent says to a message: a text to send, or that it waits for a person.
+    """An agent's reply to a message: a text to send, or that it waits for a person.
 
-    `waiting_for` is the id of a question that is pending now; its text has been sent, or is in its turn. `outcome` says how the
-    question ended that the message was a reply to, where it ended.
+    `waiting_for` is the id of a question that is pending now; its text has been sent, or waits for its turn.
+    If the message was a reply that ended a question, `outcome` says how.
     """
 
     text: str | None = field(default=None, repr=False)

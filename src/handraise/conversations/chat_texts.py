@@ -1,4 +1,4 @@
-"""The texts that people read in a chat. Plain text: what an agent or a person wrote stays as it is."""
+"""The texts that people read in a chat. Plain text: the words of an agent or a person stay as they are."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def asking_again(question: Question, reason: str) -> str:
 
 
 def giving_up(question: Question) -> str:
-    """That the question is left out, because no reply could be used."""
+    """Say that the question is given up, because no reply could be used."""
     return f"I did not get an answer that I can use, so I leave this out for now: {question.prompt}"

@@ -1,4 +1,4 @@
-"""What can go wrong in a conversation, below the one root.
+"""What can go wrong in a conversation; all inherit from the one root.
 
 HandraiseError
 ├── InvalidRegistry       (ValueError)       agents or channels that cannot be told apart
@@ -51,7 +51,7 @@ class AgentNotRegistered(HandraiseError, LookupError):
 
 
 class ChannelNotRegistered(HandraiseError, LookupError):
-    """The registry has no channel of this name."""
+    """The registry has no channel with this name."""
 
     code = "channel_not_registered"
 
@@ -117,7 +117,7 @@ class NobodyAnswers(HandraiseError, RuntimeError):
 
 
 class MessageSpent(HandraiseError, RuntimeError):
-    """The message was taken as the reply to another question already."""
+    """The message was already taken as the reply to another question."""
 
     code = "message_spent"
 
@@ -130,7 +130,7 @@ class MessageSpent(HandraiseError, RuntimeError):
 
 
 class Undelivered(HandraiseError, ConnectionError):
-    """The channel did not deliver. Where the text was a question, that question is withdrawn."""
+    """The channel did not deliver. If the text was a question, that question is withdrawn."""
 
     code = "undelivered"
 

@@ -1,4 +1,4 @@
-"""The registry: it receives messages, hands each to its agent, and sends what the agent replies."""
+"""The registry: it receives messages, passes each to its agent, and sends the agent's reply."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 
 class AgentRegistry:
-    """Agents and channels at work on a desk, for as long as this context lasts.
+    """Runs agents and channels on a desk inside this context.
 
-    It keeps nothing that the desk does not: another registry, in another process, goes on where this one
-    was stopped. The desk stays open when it stops.
+    Everything is stored in the desk: another registry, in another process, continues where this one was
+    stopped. The desk stays open when it stops.
     """
 
     def __init__(self, desk: Desk, *, agents: Sequence[Agent], channels: Sequence[Channel]) -> None:
@@ -57,7 +57,7 @@ class AgentRegistry:
         await self.stop()
 
     async def start(self) -> None:
-        """Take messages from now on; and soon, send what a process that died has left without a record of its sending."""
+        """Take messages from now on; soon after, send questions that a dead process left unsent."""
         for agent in self._agents.values():
             if agent.registry not in (None, self):
                 raise InvalidRegistry(
@@ -81,9 +81,9 @@ class AgentRegistry:
             agent.registry = None
 
     async def receive(self, message: IncomingMessage) -> AgentReply:
-        """Hand a message to its agent, send the reply to the message's channel, and give it back.
+        """Pass a message to its agent, send the reply to the message's channel, and return it.
 
-        What an agent itself wrote is no message to it: an echo changes nothing, and its reply is empty.
+        A message that an agent wrote itself is ignored: an echo changes nothing, and its reply is empty.
         """
         if not self._started:
             raise RegistryStopped
@@ -118,17 +118,17 @@ class AgentRegistry:
         return self._agents[asks[0].agent]
 
     async def _ask_next(self, conversation: str) -> None:
-        """Send the questions whose turn has come because those before them are settled, and what was never sent."""
+        """Send the questions whose turn has come because those before them are settled, and those never sent."""
         for ask in await oldest_asks(self._desk, conversation, self._agents):
             if not ask.was_sent and not await put(self._desk, self._channel(ask.channel), ask):
-                # Somebody else sends it, or died at it. That shows when their lease is over.
+                # Another process sends it, or died while sending it. That shows when its lease is over.
                 self._soon(self._ask_later(conversation))
 
     async def _ask_left_over(self) -> None:
-        """Send what processes that died have left.
+        """Send questions that dead processes have left.
 
-        Not at once: one of them may have a lease for a while yet; and a message that starts a process was written before
-        the question that it would be taken for the reply to.
+        Not at once: a lease of theirs may not be over yet; and a message that starts a process was written
+        before the question, so it must not be taken as its reply.
         """
         await asyncio.sleep(LEASE)
         for name in self._agents:
@@ -171,7 +171,7 @@ class AgentRegistry:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Log what fails beside the messages: the next message of the conversation tries it again."""
+    """Log failures in the background: the next message of the conversation tries again."""
     try:
         yield
     except HandraiseError:

@@ -1,4 +1,4 @@
-"""The turn that code runs in: a context variable, so that conversations at once never mix."""
+"""The turn that code runs in: a context variable, so that concurrent conversations never mix."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def current_turn() -> Turn | None:
 
 @contextmanager
 def taking(turn: Turn) -> Iterator[None]:
-    """Run what is inside in this turn."""
+    """Run the code in this context in this turn."""
     token = _current.set(turn)
     try:
         yield

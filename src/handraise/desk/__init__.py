@@ -1,1 +1,1 @@
-"""The rules at work: ask, answer, wait, sweep. Knows the ports and the model, and no driver."""
+"""What a desk does: ask, answer, wait, sweep. It uses the ports and the model, and no driver."""

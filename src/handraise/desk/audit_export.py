@@ -1,4 +1,4 @@
-"""Writing the audit trail of a workspace into a file that `handraise.model.audit_verification` checks."""
+"""Write the audit trail of a workspace into a file that `handraise.model.audit_verification` checks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def export_lines(
     while page := await ledger.seals(workspace, after=last.number if last else 0, limit=_SEALS):
         for seal in page:
             if last is not None and seal.number != last.number + 1:
-                raise StoreUnavailable("Seals were let go while they were exported; export again.")
+                raise StoreUnavailable("Seals were deleted during the export; export again.")
             if signer is not None and last is not None and seal.previous != last.digest:
                 raise BrokenChain(f"Seal {seal.number} does not follow the one before. See: handraise doctor")
             last, seals = seal, seals + 1
@@ -84,13 +84,13 @@ async def export_lines(
 async def _question_lines(
     store: Store, workspace: str, lives: Mapping[str, QuestionReplay]
 ) -> AsyncIterator[dict[str, Any]]:
-    """What the rows of questions say, with the events that no seal covers yet but their rows know of."""
+    """The rows of questions, with the events that no seal covers yet but that the rows include."""
     ids = list(lives)
     for place in range(0, len(ids), _ROWS):
         refs = [Ref(workspace, each) for each in ids[place : place + _ROWS]]
         for ref, question in zip(refs, await store.read(refs), strict=True):
             if question is None:
-                continue  # it went, and a removal says so
+                continue  # it was removed, and a removal records that
             record = row_record(question)
             line: dict[str, Any] = {"type": "question", "record": record, "later": []}
             if lives[ref.id].find_inconsistency(record):
@@ -99,7 +99,7 @@ async def _question_lines(
 
 
 async def _moved_on(store: Store, ref: Ref, life: QuestionReplay) -> dict[str, Any] | None:
-    """The row of a question with what happened since the last seal, both of one moment."""
+    """The row of a question and its events since the last seal, both read at the same time."""
     for _ in range(_LOOKS):
         (before,) = await store.read([ref])
         sealed = life.cursors
@@ -111,7 +111,7 @@ async def _moved_on(store: Store, ref: Ref, life: QuestionReplay) -> dict[str, A
 
 
 class _Trail:
-    """The events of a workspace, taken up to one place after the other."""
+    """The events of a workspace, read up to one place after the other."""
 
     def __init__(self, store: Store, workspace: str) -> None:
         self._store = store
@@ -121,7 +121,7 @@ class _Trail:
         self._over = False
 
     async def upto(self, cursor: str) -> AsyncIterator[Sequence[Event | WorkspaceEvent]]:
-        """What is there up to a place and has not been taken."""
+        """The events up to a place that have not been read yet."""
         end = _place(cursor)
         while True:
             if not self._ahead and not self._over:

@@ -85,7 +85,7 @@ class Batcher(Generic[Item, Result]):
                     took = time.monotonic() - began
         finally:
             self._worker = None
-            # Only a cancelled worker leaves calls behind; they must not wait for ever.
+            # Only a cancelled worker leaves calls behind; they must not wait forever.
             for _, future in self._queue:
                 future.cancel()
             self._queue.clear()

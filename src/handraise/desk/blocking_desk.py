@@ -1,4 +1,4 @@
-"""The same verbs for threads: each runs on one event loop in a thread of its own. No logic lives here."""
+"""The same verbs for threads: each runs on an event loop in a separate thread. This module adds no logic."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which is cancelled where the calling thread is interrupted."""
+        """The result of `work`, which is cancelled if the calling thread is interrupted."""
         if self._opened_in.forked or not (self._closed or self._is_here or running_loop() is None):
             work.close()
             self._opened_in.check()
@@ -53,11 +53,11 @@ class LoopThread:
         return self._result(work)
 
     def open(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run what opens something, also inside a coroutine: it waits for no person."""
+        """Run a function that opens something, also inside a coroutine: it does not wait for a person."""
         return self._result(work)
 
     def finish(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run what closes something, also inside a coroutine; a forked child leaves it to its parent."""
+        """Run a function that closes something, also inside a coroutine; a forked child leaves it to its parent."""
         if self._opened_in.forked:
             work.close()
             return
@@ -69,12 +69,12 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def _result(self, work: Coroutine[Any, Any, T]) -> T:
-        # At the end of the process daemon threads have stopped, perhaps with the lock in their hands.
+        # At the end of the process daemon threads have stopped, perhaps while holding the lock.
         if self._closed or sys.is_finalizing():
             work.close()
             raise DeskClosed
         if self._is_here:
-            # A generator that is collected in this very thread: it must not wait for itself.
+            # A generator may be garbage collected in this very thread, which must not wait for itself.
             self._loop.create_task(work)
             raise DeskClosed
         with self._lock:
@@ -92,7 +92,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Stop the loop and its thread; calls that other threads have under way end with `DeskClosed`."""
+        """Stop the loop and its thread; running calls of other threads end with `DeskClosed`."""
         if sys.is_finalizing() or self._opened_in.forked:
             return
         with self._lock:
@@ -124,7 +124,7 @@ class BlockingDesk:
 
     @property
     def asker(self) -> str:
-        """In whose name this desk asks."""
+        """The asker in whose name this desk asks."""
         return self._desk.asker
 
     def scoped(self, workspace: str | None = None, *, asker: str | None = None) -> BlockingDesk:

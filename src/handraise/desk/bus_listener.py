@@ -11,7 +11,7 @@ from handraise.ports import Bus, HintHandler
 
 
 class BusListener:
-    """Listens to the bus while anything in this process does, and for feeds as soon as anything follows one."""
+    """Listens to the bus while something in this process needs it, and for feeds once something follows one."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus

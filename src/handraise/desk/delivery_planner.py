@@ -31,7 +31,7 @@ _REASONS: Mapping[EventKind, Reason] = {
 
 
 class DeliveryPlanner:
-    """ShardRouter what happened in every workspace; any number of them may do so at once."""
+    """Routes the lines of every workspace; any number of planners may work at once."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class DeliveryPlanner:
         try:
             return Policy.model_validate(stored or {})
         except pydantic.ValidationError as error:
-            # What a newer release wrote: everybody is told everywhere rather than nobody.
+            # Probably written by a newer release: better to notify everybody everywhere than nobody.
             _log.warning("the policy of %s cannot be read and is left out: %s", workspace, error)
             return Policy()
 

@@ -1,4 +1,4 @@
-"""Telling people: takes due deliveries, hands them to channels, and keeps what came of it.
+"""Send notifications: takes due deliveries, hands them to channels, and stores the results.
 
 At least once, always with the same id. A slow or dead receiver delays only messages with its rate limit key.
 """
@@ -31,7 +31,7 @@ from handraise.ports.outbox import Outbox
 _log = logging.getLogger(__name__)
 
 LinkTo = Callable[[Delivery], Awaitable[str]]
-"""Gives the page where a delivery's recipient can answer; the same one every time."""
+"""Returns the page where a delivery's recipient can answer; the same one every time."""
 
 MAX_PER_KEY = 8
 """How many messages of one rate limit key are in flight at most; one at a time if the last try failed."""
@@ -57,9 +57,9 @@ async def run_dispatcher(
     within: float = _WITHIN,
     tried: Callable[[Try], None] = lambda _: None,
 ) -> AsyncIterator[Dispatcher]:
-    """Tell people through these channels for as long as this context lasts.
+    """Notify people through these channels inside this context.
 
-    Any number of processes may. A message that takes longer than `within` seconds counts as not answered.
+    Any number of processes may do so. A message that takes longer than `within` seconds counts as not confirmed.
     """
     dispatcher = Dispatcher(engine, outbox, directory, channels, link_to=link_to, within=within, tried=tried)
     task = asyncio.create_task(dispatcher.run(), name="handraise dispatcher")
@@ -72,7 +72,7 @@ async def run_dispatcher(
 
 
 class Dispatcher:
-    """ShardRouter and tries, whenever something happens and at every poll."""
+    """Plans deliveries and tries them, whenever something happens and at every poll."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Dispatcher:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Work until cancelled. What is under way then is seen through by `finish`."""
+        """Work until cancelled. `finish` waits for messages that are being sent then."""
         async with self._engine.watch(self._on_hint):
             while True:
                 began = time.monotonic()
@@ -147,7 +147,7 @@ class Dispatcher:
                 self._wakeup.set()
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait for messages that are being sent."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -161,7 +161,7 @@ class Dispatcher:
 
     def _rate_limit_key_of(self, address: Address) -> str | None:
         channel = self._channels.get(address.channel)
-        # Another process may have it; what nobody has for a day has failed.
+        # Another process may have the channel; if nobody has it for a day, the delivery has failed.
         return address.channel if channel is None else channel.rate_limit_key(address.to)
 
     def _begin(self, deliveries: Sequence[Delivery]) -> None:
@@ -213,7 +213,7 @@ class Dispatcher:
             self._engine.notify_feed(tries[0].delivery.workspace)
 
     async def _address_now(self, delivery: Delivery) -> Address | None:
-        """The address as it is now: it may have been taken away since, or have got another secret."""
+        """The current address: it may have been removed since, or have a new secret."""
         known = await self._outbox.addresses(delivery.workspace, [delivery.recipient])
         there = [each for each in known if each.channel == delivery.channel]
         is_same = getattr(self._channels.get(delivery.channel), "same_place", operator.eq)
@@ -226,7 +226,7 @@ class Dispatcher:
     async def _entitled(
         self, recipient: str, pairs: Sequence[tuple[Delivery, Question]]
     ) -> Sequence[tuple[Delivery, Question]]:
-        """Return what this recipient may still see. A shared chat or a system is not a person, and is not checked."""
+        """Return the questions that this recipient may still see. A shared chat or a system is not checked."""
         if recipient.startswith((GROUP, ANYONE)):
             return pairs
         person = await self._directory.find_person(pairs[0][0].workspace, recipient)
@@ -244,13 +244,13 @@ class Dispatcher:
             async with asyncio.timeout(self._within):
                 receipt = await self._channel(first).send(await self._message(pairs))
         except Exception as error:  # noqa: BLE001 -- whatever a channel does, the delivery is accounted for
-            # Those of a bundle wait for the same while, so that it is the same bundle the next time.
+            # All deliveries of a bundle wait equally long, so that the bundle stays the same.
             failed = self._not_sent(first, error)
             return [replace(failed, delivery=each) for each, _ in pairs]
         return [Try(delivery=each, status=DeliveryStatus.SENT, receipt=receipt) for each, _ in pairs]
 
     async def _without_sending(self, delivery: Delivery, question: Question) -> Try:
-        """The question has ended: say so where somebody may have been told of it."""
+        """The question has ended: say so wherever somebody may have been notified of it."""
         if delivery.status is DeliveryStatus.QUEUED and delivery.turn == 1:
             return Try(delivery=delivery, status=DeliveryStatus.UNSENT)
         if await self._is_told_by_another(delivery, question):
@@ -266,7 +266,7 @@ class Dispatcher:
         return Try(delivery=delivery, status=DeliveryStatus.UPDATED)
 
     async def _is_told_by_another(self, delivery: Delivery, question: Question) -> bool:
-        """Whether an earlier message to the same place is followed up, on a channel where one end is enough."""
+        """Whether an earlier message to the same chat is followed up, on a channel where one notice is enough."""
         channel = self._channels.get(delivery.channel)
         if not getattr(channel, "ends_once", False):
             return False
@@ -319,7 +319,7 @@ class Dispatcher:
         if not_sent.within is not None:
             patience = min(patience, not_sent.within)
         spent = timedelta(seconds=sum(pause_before(n) for n in range(1, delivery.tries + 1)))
-        # Once it may have arrived, it may have arrived.
+        # If an earlier try may have arrived, that stays true.
         perhaps = not_sent.arrived_perhaps or delivery.status is DeliveryStatus.UNKNOWN
         if not_sent.again and spent < patience:
             status = DeliveryStatus.UNKNOWN if perhaps else DeliveryStatus.QUEUED
@@ -329,25 +329,25 @@ class Dispatcher:
 
 
 def pause_before(tries: int) -> float:
-    """How many seconds lie before a try after so many, but for chance."""
+    """The pause in seconds after this many tries, without the random part."""
     return min(_FIRST_PAUSE * 2.0 ** min(tries - 1, 20), _LONGEST_PAUSE)
 
 
 def pause_after(tries: int, at_least: timedelta | None) -> timedelta:
-    """How long to wait after so many tries: ever longer, and never together with others."""
+    """How long to wait after this many tries: longer each time, with a random part to spread the load."""
     pause = timedelta(seconds=pause_before(tries) * random.uniform(0.8, 1.2))  # noqa: S311 -- only to spread them
     return max(pause, at_least or timedelta())
 
 
 def _given_up(delivery: Delivery) -> Try:
-    """It is nobody's affair there any more: what was sent stays as it is."""
+    """The result for an address that is gone: a message that was sent stays as it is."""
     sent = delivery.status is DeliveryStatus.SENT
     status = DeliveryStatus.SENT if sent else DeliveryStatus.FAILED
-    return Try(delivery=delivery, status=status, problem="the address is not this recipient's any more")
+    return Try(delivery=delivery, status=status, problem="the recipient no longer has this address")
 
 
 def _messages(taken: Sequence[Delivery]) -> list[list[Delivery]]:
-    """What goes out together: those of a bundle that are to be sent; else each alone."""
+    """Group deliveries that are sent together: those of a bundle; all others alone."""
     messages: dict[str, list[Delivery]] = {}
     for each in sorted(taken, key=lambda each: each.id):
         waits = each.bundle is not None and each.is_to_be_sent
@@ -356,5 +356,5 @@ def _messages(taken: Sequence[Delivery]) -> list[list[Delivery]]:
 
 
 def _bundle_id(delivery: Delivery) -> str:
-    """The same for the same messages: the first of them stands for all."""
+    """The id of a bundle's message, made from its first delivery, so it is the same on every try."""
     return hashlib.sha256(f"{delivery.workspace} {delivery.bundle} {delivery.id}".encode()).hexdigest()[:32]

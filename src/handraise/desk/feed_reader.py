@@ -1,8 +1,8 @@
 """Feeds of events: one reader for all followers in a process.
 
 A tail keeps the newest events of a workspace while anybody follows it. A follower whose place is in the tail
-reads from there; one who is further behind reads the store until it has caught up, together with all who are at
-the same place. No follower has its own queue, so a slow one costs nothing.
+reads from there; one that is further behind reads the store until it has caught up, and shares its reads with
+all followers at the same place. No follower has its own queue, so a slow one costs nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FeedReader:
         self._closed = False
 
     async def follow(self, workspace: str, *, after: str | None) -> AsyncGenerator[Sequence[Event], None]:
-        """Yield the events of a workspace as they come, as many at a time as there are.
+        """Yield the events of a workspace as they come, in lists.
 
         From after the cursor `after` (empty is the beginning), or from now on.
         """
@@ -84,7 +84,7 @@ class FeedReader:
         return await self._behind(self._tails.get(workspace) or _Tail(workspace), place)
 
     def mark_dirty(self, topics: Collection[Ref] | None) -> None:
-        """Read those of these workspaces' feeds that are followed again soon; None means all."""
+        """Read the followed feeds of these workspaces again soon; None means all."""
         if topics is None:
             topics = [feed_of(workspace) for workspace in self._tails]
         for ref in topics:
@@ -103,7 +103,7 @@ class FeedReader:
             tail.tell()
 
     async def _begun(self, tail: _Tail) -> str:
-        """Where a tail ends now; of those who begin one together, one asks the store."""
+        """The end of a tail; if several followers start it at once, only one asks the store."""
         async with tail.beginning:
             if tail.end is None:
                 tail.begin(await self._store.feed_end(tail.workspace))
@@ -138,7 +138,7 @@ class FeedReader:
                     await asyncio.sleep(self._poll_interval)
 
     async def _wait_for_wakeup(self, next_poll: float) -> None:
-        """Until something does, or it is time to look again."""
+        """Wait until something happens, or it is time to look again."""
         until = min(
             (tail.look_at for tail in self._tails.values() if tail.end is not None), default=next_poll
         )
@@ -148,7 +148,7 @@ class FeedReader:
         self._wakeup.clear()
 
     async def _look(self) -> None:
-        """Read what is new in every feed that it is time to look at."""
+        """Read the new events of every feed that is due."""
         now = time.monotonic()
         for tail in [tail for tail in self._tails.values() if tail.look_at <= now and tail.end is not None]:
             tail.look_at = math.inf
@@ -160,7 +160,7 @@ class FeedReader:
                 _log.error("a feed cannot be read; its followers wait", exc_info=error)
                 continue
             if tail.awaited > 0 and tail.pause < self._poll_interval:
-                # What was told of may wait for an older transaction: look again, ever more slowly.
+                # An announced event may wait for an older transaction: look again, with growing pauses.
                 tail.look_at = min(tail.look_at, time.monotonic() + tail.pause)
                 tail.pause *= 3
 
@@ -171,9 +171,9 @@ class FeedReader:
                 break
 
     async def _behind(self, tail: _Tail, place: str) -> Sequence[Event]:
-        """What is behind a place; of those who are further behind than the tail together, one reads the store.
+        """The events after a place; if several followers at this place are behind the tail, one reads the store.
 
-        All of them wait for the same news afterwards, and the reading began when that was still to come.
+        Sharing the page loses nothing: all of them then wait for the same `news`, which comes after the read began.
         """
         events = tail.behind(place)
         if events is not None:
@@ -188,9 +188,9 @@ class FeedReader:
 
 
 class _Tail:
-    """The newest events of one workspace, and where in them a cursor stands.
+    """The newest events of one workspace, and the positions of their cursors.
 
-    `awaited` is how many more were told of than have come, since the last poll.
+    `awaited` is how many announced events have not arrived since the last poll.
     """
 
     def __init__(self, workspace: str) -> None:
@@ -209,12 +209,12 @@ class _Tail:
         self._pages: dict[int, Sequence[Event]] = {}
 
     def begin(self, end: str) -> None:
-        """Start empty, behind everything that happened before."""
+        """Start empty, after everything that happened before."""
         self.end = end
         self._places[end] = 0
 
     def add(self, events: Sequence[Event]) -> None:
-        """Put events behind the others, let go of the oldest, and tell the followers."""
+        """Append events, drop the oldest, and wake the followers."""
         for event in events:
             self._events.append(event)
             self._places[event.cursor] = self._first + len(self._events)
@@ -229,7 +229,7 @@ class _Tail:
         self.tell()
 
     def behind(self, cursor: str) -> Sequence[Event] | None:
-        """What is behind a cursor, up to a page of it; None where the tail does not reach back so far."""
+        """Up to a page of events after a cursor; None if the tail does not reach back that far."""
         place = self._places.get(cursor)
         if place is None:
             return None
@@ -239,7 +239,7 @@ class _Tail:
         return page
 
     def tell(self) -> None:
-        """Wake every follower that waits for news."""
+        """Wake every follower that waits for new events."""
         self.news.set()
         self.news = asyncio.Event()
         self.reads = {}

@@ -10,7 +10,7 @@ import time
 from handraise.ports import IdFactory
 
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-"""Two bits of a digit are always the same, the other two are chance."""
+"""Two bits of a digit are always the same, the other two are random."""
 
 
 def uuid7_ids() -> IdFactory:
@@ -23,11 +23,11 @@ def uuid7_ids() -> IdFactory:
 
     def new_id() -> str:
         nonlocal last
-        # 48 bits of milliseconds and 12 of a fraction of one, never twice the same.
+        # 48 bits of milliseconds and 12 bits of a fraction of one, never the same twice.
         now = (time.time_ns() << 12) // 1_000_000
         with lock:
             last = ticks = now if now > last else last + 1
-        # What `str(uuid.UUID(…))` gives, in a third of the time.
+        # The same as `str(uuid.UUID(…))`, in a third of the time.
         high, low = f"{ticks:015x}", os.urandom(8).hex()
         return f"{high[:8]}-{high[8:12]}-7{high[12:]}-{_VARIANT[low[0]]}{low[1:4]}-{low[4:]}"
 

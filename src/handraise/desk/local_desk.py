@@ -1,4 +1,4 @@
-"""The desk on a store: follow a question from `post` to the woken wait by reading this file downwards."""
+"""The desk on a store: read this file from top to bottom to follow a question from `post` to its wait."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _WITHDRAWN_AT_ONCE = 200
 
 
 class LocalDesk(Desk):
-    """The verbs, on a store in reach of this process. `Desk` says what each promises."""
+    """The verbs, on a store that this process can reach. `Desk` says what each promises."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class LocalDesk(Desk):
     def scoped(
         self, workspace: str | None = None, *, asker: str | None = None, new_id: IdFactory | None = None
     ) -> LocalDesk:
-        """See `Desk.scoped`; `new_id` makes the ids of what is posted there."""
+        """See `Desk.scoped`; `new_id` makes the ids of questions that are posted there."""
         return LocalDesk(
             self._shared,
             workspace=self._workspace if workspace is None else workspace,
@@ -138,7 +138,7 @@ class LocalDesk(Desk):
         return self._with_url(result)
 
     async def _check_recipients(self, draft: Draft) -> None:
-        """Raise `InvalidQuestion` if it is for somebody whom the directory does not know, unless it was asked already."""
+        """Raise `InvalidQuestion` if the directory does not know a recipient, unless it was already asked."""
         known = self._engine.recipients
         if known is None or not (draft.recipients or draft.steps):
             return
@@ -184,11 +184,11 @@ class LocalDesk(Desk):
         )
         if move.new_grant is None or move.new_grant.until is None:
             return await self._move(move)
-        # Only the store's clock counts, so only the store can say that an end is past.
+        # Only the store's clock counts, so only the store can say that a time is past.
         if moved := self._notify_moved(await self._engine.settle.submit(move)):
             return moved
         question, responder = await self._answerable(question_id, by, provenance.evidence)
-        past = [Problem("until", "is in the past: say an instant to come, or leave it out")]
+        past = [Problem("until", "is in the past: give a time in the future, or leave it out")]
         tried = await self._move(attempt_move(question, responder, canonical, past, provenance=provenance))
         raise InvalidAnswer(past, outcome=tried.outcome)
 
@@ -260,7 +260,7 @@ class LocalDesk(Desk):
         if grant is None:
             return None
         moved = self._notify_moved(await self._engine.settle(grant_move(question, grant)))
-        if moved is None:  # somebody was first, or the grant holds no more
+        if moved is None:  # somebody was first, or the grant is no longer valid
             question = await self.get(question_id)
             return question if question.outcome is not None else None
         return moved
@@ -278,10 +278,10 @@ class LocalDesk(Desk):
         digest = question.outcome.value["digest"]
         if decision.action.digest != digest:
             raise NotApproved(question_id, question.outcome, "the stored action is not the one approved")
-        # Not from the factory of ids, which a caller may choose: no two requests may ever have the same.
+        # Not from the id factory, which a caller may choose: two requests must never have the same id.
         request = uuid.uuid4().hex if request is None else request
         if not await self._engine.store.consume(question.ref, digest=digest, by=self._asker, request=request):
-            # Where it is kept no more, nobody has consumed it.
+            # If it is no longer stored, nobody has consumed it.
             raise _why_not_used(await self.get(question_id), await self.history(question_id), digest)
         self._engine.notify_feed(self._workspace)
         return decision.action
@@ -318,7 +318,7 @@ class LocalDesk(Desk):
         if question.consumed_at is not None:
             raise AlreadyConsumed(question_id)
         raise PermissionDenied(
-            responder.id, "only those who approved, and administrators, can take that back"
+            responder.id, "only people who approved it, and administrators, can take it back"
         )
 
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
@@ -392,7 +392,7 @@ class LocalDesk(Desk):
             return Page(await self.still_pending([each.id for each in waiting.places]), waiting.after)
         where = await self._filter(conversation, recipient, asker)
         if recipient is not None and after is None:
-            await self.run_due()  # an escalation that is due counts, whether somebody has noticed or not
+            await self.run_due()  # a due escalation counts, even if no process has done it yet
         questions = await self._after_due_steps(
             lambda: self._engine.store.pending(where, after=after, limit=limit + 1),
             lambda page: page,
@@ -412,7 +412,7 @@ class LocalDesk(Desk):
         after: str | None = None,
         limit: int = PAGE,
     ) -> WaitingPage:
-        """Where pending questions stand, most urgent first, without reading them; see `Store.by_urgency`."""
+        """The ranks of pending questions, most urgent first, without reading them; see `Store.by_urgency`."""
         if any(map(text_problem, filter(None, (conversation, asker, after)))):
             return WaitingPage([], None)
         where = await self._filter(conversation, recipient, asker)
@@ -421,7 +421,7 @@ class LocalDesk(Desk):
         return await self._engine.store.by_urgency(where, after=after, limit=limit)
 
     async def still_pending(self, question_ids: Sequence[str]) -> Sequence[Question]:
-        """Those of these questions that are pending, in the same order."""
+        """The questions among these that are pending, in the same order."""
         refs = [self._ref(each) for each in question_ids]
         found = await self._after_due_steps(
             lambda: asyncio.gather(*map(self._engine.read, refs)),
@@ -446,7 +446,7 @@ class LocalDesk(Desk):
             return Page([], None)
         where = await self._filter(conversation, recipient, asker)
         if after is None:
-            await self.run_due()  # what the clock has ended is settled, whether somebody has noticed or not
+            await self.run_due()  # an expired question is settled, even if no process has noticed yet
         page = await self._engine.store.settled(where, after=after, limit=limit)
         return Page([self._with_url(each) for each in page.questions], page.after)
 
@@ -471,7 +471,7 @@ class LocalDesk(Desk):
                     yield event
 
     def follow_pages(self, *, after: str | None = None) -> AsyncGenerator[Sequence[Event], None]:
-        """What `follow` gives, as many at a time as there are."""
+        """The events of `follow`, in lists."""
         return self._engine.feeds.follow(self._workspace, after=after)
 
     async def run_due(self) -> int:
@@ -479,7 +479,7 @@ class LocalDesk(Desk):
         return await self._engine.run_due(self._workspace)
 
     async def run_maintenance(self) -> int:
-        """Do what the timelines of every workspace say is due; return how many questions that settled."""
+        """Do the due steps of every workspace's timelines; return how many questions they settled."""
         return await self._engine.run_maintenance()
 
     async def _recover(self, max_age: timedelta) -> Recovered:
@@ -580,7 +580,7 @@ class LocalDesk(Desk):
     async def _after_due_steps(
         self, load: Callable[[], Awaitable[T]], questions: Callable[[T], Iterable[Question | None]]
     ) -> T:
-        """Return what `load` gives, after doing what the timelines of its questions say is due.
+        """Return what `load` returns, after doing the due steps of its questions' timelines.
 
         Another process may have locked a question. This waits for an expiry; for a reminder or an escalation only briefly.
         """
@@ -594,16 +594,14 @@ class LocalDesk(Desk):
             if not any(each.steps[each.steps_taken].ends for each in due) and waited > _SHORT_PATIENCE:
                 return found
             if waited > _PATIENCE:
-                raise StoreUnavailable(
-                    "A question whose time has come is locked by somebody else. Try again."
-                )
+                raise StoreUnavailable("A question that has expired is locked by another process. Try again.")
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2 + 0.005)
             await self.run_due()
 
 
 def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> HandraiseError:
-    """Why the store did not give out an action that was approved."""
+    """Why the store did not return an action that was approved."""
     if question.consumed_at is not None:
         return AlreadyConsumed(question.id)
     if question.taken_back_at is not None:
@@ -612,7 +610,7 @@ def _why_not_used(question: Question, history: Sequence[Event], digest: str) -> 
         why = "its history does not say that this was approved: somebody changed the store"
         return NotApproved(question.id, question.outcome, why)
     if isinstance(question.outcome, Answered) and question.outcome.source == "grant":
-        why = "the grant behind it has ended, or the person who gave it may not decide this any more"
+        why = "its grant has ended, or the person who gave the grant may no longer decide this"
     else:
-        why = "it was good for a time that is over"
+        why = "it was not used in time"
     return ApprovalLapsed(question.id, question.outcome, f"{why}. Ask again")

@@ -1,4 +1,4 @@
-"""Whether a question is for somebody: a name that nobody has would wait for ever."""
+"""Check that recipients exist: a question to a name that nobody has would wait forever."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ V = TypeVar("V")
 _log = logging.getLogger(__name__)
 
 _GOOD_FOR = 10.0
-"""For how many seconds a name that was found counts as known without looking again."""
+"""For how many seconds a name that was found is not looked up again."""
 _KEPT = 10_000
 _TOGETHER = 64
 _PAGE = 500
 _NEAREST_AMONG = 1_000
-"""Among how many people a name is looked for that is spelt alike."""
+"""Among how many people a similar name is searched."""
 
 
 class _Wanted(NamedTuple):
@@ -34,7 +34,7 @@ class _Wanted(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """The names of a workspace, and until when they count."""
+    """The known names of a workspace, and until when they are valid."""
 
     names: Sequence[str]
     until: float
@@ -43,14 +43,15 @@ class _Names(NamedTuple):
 class Recipients:
     """Checks the recipients of questions against a directory.
 
-    Names that were found lately cost nothing; others are looked for together with those of other callers. So a person
-    who has just been taken out may still be asked for some seconds, as if the question had come before.
+    Names that were found recently cost nothing; others are looked up together with those of other callers. So
+    a person who has just been removed may still be asked for some seconds, as if the question had been asked
+    before.
     """
 
     def __init__(
         self, directory: Directory, may_come: Callable[[str, str], bool] = lambda _workspace, _name: False
     ) -> None:
-        """`may_come` says of a workspace and a name whether somebody can come to have it without being added."""
+        """`may_come` says for a workspace and a name whether somebody may get this name without being added first."""
         self._directory = directory
         self._may_come = may_come
         self._known: dict[tuple[str, str], float] = {}
@@ -61,13 +62,13 @@ class Recipients:
         )
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish running calls."""
         await self._looks.close()
 
     async def problems(self, draft: Draft) -> Sequence[Problem]:
-        """What is wrong with those whom a question is for, now or when it escalates.
+        """What is wrong with the recipients of a question, now or when it escalates.
 
-        In a workspace without people there is nothing to compare with: it is said in the log, once for each name.
+        In a workspace without people there is nothing to compare with: this is logged once for each name.
         """
         now, workspace = time.monotonic(), draft.workspace
         asked = recipients_of(draft)
@@ -96,7 +97,7 @@ class Recipients:
         for name in names:
             if (workspace, name) not in self._said:
                 _keep(self._said, (workspace, name), None)
-                _log.info("no people are known in %s, so nobody can say whether %r is one", workspace, name)
+                _log.info("no people are known in %s, so %r cannot be checked", workspace, name)
 
     async def _nearest(self, workspace: str, name: str) -> Sequence[str]:
         if not name.startswith(GROUP) and "@" in name:
@@ -119,7 +120,7 @@ class Recipients:
 
 
 def _keep(kept: dict[K, V], key: K, value: V) -> None:
-    """Keep a value under its key, and let go of the oldest if there are too many."""
+    """Store a value under its key, and drop the oldest if there are too many."""
     kept.pop(key, None)
     kept[key] = value
     if len(kept) > _KEPT:

@@ -1,4 +1,4 @@
-"""Sealing events, beside everything else: any process may, and one does."""
+"""Seal events in the background: any process may do it, and one at a time does."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from handraise.ports import Head, Ledger, SignedHeads, Store
 _log = logging.getLogger(__name__)
 
 AT_ONCE = 1_000
-"""How many events a seal covers at most."""
+"""The most events that a seal covers."""
 _WORKSPACES = 1_000
 _CHECKED_AT_ONCE = 50
 _SEALS = 20
 
 
 class BrokenChain(UnsafeStore):
-    """A store does not go on from what was signed before, so nothing of it is signed any more."""
+    """The store's chain does not continue from the last signed seal, so nothing more of it is signed."""
 
     code = "broken_chain"
 
 
 class Sealer:
-    """Seals the trails of workspaces, which are final, up to their ends.
+    """Seals the final events of workspaces' trails, up to their ends.
 
-    With a `signer`, it signs only what goes on from the last seal that it knows, from `heads`: else anyone who can write to the
-    store could delete all seals, rewrite the events and have everything signed anew. `refused` has the workspaces that it
-    does not sign, each with the reason.
+    With a `signer`, it signs only seals that continue from the last one known in `heads`: otherwise anyone
+    who can write to the store could delete all seals, rewrite the events and get everything signed again.
+    `refused` holds the workspaces that it does not sign, each with the reason.
     """
 
     def __init__(
@@ -61,20 +61,23 @@ class Sealer:
         self.refused: dict[str, str] = {}
 
     async def run(self) -> int:
-        """Seal what there is, everywhere; how many seals that took. One workspace's trouble is not the others'."""
+        """Seal the events of every workspace; return the number of seals.
+
+        A failing workspace does not affect others.
+        """
         made = 0
         for workspace in await self._ledger.unsealed(limit=_WORKSPACES):
             try:
                 made += await self.seal(workspace)
             except StoreUnavailable as error:
-                _log.warning("a workspace cannot be sealed now, which is tried again later: %s", error)
+                _log.warning("a workspace cannot be sealed now; trying again later: %s", error)
             except BrokenChain:
-                continue  # said once, in `_refuse`
+                continue  # logged once, in `_refuse`
         await self._check_some()
         return made
 
     async def check(self, workspace: str) -> Head:
-        """The end of a workspace's chain, which goes on from what was signed before. Raises `BrokenChain` if it does not."""
+        """The end of a workspace's chain. Raises `BrokenChain` if it does not continue from the last signed seal."""
         if self._signer is None:
             return await self._ledger.head(workspace)
         known = await self._heads.find(workspace)  # first: another process may seal in between
@@ -86,7 +89,7 @@ class Sealer:
         broken = BrokenChain(
             f"The audit trail of workspace {workspace!r} is not signed any more: {why}. Somebody changed the store, or "
             "restored it from a backup, or this process has an old key. Look into it. If you replaced the key, start it with "
-            "the new key; if the store is right as it is now: handraise audit accept"
+            "the new key; if the store is correct as it is: handraise audit accept"
         )
         if self.refused.get(workspace) != why:
             self.refused[workspace] = why
@@ -94,7 +97,7 @@ class Sealer:
         raise broken
 
     async def _follow(self, workspace: str) -> Head:
-        """The same, and keep it: what others signed since is known from now on."""
+        """The same, and remember it: the seals that others signed since are known from now on."""
         head = await self.check(workspace)
         if self._signer is not None and head.seal is not None:
             known = await self._heads.find(workspace)
@@ -103,7 +106,7 @@ class Sealer:
         return head
 
     async def _check_some(self) -> None:
-        """Look at some of the chains that were signed, the next ones each time: deleting everything leaves nothing to seal."""
+        """Check some of the signed chains, others each time: if all events were deleted, there is nothing to seal."""
         some = await self._heads.list_workspaces(after=self._checked, limit=_CHECKED_AT_ONCE)
         self._checked = some[-1] if len(some) == _CHECKED_AT_ONCE else ""
         for workspace in some:
@@ -113,11 +116,11 @@ class Sealer:
     async def _broken(
         self, signer: Signer, workspace: str, known: HeadMark | None, last: Seal | None
     ) -> str | None:
-        """Why a chain does not go on from what is known; None if it does."""
+        """Why a chain does not continue from the known seal; None if it does."""
         if (why := await self._of_another_key(signer, workspace, known, last)) is not None:
             return why
         if known is None:
-            # The first time that anybody looks from here: what has the name of the key must be signed with it.
+            # The first check from here: a seal that names this key must be signed with it.
             return None if last is None or _is_genuine(signer, last) else f"seal {last.number} is forged"
         if last is None:
             return f"seal {known.number} was signed, and there is none now"
@@ -141,7 +144,7 @@ class Sealer:
     async def _of_another_key(
         self, signer: Signer, workspace: str, known: HeadMark | None, last: Seal | None
     ) -> str | None:
-        """Why nothing is signed behind a new seal of another key, if this key has signed before.
+        """Why nothing is signed after a new seal of another key, if this key has signed before.
 
         It was replaced, or somebody without a key appended a seal. None if this key takes over.
         """
@@ -153,25 +156,25 @@ class Sealer:
             return None
         if not await self._ledger.has_signed(workspace, signer.key_id):
             return None
-        return f"seal {last.number} is of the key {last.key_id}, behind seals of this process's key {signer.key_id}"
+        return f"seal {last.number} is of the key {last.key_id}, after seals of this process's key {signer.key_id}"
 
     async def _gone(self, signer: Signer, workspace: str, known: HeadMark) -> str | None:
-        """Seals behind the known one are not there: good only if a server with the same key let go of them."""
+        """The seals after the known one are missing: valid only if a server with the same key deleted them."""
         newest = (await self._ledger.head(workspace)).seal
         signed_here = newest is not None and newest.key_id == signer.key_id and _is_genuine(signer, newest)
         if newest is not None and signed_here and newest.oldest > known.number:
             return None
-        return f"seals behind seal {known.number}, which was signed, are gone"
+        return f"seals after seal {known.number}, which was signed, are gone"
 
     async def seal(self, workspace: str) -> int:
-        """Seal what there is in a workspace; how many seals that took."""
+        """Seal the events of a workspace; return the number of seals."""
         made = 0
         while await self._next(workspace):
             made += 1
         return made
 
     async def _next(self, workspace: str) -> bool:
-        """Make one seal; False where there is nothing to seal, or it is for others to do."""
+        """Make one seal; False if there is nothing to seal, or another process must do it."""
         head = await self._follow(workspace)
         last = head.seal
         after = last.cursor if last else None
@@ -201,7 +204,7 @@ class Sealer:
         return True
 
     async def _may_seal(self, workspace: str, last: Seal | None) -> bool:
-        """Whether this process may go on with the chain: never unsigned behind signed, nor with a key that was replaced."""
+        """Whether this process may continue the chain: never unsigned after signed, nor with a replaced key."""
         own = self._signer.key_id if self._signer else None
         if last is None or own == last.key_id:
             return True
@@ -232,11 +235,11 @@ class Sealer:
                 for event in events
             ]
 
-        return await asyncio.to_thread(digest)  # a thousand of them would hold up the event loop
+        return await asyncio.to_thread(digest)  # a thousand of them would block the event loop
 
 
 class MemoryHeads:
-    """What was signed, for as long as this process lasts. See `handraise.ports.SignedHeads`."""
+    """The last signed seals, kept in memory. See `handraise.ports.SignedHeads`."""
 
     def __init__(self) -> None:
         self._heads: dict[str, HeadMark] = {}
@@ -246,11 +249,11 @@ class MemoryHeads:
         return self._heads.get(workspace)
 
     async def put(self, workspace: str, head: HeadMark) -> None:
-        """Keep a later seal; see the port."""
+        """Store a later seal; see the port."""
         self._heads[workspace] = max(head, self._heads.get(workspace, head))
 
     async def reset(self, workspace: str, head: HeadMark | None) -> None:
-        """Keep this one; see the port."""
+        """Store this one; see the port."""
         self._heads.pop(workspace, None)
         if head is not None:
             self._heads[workspace] = head
@@ -261,7 +264,7 @@ class MemoryHeads:
 
 
 def _is_genuine(signer: Signer, seal: Seal) -> bool:
-    """Whether a seal that has the name of this key is signed with it; of other keys nothing is known here."""
+    """Whether a seal that names this key is signed with it; seals of other keys cannot be checked here."""
     if seal.key_id != signer.key_id:
         return True
     return seal.signature is not None and signer.has_signed(seal.digest, seal.signature)
@@ -273,7 +276,7 @@ def questions_in(events: Sequence[Event | WorkspaceEvent]) -> set[str]:
 
 
 def asked_in(events: Sequence[Event | WorkspaceEvent]) -> set[str]:
-    """The questions whose asking is among these events."""
+    """The questions whose `asked` event is among these."""
     return {event.question_id for event in events if event.kind is EventKind.ASKED}
 
 

@@ -1,5 +1,7 @@
-"""Glue to agent frameworks, protocols and engines, one file for each. Each needs an extra of its own.
+"""Integrations with agent frameworks, protocols and engines, one module or package for each.
 
-A pause of the framework becomes a question with the framework's ids in it, and an outcome becomes the framework's own
-way to resume. Nothing here keeps anything: the desk does.
+Each needs its own extra.
+
+A pause of the framework becomes a question that holds the framework's ids, and the outcome resumes the
+framework in its own way. State is stored only in the desk.
 """

@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework: agents and workflows that wait for people go on with what they said, also after a restart.
+"""Microsoft Agent Framework: agents and workflows continue with people's answers, also after a restart.
 
 `pip install "handraise[agent-framework]"`. Tools that require approval become approvals, calls of `ask_human` and requests
 of a workflow become questions. The session, or the name of the checkpoint, is kept with the first question of each pause.
@@ -52,7 +52,7 @@ async def run(
     state_store: StateStore | None = None,
     **options: Unpack[PauseOptions],
 ) -> AgentResponse[Any]:
-    """Run an agent to its end, asking people wherever it waits for them; `key` names the run.
+    """Run an agent to its end, asking people whenever it waits for them; `key` identifies the run.
 
     The same line carries on after a restart: where the run has paused before it goes on from there, with the session
     of that time, and `message` is not sent again. `approvals` says more about single tools, above all which of their
@@ -102,10 +102,10 @@ async def run_workflow(
     timeout: Span | None = None,
     **options: Unpack[PauseOptions],
 ) -> WorkflowRunResult:
-    """Run a workflow to its end, asking people for what it requests; `key` names the run.
+    """Run a workflow to its end, asking people for what it requests; `key` identifies the run.
 
-    A request is a text, or what `described` makes of a question. Its handler gets the canonical answer; any other
-    ending raises `NotAnswered`. The same line carries on after a restart, from the checkpoint of the pause.
+    A request is a text, or a question made with `described`. Its handler gets the canonical answer; any other
+    ending raises `NotAnswered`. The same call continues after a restart, from the checkpoint of the pause.
     """
     pausing = Run(desk, key, options)
     noting = _Noting(storage)
@@ -134,7 +134,7 @@ async def run_workflow(
 
 
 class _AsDecided(FunctionMiddleware):
-    """Runs what was approved, as it was approved, and gives the model the words of what was asked."""
+    """Runs approved calls exactly as approved, and gives the model the answers to its questions."""
 
     def __init__(self, endings: Mapping[str, Ending]) -> None:
         self._endings = endings
@@ -151,7 +151,7 @@ class _AsDecided(FunctionMiddleware):
                 context.result = ending.words
                 return
             if ending.edited:
-                # Changed arguments would need another approval of the framework's: these have theirs.
+                # The framework would ask for approval of changed arguments again: these are already approved.
                 as_edited = FunctionInvocationContext(
                     context.function,
                     ending.action.arguments,
@@ -167,7 +167,7 @@ class _AsDecided(FunctionMiddleware):
 
 
 class _Noting:
-    """A checkpoint storage that knows which checkpoint was the last of this run."""
+    """A checkpoint storage that knows the last checkpoint of this run."""
 
     def __init__(self, storage: CheckpointStorage) -> None:
         self._storage = storage
@@ -181,7 +181,7 @@ class _Noting:
         return getattr(self._storage, name)
 
     def kept(self, result: WorkflowRunResult) -> dict[str, Json]:
-        """What is needed to go on from here."""
+        """What is needed to continue from here."""
         requests = {event.request_id: _data(event) for event in result.get_request_info_events()}
         return {"checkpoint": self._last, "requests": requests}
 
@@ -189,7 +189,7 @@ class _Noting:
 def _call_id(request: Content) -> str:
     call = request.function_call
     if request.type != "function_approval_request" or call is None or not call.call_id:
-        raise ValueError(f"The agent waits for a {request.type}, which no person can be asked for.")
+        raise ValueError(f"The agent waits for a {request.type}, which cannot be asked of a person.")
     return call.call_id
 
 
@@ -207,7 +207,7 @@ def _pause(name: str, request: Content, run: Run) -> Pause:
 
 
 def _decided(waiting: Mapping[str, Content], endings: Mapping[str, Ending]) -> list[Content]:
-    """The framework's own responses, and in words why something was not approved."""
+    """The framework's responses, and in words why something was not approved."""
     contents = []
     for name, request in waiting.items():
         call: Any = request.function_call

@@ -1,4 +1,4 @@
-"""Claude Agent SDK: what Claude asks for and asks about goes to people through a desk.
+"""Claude Agent SDK: Claude's tool calls and questions go to people through a desk.
 
 Needs `pip install "handraise[claude]"`. `asking` waits as long as the process lives; with `deferring` the process can end
 and another one resumes the session when the answer is there.
@@ -39,7 +39,7 @@ Editable = Mapping[str, Sequence[str]]
 def asking(desk: Desk, *, editable: Editable | None = None, **about: Unpack[QuestionOptions]) -> CanUseTool:
     """For `ClaudeAgentOptions(can_use_tool=…)`: asks about what no rule allows, and answers `AskUserQuestion`.
 
-    `editable` names the arguments of each tool that a person may change. `about` is who is asked and for how long.
+    `editable` names the arguments of each tool that a person may change. `about` says who is asked and for how long.
     """
     calls = ToolCalls(desk, editable=editable, **about)
 
@@ -63,8 +63,8 @@ def deferring(
 ) -> HookMatcher:
     """For `ClaudeAgentOptions(hooks={"PreToolUse": […]})`: asks and ends the session with the call deferred.
 
-    A resumed session comes here again with the same call, and goes on once people have decided. `matcher` are the tools
-    that people are asked about. Where the hook itself fails, the call does not run.
+    A resumed session comes here again with the same call, and goes on once people have decided. `matcher` are
+    the tools that people are asked about. If the hook itself fails, the call does not run.
     """
     calls = ToolCalls(desk, editable=editable, **about)
 

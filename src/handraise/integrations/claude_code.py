@@ -1,7 +1,8 @@
 """Claude Code: its tool calls and its questions go to people through a desk, from a hook in `settings.json`.
 
-`python -m handraise.integrations.claude_code wait` waits in the hook; with `defer` the session ends instead and is
-resumed when the answer is there. Needs nothing but Handraise. `handraise.integrations.claude_agent` is for the SDK.
+`python -m handraise.integrations.claude_code wait` waits in the hook; with `defer` the session ends instead
+and is resumed when the answer is there. It needs only Handraise. `handraise.integrations.claude_agent` is for
+the SDK.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ ASK_USER_QUESTION = "AskUserQuestion"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A tool call of Claude's. `id` is the model's own, and names the call for ever."""
+    """A tool call by Claude. `id` comes from the model and identifies the call permanently."""
 
     tool: str
     arguments: dict[str, Json] = field(repr=False)
@@ -84,7 +85,10 @@ class ToolCalls:
         self._about = about
 
     async def decide(self, call: Call) -> Allow | Deny | None:
-        """What people say of a call; None while they have not. It is asked once, however often this is called."""
+        """People's decision about a call, or None if there is none yet.
+
+        It is asked once, however often this is called.
+        """
         asked = await self._asked(call)
         if isinstance(asked, Deny):
             return asked
@@ -92,7 +96,7 @@ class ToolCalls:
         return None if None in outcomes else await self._decision(call, asked)
 
     async def wait(self, call: Call) -> Allow | Deny:
-        """What people say of a call, as soon as they have."""
+        """People's decision about a call, as soon as there is one."""
         asked = await self._asked(call)
         if isinstance(asked, Deny):
             return asked
@@ -101,7 +105,7 @@ class ToolCalls:
         return await self._decision(call, [await self._desk.get(question.id) for question in asked])
 
     async def _asked(self, call: Call) -> list[Question] | Deny:
-        """The questions of a call; where one of them cannot be asked, none stays pending."""
+        """The questions of a call; if one of them cannot be asked, none stays pending."""
         asked: list[Question] = []
         try:
             for place, (prompt, options) in enumerate(self._questions(call)):
@@ -193,9 +197,9 @@ Mode = Literal["wait", "defer"]
 
 
 async def answer_hook(calls: ToolCalls, hook: Mapping[str, Json], mode: Mode) -> dict[str, Json]:
-    """What a hook says to Claude Code: allow, deny, or that the session ends here and is resumed later.
+    """A hook's response to Claude Code: allow, deny, or end the session here and resume it later.
 
-    An error is a denial, whatever it is.
+    Any error is a denial.
     """
     event = str(hook.get("hook_event_name"))
     try:
@@ -206,7 +210,7 @@ async def answer_hook(calls: ToolCalls, hook: Mapping[str, Json], mode: Mode) ->
             session=hook.get("session_id"),
             folder=hook.get("cwd"),
         )
-        # Only a call that has not been decided on can be deferred; a request for permission comes too late for that.
+        # Only a call before its decision can be deferred; a request for permission comes too late for that.
         waits = mode == "wait" or event != "PreToolUse"
         decision = await (calls.wait(call) if waits else calls.decide(call))
     except (HandraiseError, KeyError, TypeError, ValueError) as error:
@@ -231,7 +235,7 @@ def _spoken(event: str, decision: Allow | Deny | None) -> dict[str, Json]:
 
 
 async def settled(desk: Desk, tool_use_id: str) -> list[Outcome]:
-    """Wait until people have said everything about a call that was deferred; then its session can be resumed."""
+    """Wait until people have decided about a deferred call; then its session can be resumed."""
     outcomes: list[Outcome] = []
     while question := await desk.find_by_key(f"claude:{digest([desk.asker, tool_use_id, len(outcomes)])}"):
         outcomes.append(await desk.wait(question.id))
@@ -249,7 +253,7 @@ async def _run(mode: Mode, editable: Sequence[str]) -> dict[str, Json]:
 
 
 def main() -> None:
-    """The hook as a program: reads the call from its input, writes the decision. Any failure blocks the call."""
+    """The hook as a program: reads the call from stdin, writes the decision. Any failure blocks the call."""
     parser = argparse.ArgumentParser(description="Ask people about Claude Code's tool calls, as a hook.")
     parser.add_argument(
         "mode", choices=["wait", "defer"], help="wait in the hook, or end the session and resume it"

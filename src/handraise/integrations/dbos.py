@@ -1,7 +1,8 @@
 """DBOS: a workflow asks a person and is woken by a message. Needs `pip install "handraise[dbos]"`.
 
-Every verb is there twice, as in DBOS itself: `ask` in workflows written without `async`, `ask_async` in the others.
-Both take a blocking desk, because DBOS may run a recovered workflow on another event loop than the one it began on.
+Every verb exists twice, as in DBOS itself: `ask` in workflows written without `async`, `ask_async` in the
+others. Both take a blocking desk, because DBOS may run a recovered workflow on another event loop than the
+one it began on.
 """
 
 from __future__ import annotations
@@ -45,24 +46,24 @@ T = TypeVar("T")
 
 
 def post(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> str:
-    """Leave a question and get its id; a workflow that is run again gets the same one."""
+    """Post a question and return its id; a workflow that runs again gets the same one."""
     return _now(workflows.post(_Blocking(desk), prompt, options))
 
 
 def wait(desk: BlockingDesk, question_id: str, *, look_again: Span = LOOK_AGAIN) -> Outcome:
-    """The outcome, however long it takes."""
+    """Wait for the outcome, however long it takes."""
     return _now(workflows.wait(_Blocking(desk), question_id, look_again=look_again))
 
 
 def ask(desk: BlockingDesk, prompt: str, **options: Unpack[QuestionOptions]) -> Json:
-    """Leave a question, wait, and get the canonical value, or `NotAnswered`."""
+    """Post a question, wait, and return the canonical value; raises `NotAnswered`."""
     return _now(workflows.ask(_Blocking(desk), prompt, options))
 
 
 def request_approval(
     desk: BlockingDesk, approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
 ) -> Action:
-    """Ask for an approval, wait, and get the action, which is given out once; or `NotApproved`."""
+    """Ask for an approval, wait, and return the action, which is returned only once; raises `NotApproved`."""
     return _now(workflows.request_approval(_Blocking(desk), approval, prompt, options))
 
 
@@ -97,7 +98,7 @@ class DBOSEngine:
         self._client = client
 
     async def wake(self, question_id: str, to: Mapping[str, Any]) -> None:
-        """Send the message, to forks of the workflow too; the same one a second time is dropped by DBOS."""
+        """Send the message, also to forks of the workflow; DBOS drops the same message if it is sent again."""
         topic = _topic(question_id)
         try:
             await self._client.send_async(
@@ -124,7 +125,7 @@ class _Blocking:
 
 
 class _Async:
-    """A workflow written with `async`, on whatever event loop."""
+    """A workflow written with `async`, on any event loop."""
 
     def __init__(self, desk: BlockingDesk) -> None:
         self._desk = _Desk(desk)
@@ -143,7 +144,7 @@ class _Async:
 
 
 class _Desk:
-    """What a step needs of a blocking desk."""
+    """The methods of a blocking desk that a step needs."""
 
     def __init__(self, desk: BlockingDesk) -> None:
         self._desk = desk
@@ -181,17 +182,17 @@ def _options(verb: Verb) -> StepOptions:
 
 
 def _now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run what never suspends, without an event loop."""
+    """Run a coroutine that never suspends, without an event loop."""
     try:
         coroutine.send(None)
     except StopIteration as done:
         value: T = done.value
         return value
-    raise RuntimeError("this was not to suspend")
+    raise RuntimeError("this must not suspend")
 
 
 def _main() -> None:
-    """The waker as a program of its own."""
+    """The waker as a separate program."""
     parser = argparse.ArgumentParser(description="Wake DBOS workflows whose questions are settled.")
     parser.add_argument("database", help="the address of the DBOS system database")
     run_waker(parser, lambda given: DBOSEngine(DBOSClient(system_database_url=given.database)))

@@ -1,7 +1,8 @@
-"""Google ADK: `run` lets an agent that waits for people go on with what they said, also after a restart.
+"""Google ADK: `run` continues an agent with people's answers, also after a restart.
 
-`pip install "handraise[google-adk]"`. Confirmations become approvals, calls of `ask_human` and requests for input become
-questions. What the run waits for is in ADK's own session, so the session service must be a durable one.
+`pip install "handraise[google-adk]"`. Confirmations become approvals, calls of `ask_human` and requests for
+input become questions. The pauses of a run are stored in ADK's own session, so the session service must be
+durable.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ async def run(
     approvals: Mapping[str, ApprovalOptions] | None = None,
     **options: Unpack[PauseOptions],
 ) -> list[Event]:
-    """Send a message and let the agent run until it waits for nobody; its events. `key` names the message.
+    """Send a message and run the agent until it waits for nobody; yields its events. `key` identifies the message.
 
-    The same line carries on after a restart: a message that is in the session is not sent again. Where `timeout`
-    passes first, `StillPending` is raised; the session and its questions stay. A workflow's own request for input
-    that ends without an answer raises `NotAnswered`.
+    The same call continues after a restart: a message that is already in the session is not sent again. If
+    `timeout` passes first, `StillPending` is raised; the session and its questions stay. A workflow's own
+    request for input that ends without an answer raises `NotAnswered`.
     """
     pausing = Run(desk, key, options, approvals)
     session = (runner, user_id, session_id)
@@ -62,7 +63,7 @@ async def run(
     )
     if before is None or sent not in before.state:
         content = Content(role="user", parts=[Part(text=message)]) if isinstance(message, str) else message
-        # The mark goes into the session with the message itself: both are there, or none is.
+        # The mark is stored in the session together with the message: both are there, or neither.
         await _send(session, content, {sent: True})
     while True:
         events = await _events(session)
@@ -94,7 +95,7 @@ ask_human = LongRunningFunctionTool(_ask_human)
 
 
 def approved(function: Callable[..., Any], *, editable: Sequence[str] = ()) -> FunctionTool:
-    """A tool that runs when a person has approved the call, with the arguments that they approved."""
+    """A tool that runs after a person has approved the call, with the approved arguments."""
     return _Approved(function, tuple(editable))
 
 
@@ -104,7 +105,7 @@ class _Approved(FunctionTool):
         self._names = names
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
-        del args  # what was approved is what runs
+        del args  # only the approved arguments are used
         confirmation = tool_context.tool_confirmation
         if confirmation is None:
             tool_context.request_confirmation(payload={MARK: {"editable": list(self._names)}})
@@ -139,7 +140,7 @@ async def _events(session: Session) -> list[Event]:
 
 
 def _waiting(events: Sequence[Event]) -> dict[str, FunctionCall]:
-    """The calls that wait for somebody outside, by their ids: none has had a response of the user's."""
+    """The calls that wait for an external response, by their ids: the user has not responded to them."""
     calls: dict[str, FunctionCall] = {}
     for event in events:
         for call in event.get_function_calls():
@@ -152,7 +153,7 @@ def _waiting(events: Sequence[Event]) -> dict[str, FunctionCall]:
 
 
 def _pause(call: FunctionCall, run: Run) -> Pause | None:
-    """What a call waits for; None where no person can help: a credential, or a job of the program's own."""
+    """What a call waits for; None if no person can help: a credential, or a job of the program itself."""
     name, arguments = call.id or "", call.args or {}
     if call.name == ask_human.name:
         return asking(name, arguments)
@@ -195,5 +196,5 @@ def _response(call: FunctionCall, ending: Ending) -> dict[str, Json]:
 
 
 def _by_workflow(call: FunctionCall) -> bool:
-    """Whether a workflow asks, and not a model: it would take any words for the answer."""
+    """Whether a workflow asks, not a model: a workflow would take any text as the answer."""
     return bool({"interruptId", "interrupt_id"} & set(call.args or {}))

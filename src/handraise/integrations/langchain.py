@@ -1,8 +1,8 @@
-"""LangChain's `HumanInTheLoopMiddleware`: what it wants reviewed becomes questions, and their endings its decisions.
+"""LangChain's `HumanInTheLoopMiddleware`: calls to review become questions, and their outcomes become its decisions.
 
-There is nothing to call here: `handraise.integrations.langgraph.run` does, for both of the middleware's modes. A call that
-may be approved or edited becomes an approval. One that may only be responded to becomes an open question, answered in the
-tool's place.
+There is nothing to call here: `handraise.integrations.langgraph.run` does, for both of the middleware's
+modes. A call that may be approved or edited becomes an approval. A call that only allows a response becomes
+an open question, and the answer replaces the tool's result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from handraise.model.json_values import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """One tool call that waits for a decision; `allowed` are the decisions that the middleware takes."""
+    """One tool call that waits for a decision; `allowed` are the decisions that the middleware accepts."""
 
     id: str
     tool: str
@@ -31,7 +31,7 @@ class Review:
         """The question that asks for the decision."""
         prompt = self.description
         if prompt.endswith(f"\n\nTool: {self.tool}\nArgs: {self.arguments}"):
-            prompt = ""  # the middleware's own words, which say no more than the frozen action does
+            prompt = ""  # the middleware's default text says no more than the frozen action
         if not self.allowed & {"approve", "edit"} and "respond" in self.allowed:
             asked = prompt or f"What is the answer to {self.tool}?"
             return Pause(id=self.id, prompt=asked, options={"form": Open(), "context": self.arguments})
@@ -47,7 +47,7 @@ class Review:
         )
 
     def decision(self, ending: Ending) -> dict[str, Json]:
-        """The middleware's decision; `NotApproved` where it takes none that says no."""
+        """The middleware's decision; raises `NotApproved` if it has no decision that means no."""
         if ending.action is not None and self.allowed & {"approve", "edit"}:
             if "approve" in self.allowed and not ending.edited:
                 return {"type": "approve"}
@@ -64,7 +64,7 @@ class Review:
 
 
 def reviews_of(interrupt_id: str, value: Json, schema: Mapping[str, Json] | None) -> list[Review]:
-    """The tool calls that an interrupt of the middleware is about; none where it is somebody else's."""
+    """The tool calls of an interrupt; none if the interrupt does not come from the middleware."""
     match value:
         case {"type": "tool_approval", "name": str(tool), "args": dict(arguments)}:
             branches = dict(_branches(schema or {}))
@@ -94,7 +94,7 @@ def reviews_of(interrupt_id: str, value: Json, schema: Mapping[str, Json] | None
 
 
 def response_to(value: Json, decisions: list[dict[str, Json]]) -> Json:
-    """What the middleware is resumed with: all decisions of a batch in its order, or the one of a call."""
+    """The value that resumes the middleware: all decisions of a batch in order, or the decision of one call."""
     return decisions[0] if value.get("type") == "tool_approval" else {"decisions": decisions}
 
 
@@ -113,7 +113,7 @@ def _schema_of_arguments(edit: Mapping[str, Json], whole: Mapping[str, Json]) ->
 
 
 def _followed(schema: Mapping[str, Json], whole: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The schema behind a reference into the whole schema."""
+    """The schema that a reference in the whole schema points to."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     found: Mapping[str, Json] = whole["$defs"][name] if name else schema
     return found

@@ -1,4 +1,4 @@
-"""LangGraph and LangChain: `run` lets a graph that interrupts go on with people's answers, also after a restart.
+"""LangGraph and LangChain: `run` continues an interrupted graph with people's answers, also after a restart.
 
 `pip install "handraise[langgraph]"`. The graph's checkpointer keeps the run, the desk keeps the questions; a question's key
 comes from the thread and the interrupt's id. In a node, `ask` asks a person; `ask_human` is a tool with which a model does.
@@ -58,7 +58,7 @@ Graph = Pregel[Any, Any, Any, Any]
 
 async def run(
     graph: Graph,
-    input: Json,  # noqa: A002 -- LangGraph's own word for it
+    input: Json,  # noqa: A002 -- LangGraph's own name for it
     *,
     desk: Desk,
     key: str,
@@ -67,13 +67,14 @@ async def run(
     approvals: Mapping[str, ApprovalOptions] | None = None,
     **options: Unpack[PauseOptions],
 ) -> Any:
-    """Run a graph to its end, asking people wherever it interrupts; `key` is the id of its thread.
+    """Run a graph to its end, asking people whenever it interrupts; `key` is the id of its thread.
 
-    The same line carries on after a restart: where the thread is unfinished it goes on from its checkpoint, and `input`
-    is not taken again. Where it is finished and `input` is the one that it began with, its result is given again and
-    nobody is asked; another `input` begins the thread's next turn. Where `timeout` passes first, `StillPending` is raised; the thread and its questions stay.
-    `options` are for all questions, `approvals` for those about single tools. An interrupt that is neither `ask`'s nor
-    the middleware's is resumed with the answer; where there is none, `NotAnswered` is raised and it stays.
+    The same call continues after a restart: an unfinished thread continues from its checkpoint, and `input`
+    is not used again. If the thread is finished and `input` is the one that it began with, its result is
+    returned again and nobody is asked; another `input` starts the thread's next turn. If `timeout` passes
+    first, `StillPending` is raised; the thread and its questions stay. `options` are for all questions,
+    `approvals` for those about single tools. An interrupt that comes neither from `ask` nor from the
+    middleware is resumed with the answer; if there is none, `NotAnswered` is raised and it stays.
     """
     thread = await _Thread.of(graph, key, config or {}, begun_with=_mark_of(input))
     snapshot = await thread.state()
@@ -92,7 +93,8 @@ async def run(
         except InvalidQuestion:
             if not stored:
                 raise
-            # An earlier run stored what cannot be asked. Its program may be corrected by now: the node asks again.
+            # An earlier run stored something that cannot be asked. The program may have been corrected: the
+            # node asks again.
             command, stored = None, False
         result = await thread.invoke(command)
         snapshot = await thread.state()
@@ -108,10 +110,10 @@ async def resume_command(
     approvals: Mapping[str, ApprovalOptions] | None = None,
     **options: Unpack[PauseOptions],
 ) -> Command[Any]:
-    """Ask about every interrupt, wait for all, and get the command that resumes each by its id.
+    """Ask about every interrupt, wait for all, and return the command that resumes each by its id.
 
-    For programs that drive the graph themselves, to stream it say. An approved action is given out with the command:
-    use it at once.
+    For programs that run the graph themselves, for example to stream it. The command includes approved
+    actions: use it at once.
     """
     pausing = Run(desk, key, options, approvals)
     asked = await pausing.ask_all([pause for each in interrupts for pause in _pauses(each, pausing)])
@@ -126,7 +128,7 @@ def ask(
     form: Askable | Mapping[str, Json] | None = None,
     context: Json = None,
 ) -> Any:
-    """Ask a person from within a node, and get the value; any other ending raises `NotAnswered`.
+    """Ask a person from within a node, and return the value; any other ending raises `NotAnswered`.
 
     It interrupts the graph, so the node runs again from its start when the answer is there. `form` is a form or a flat
     JSON Schema.
@@ -148,12 +150,12 @@ _BEGUN_WITH = "handraise_input"
 
 
 def _mark_of(given: Json) -> str:
-    """What tells one input from another, in the metadata of a checkpoint."""
+    """The metadata key of a checkpoint that distinguishes inputs."""
     return hashlib.sha256(json.dumps(given, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 class _Thread:
-    """A thread of a graph. What has a checkpointer without `async` runs beside the event loop."""
+    """A thread of a graph. If its checkpointer is not async, it runs outside the event loop."""
 
     def __init__(self, graph: Graph, config: RunnableConfig, begun_with: str, *, beside: bool) -> None:
         self._graph = graph
@@ -175,7 +177,7 @@ class _Thread:
         return cls(graph, about, begun_with, beside=False)
 
     def has_finished(self, snapshot: StateSnapshot) -> bool:
-        """Whether the thread has come to its end with the same input."""
+        """Whether the thread has finished with the same input."""
         if snapshot.next or snapshot.interrupts or snapshot.created_at is None:
             return False
         return (snapshot.metadata or {}).get(_BEGUN_WITH) == self._begun_with
@@ -210,7 +212,7 @@ def _pauses(each: Interrupt[Any], run: Run) -> list[Pause]:
 
 
 def _resumed(each: Interrupt[Any], endings: Mapping[str, Ending]) -> Json:
-    """What an interrupt is resumed with."""
+    """The value that resumes an interrupt."""
     schema = each.response_schema if isinstance(each.response_schema, dict) else None
     if reviews := reviews_of(each.id, each.value, schema):
         return response_to(each.value, [review.decision(endings[review.id]) for review in reviews])
@@ -236,7 +238,7 @@ def _written(outcome: Outcome) -> dict[str, Json]:
 
 
 def _read(answer: dict[str, Json]) -> tuple[str, Outcome]:
-    """The question's id and its outcome, from what an interrupt was resumed with."""
+    """The question's id and its outcome, from the value that resumed an interrupt."""
     parts = {**answer, "at": datetime.fromisoformat(answer["at"])}
     question_id, status = parts.pop("question"), parts.pop("status")
     return question_id, _OUTCOMES[status](**parts)

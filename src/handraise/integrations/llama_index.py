@@ -1,4 +1,4 @@
-"""LlamaIndex workflows: a step asks a person and gets the answer, also when the workflow was restarted in between.
+"""LlamaIndex workflows: a step asks a person and gets the answer, even if the workflow was restarted in between.
 
 `pip install "handraise[llama-index]"`. Inside a step or a tool, `ask` and `request_approval` wait as the framework waits; around the
 workflow, `run` turns that into questions. The workflow's context is kept with each question.
@@ -74,10 +74,10 @@ async def request_approval(
     prompt: str | None = None,
     editable: Sequence[str] = (),
 ) -> dict[str, Json]:
-    """Have an action approved from inside a step, and get the arguments to execute it with; else `NotApproved`.
+    """Ask for approval from inside a step, and return the approved arguments; raises `NotApproved`.
 
-    They are given out once: a step that waits again behind its approval runs again from its start, and gets
-    `AlreadyConsumed` here. So let a step wait for nothing more when something was approved.
+    They are returned only once: a step that waits again after its approval runs again from its start, and
+    gets `AlreadyConsumed` here. So a step should wait for nothing more after an approval.
     """
     action = {"tool": tool, "arguments": dict(arguments), "prompt": prompt, "editable": list(editable)}
     settled = await _wait(ctx, name, {"approve": action})
@@ -95,10 +95,10 @@ async def run(
     state_store: StateStore | None = None,
     **options: Unpack[PauseOptions],
 ) -> Any:
-    """Run a workflow to its end, asking people what its steps ask; its result. `key` names the run.
+    """Run a workflow to its end, asking people for its steps; returns its result. `key` identifies the run.
 
-    The same line carries on after a restart, from the last question that was asked; `start` is not used again. Where
-    `timeout` passes before an answer, `StillPending` is raised; the questions stay.
+    The same call continues after a restart, from the last question that was asked; `start` is not used again.
+    If `timeout` passes before an answer, `StillPending` is raised; the questions stay.
     """
     about: PauseOptions = {"conversation": key, **options}
 
@@ -121,7 +121,7 @@ async def run(
                     deliveries += [group.create_task(active.deliver(handler, event.name))]
             for task in deliveries:
                 task.cancel()
-    except BaseExceptionGroup as failed:  # what ended it, and not what that took along
+    except BaseExceptionGroup as failed:  # the error that ended it, not its consequences
         await handler.cancel_run()
         raise failed.exceptions[0] from None
     return await handler
@@ -151,7 +151,7 @@ class _ActiveRun:
         self._next = 0
 
     async def saved(self) -> dict[str, Json] | None:
-        """What the last question of this run kept, or None where none was asked."""
+        """What the last question of this run stored, or None if none was asked."""
         last = None
         while (found := await self._pausing(self._next).saved()) is not None:
             last, self._next = found, self._next + 1
@@ -173,8 +173,8 @@ class _ActiveRun:
     async def deliver(self, handler: WorkflowHandler, name: str) -> None:
         """Wake the step that waits for this answer, until it has taken it.
 
-        A restored context does not know which event its steps wait for, and may give this one to another. So an event
-        is only a hint, and a step looks at the desk for its answer.
+        A restored context does not know which event its steps wait for, and may give this one to another
+        step. So an event is only a hint, and a step reads its answer from the desk.
         """
         posted = await self._question(name, await self._saved(name))
         await self.desk.wait(posted.id, timeout=self._timeout)
@@ -226,7 +226,7 @@ _active_run: ContextVar[_ActiveRun] = ContextVar("the run that goes on here")
 
 async def _wait(ctx: Context[Any], name: str, question: dict[str, Json]) -> QuestionSettled:
     for attempt in count():
-        # Wait even where the answer is there: a step that went on by itself would be run once more by its event.
+        # Wait even if the answer is there: otherwise the step would continue and its event would run it once more.
         await ctx.wait_for_event(
             QuestionSettled,
             waiter_event=QuestionAsked(name=name, question=question),
@@ -243,7 +243,7 @@ def _pause(name: str, question: dict[str, Json], run: Run) -> Pause:
     match question:
         case {"approve": {"tool": str(tool), "arguments": dict(arguments), **rest}}:
             more: dict[str, Any] = {each: rest.get(each) for each in ("prompt", "editable")}
-            # What cannot be asked is the workflow's own mistake, and no model's.
+            # If it cannot be asked, the mistake is the workflow's, not a model's.
             return replace(approving(name, tool, arguments, run.said(tool), **more), by_model=False)
         case _:
             pause = pause_in(name, question)

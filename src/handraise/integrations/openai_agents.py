@@ -1,7 +1,8 @@
-"""OpenAI Agents SDK: `run` lets an agent that waits for people go on with what they said, also after a restart.
+"""OpenAI Agents SDK: `run` continues an agent with people's answers, also after a restart.
 
-`pip install "handraise[openai-agents]"`. Tools that need approval become approvals, calls of `ask_human` become questions.
-The run's state is kept with the first question of each pause, so that any process can go on with it.
+`pip install "handraise[openai-agents]"`. Tools that need approval become approvals, calls of `ask_human`
+become questions. The run's state is stored with the first question of each pause, so that any process can
+continue it.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ __all__ = ["Folder", "StateStore", "ask_human", "editable", "run"]
 Context = TypeVar("Context")
 
 _endings: ContextVar[Mapping[str, Ending]] = ContextVar("handraise endings")
-"""How the pauses of the run that goes on here ended, by call id; read from the desk each time."""
+"""How the pauses of the current run ended, by call id; read from the desk each time."""
 
 
 async def run(
     agent: Agent[Context],
-    input: str | list[TResponseInputItem],  # noqa: A002 -- the SDK's own word for it
+    input: str | list[TResponseInputItem],  # noqa: A002 -- the SDK's own name for it
     *,
     desk: Desk,
     key: str,
@@ -50,7 +51,7 @@ async def run(
     runner: Mapping[str, Any] | None = None,
     **options: Unpack[PauseOptions],
 ) -> RunResult:
-    """Run an agent to its end, asking people wherever it waits for them; `key` names the run.
+    """Run an agent to its end, asking people whenever it waits for them; `key` identifies the run.
 
     The same line carries on after a restart: where the run has paused before it goes on from there, and `input` is not
     taken again. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay. `options` are for
@@ -82,7 +83,7 @@ async def run(
 
 @function_tool(needs_approval=True, name_override="ask_human", description_override=ASK_HUMAN)
 def _ask_human(question: str, choices: list[str] | None = None) -> str:
-    """Only here for its schema."""
+    """Only used for its schema."""
     raise NotImplementedError(question, choices)
 
 
@@ -96,7 +97,7 @@ ask_human = replace(_ask_human, on_invoke_tool=_words)
 
 
 def editable(tool: FunctionTool, *names: str) -> FunctionTool:
-    """The same tool, of which a person who approves a call may change these arguments."""
+    """The same tool; a person who approves a call may change these arguments."""
     return replace(tool, on_invoke_tool=_Edited(tool, names))
 
 
@@ -118,7 +119,7 @@ class _Edited:
 
 
 async def _decided(state: RunState[Any], run: Run, timeout: Span | None) -> Mapping[str, Ending]:
-    """Decide everything that a state waits for, as people did; how each ended, by call id."""
+    """Apply people's decisions to everything that a state waits for; return how each ended, by call id."""
     waiting = state.get_interruptions()
     saved = state.to_string(context_serializer=lambda _: {})
     pauses = [replace(_pause(item, run), call=_id(item)) for item in waiting]
@@ -162,7 +163,7 @@ def _pause(item: ToolApprovalItem, run: Run) -> Pause:
 
 
 def _runs_as_approved(item: ToolApprovalItem, ending: Ending) -> bool:
-    """Whether what would be executed is what was approved."""
+    """Whether the call to be executed is the approved one."""
     tool = _tool(item)
     return not ending.edited or (tool is not None and isinstance(tool.on_invoke_tool, _Edited))
 
@@ -174,5 +175,5 @@ def _tool(item: ToolApprovalItem) -> FunctionTool | None:
 
 def _id(item: ToolApprovalItem) -> str:
     if not item.call_id:
-        raise ValueError(f"A call of {item.name} has no id, so nobody could be asked about it.")
+        raise ValueError(f"A call of {item.name} has no id, so nobody can be asked about it.")
     return item.call_id

@@ -1,4 +1,4 @@
-"""What people are asked when a run pauses: a model's question, a program's question, or the approval of a tool call."""
+"""Questions for people when a run pauses: a model's or a program's question, or the approval of a tool call."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ASK_HUMAN = (
     "Ask a person when you cannot go on without knowing. Put what can be chosen into choices, never into the text of the "
     "question. This is not an approval: do not use it before a dangerous action."
 )
-"""What a model is told about the tool `ask_human`."""
+"""The description of the tool `ask_human` for a model."""
 
 Askable = Choice | MultiChoice | Open | Confirm | Form
-"""What a program can describe; an approval is made of an action that waits, and of nothing else."""
+"""The forms that a program can describe; an approval is only made from an action that waits."""
 _NO_APPROVAL = (
     "ask() cannot ask for an approval: put the action behind a tool that waits for its approval, or write "
     "`action = await desk.request_approval(Approval.of(…), key=…)`"
@@ -31,10 +31,10 @@ _FORM: pydantic.TypeAdapter[Askable] = pydantic.TypeAdapter(Askable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """One thing that a run waits for; `id` is the framework's own name for it, `call` the model's where it is a tool call.
+    """One thing that a run waits for; `id` is the framework's id for it, `call` the model's if it is a tool call.
 
-    `problems` say why it cannot be asked. Where a model wrote it (`by_model`), they go back to the model; else they
-    are the program's own mistake and are raised.
+    `problems` say why it cannot be asked. If a model wrote it (`by_model`), they go back to the model;
+    otherwise they are the program's mistake and are raised.
     """
 
     id: str
@@ -46,7 +46,7 @@ class Pause:
 
 
 def asking(pause_id: str, arguments: Json) -> Pause:
-    """A model's call of `ask_human`: one question, perhaps with choices, beside which a person may use own words."""
+    """A model's call of `ask_human`: one question, perhaps with choices; a person may also use their own words."""
     match arguments:
         case {"question": str(question), **rest} if set(rest) <= {"choices"}:
             options = coerce_choices(rest.get("choices"))
@@ -68,9 +68,9 @@ def approving(
     editable: Sequence[str] = (),
     schema: Mapping[str, Json] | None = None,
 ) -> Pause:
-    """A tool call that waits for its approval; what is `said` about the tool's approvals counts more than the rest.
+    """A tool call that waits for its approval; the tool's own options (`said`) override the others.
 
-    The tool's `schema` gives the forms of what may be edited.
+    The tool's `schema` defines the forms of editable arguments.
     """
     more: Any = {name: value for name, value in said.items() if name in _APPROVAL}
     about: Any = {name: value for name, value in said.items() if name in QuestionOptions.__annotations__}
@@ -93,13 +93,13 @@ def described(
     form: Askable | Mapping[str, Json] | None = None,
     context: Json = None,
 ) -> dict[str, Json]:
-    """A question as JSON, to travel in what a framework hands out when it pauses. `form` may be a flat JSON Schema.
+    """A question as JSON, to be part of a framework's pause. `form` may be a flat JSON Schema.
 
-    What cannot be asked is refused here, before the framework has kept it in a checkpoint.
+    A question that cannot be asked is refused here, before the framework stores it in a checkpoint.
     """
     if isinstance(form, Approval):
         raise InvalidQuestion([Problem("form", _NO_APPROVAL)])
-    given: object = prompt  # by a graph, whose types nobody checked
+    given: object = prompt  # from a graph, whose types are not checked
     if not isinstance(given, str):
         raise InvalidQuestion([Problem("prompt", "expected a text")])
     if not given.strip():
@@ -118,7 +118,7 @@ def described(
 
 
 def pause_in(pause_id: str, value: Json) -> Pause | None:
-    """The question that somebody has `described` in this value, or None where it has none."""
+    """The question in a value that `described` made, or None if it has none."""
     match value:
         case {"handraise": {"prompt": str(prompt), "form": dict(form), **rest}}:
             try:
@@ -137,7 +137,7 @@ def pause_in(pause_id: str, value: Json) -> Pause | None:
 
 
 def form_of(schema: Mapping[str, Json]) -> AnyForm:
-    """The form of what fits a JSON Schema: a flat object, or one value."""
+    """The form for a JSON Schema: a flat object, or one value."""
     if schema.get("type") == "object":
         return form_from_schema(dict(schema))
     return _form_of_value("answer", schema, schema).form
@@ -147,7 +147,7 @@ _APPROVAL = ("scopes", "remember_by", "remember_for", "valid_for", "risk")
 
 
 def _field(name: str, value: Json, schema: Mapping[str, Json]) -> Field | str:
-    """The form of an editable argument: from the tool's schema where it has one that people can be shown."""
+    """The form of an editable argument: from the tool's schema, if that can be shown to people."""
     if name not in schema.get("properties", {}):
         return name
     try:

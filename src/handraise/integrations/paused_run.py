@@ -1,4 +1,4 @@
-"""What the pauses of all frameworks have in common: each becomes a question, and its ending becomes words or an action.
+"""What the pauses of all frameworks share: each becomes a question, and its outcome becomes a text or an action.
 
 A run of an agent has a key. Its pauses are posted under keys that come from it, so that a process that loads the run again, here
 or in another process, finds the questions that were asked and asks none twice. `Run.ask_all` asks, `Run.collect` waits.
@@ -41,7 +41,7 @@ _FROM_THE_MODEL = ("prompt", "form", "context", "choices", "question", "argument
 
 
 class PauseOptions(TypedDict, total=False):
-    """What can be said about all questions of a run; each is as in `QuestionOptions`."""
+    """Options for all questions of a run; each is as in `QuestionOptions`."""
 
     conversation: str
     recipients: Sequence[str]
@@ -58,8 +58,8 @@ class PauseOptions(TypedDict, total=False):
 class Ending:
     """How a pause ended. `words` are for the model.
 
-    `action` is there only where a person approved it, and this process was the first to collect it: execute just this.
-    `question` is None where nobody could be asked.
+    `action` is set only if a person approved it and this process was the first to collect it: execute exactly
+    this. `question` is None if nobody could be asked.
     """
 
     words: str = field(repr=False)
@@ -88,7 +88,7 @@ AskedQuestions = dict[str, Question | Ending]
 
 
 class Run:
-    """The pauses of one run as questions of a desk. `approvals` says more about those of single tools."""
+    """The pauses of one run as questions of a desk. `approvals` has options for single tools."""
 
     def __init__(
         self,
@@ -106,11 +106,11 @@ class Run:
         self._turn = 0
 
     async def saved(self) -> str | None:
-        """What the run kept at its latest pause, or None where it has never paused."""
+        """What the run stored at its latest pause, or None if it has never paused."""
         found, self._turn = None, 0
         while question := await self._desk.find_by_key(self._name([self._turn + (found is not None), 0])):
             if not isinstance(question.state, dict):
-                break  # a question of this asker's that is no pause
+                break  # a question of this asker that is not a pause
             self._turn += found is not None
             found = question.state
         return None if found is None else await self._found(found["saved"])
@@ -118,11 +118,11 @@ class Run:
     async def ask_all(self, pauses: Sequence[Pause], *, saved: str | None = None) -> AskedQuestions:
         """The question of each pause, by the pause's id; posted unless it is stored already.
 
-        What is `saved` is kept with the first of them, where any process finds it.
+        `saved` is stored with the first of them, where any process finds it.
         """
         if len({pause.id for pause in pauses}) < len(pauses):
             raise ValueError(
-                "two pauses of one run have the same id, so no answer could be told from the other"
+                "two pauses of one run have the same id, so their answers could not be told apart"
             )
         asked: AskedQuestions = {}
         posted = 0
@@ -138,7 +138,7 @@ class Run:
     async def collect(self, asked: AskedQuestions, *, timeout: Span | None = None) -> dict[str, Ending]:
         """How each ended, once all have. Approved actions are given out here, and to nobody else.
 
-        Where `timeout` passes first, `StillPending` is raised and nothing is changed.
+        If `timeout` passes first, `StillPending` is raised and nothing is changed.
         """
         ids = [each.id for each in asked.values() if isinstance(each, Question)]
         end = None if timeout is None else time.monotonic() + seconds_of(timeout)
@@ -155,7 +155,7 @@ class Run:
         }
 
     def said(self, tool: str) -> ApprovalOptions:
-        """What is said about the approvals of a tool."""
+        """The options for the approvals of a tool."""
         return self._approvals.get(tool, {})
 
     async def _ask(self, pause: Pause, key: str, state: dict[str, Json]) -> Question | Ending:
@@ -170,7 +170,7 @@ class Run:
         except InvalidQuestion as refusal:
             return _refused(pause, refusal.problems)
         except KeyConflict as conflict:
-            # Asked by an earlier run that was set up otherwise, with another expiry say: it stays as it was asked.
+            # Asked by an earlier run with other options, such as another expiry: it stays as it was asked.
             question = _same_pause(conflict, pause)
         if isinstance(question.form, Approval):
             question = await self._desk.apply_grant(question.id) or question
@@ -200,7 +200,7 @@ class Run:
             return zlib.decompress(base64.b64decode(kept["text"])).decode()
         text = None if self._state_store is None else await self._state_store.find(kept["name"])
         if text is None:
-            raise LookupError(f"The state of run {self._key!r} is kept as {kept['name']}, and is not there.")
+            raise LookupError(f"The state of run {self._key!r} is kept as {kept['name']}, but it is missing.")
         return text
 
     def _name(self, parts: Sequence[Json]) -> str:
@@ -210,7 +210,7 @@ class Run:
 
 
 def _refused(pause: Pause, problems: Sequence[Problem]) -> Ending:
-    """What a model reads where nobody could be asked; what it did not cause is raised."""
+    """The text for a model if nobody could be asked; problems that it did not cause are raised."""
     if not pause.by_model or any(not each.path.startswith(_FROM_THE_MODEL) for each in problems):
         raise InvalidQuestion(problems)
     reason = "Nobody was asked, and nothing was executed. Correct these problems and call it again."

@@ -1,7 +1,8 @@
-"""Pydantic AI: deferred tools and approvals are asked of people, and the run goes on with what they said.
+"""Pydantic AI: people are asked about deferred tools and approvals, and the run continues with their answers.
 
-`pip install "handraise[pydantic-ai]"`. `run` stops the agent while people think, keeps its messages with the first question of
-each pause, and goes on in any process. `inline` asks within a run that is kept alive, by this process or by a durable engine.
+`pip install "handraise[pydantic-ai]"`. `run` stops the agent while people think, stores its messages with the
+first question of each pause, and continues in any process. `inline` asks within a run that is kept alive by
+this process or by a durable engine.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Output = TypeVar("Output")
 
 
 class _Paused(pydantic.BaseModel):
-    """A run that waits for people, as it is kept."""
+    """A run that waits for people, as it is stored."""
 
     messages: list[ModelMessage]
     requests: DeferredToolRequests
@@ -65,7 +66,7 @@ async def run(
     runner: Mapping[str, Any] | None = None,
     **options: Unpack[PauseOptions],
 ) -> AgentRunResult[Output]:
-    """Run an agent to its end, asking people wherever it defers to them; `key` names the run.
+    """Run an agent to its end, asking people whenever it defers to them; `key` identifies the run.
 
     The same line carries on after a restart: where the run has paused before it goes on from there, and `prompt` is not
     taken again. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay. `options` are for
@@ -99,8 +100,8 @@ def inline(
 ) -> HandleDeferredToolCalls[Any]:
     """A capability that asks people within the run, which waits for them.
 
-    Without a `key` the run's own id is used: the same when a durable engine runs the agent again, another one when it is
-    started anew.
+    Without a `key` the run's own id is used: it is the same if a durable engine runs the agent again, but not
+    if the agent is started again.
     """
 
     async def handle(context: RunContext[Any], requests: DeferredToolRequests) -> DeferredToolResults:
@@ -129,7 +130,7 @@ def asks(
     form: Askable | Mapping[str, Json] | None = None,
     context: Json = None,
 ) -> CallDeferred:
-    """What a tool raises so that a person is asked, and their answer becomes the tool's result.
+    """Raise this in a tool to ask a person; their answer becomes the tool's result.
 
     `form` is a form or a flat JSON Schema. Any other ending than an answer is a failure of the tool, in words.
     """
@@ -139,7 +140,7 @@ def asks(
 async def _results(
     requests: DeferredToolRequests, run: Run, timeout: Span | None, *, saved: str | None = None
 ) -> DeferredToolResults:
-    """Ask about every deferred call, wait for all, and get what resumes each by its id."""
+    """Ask about every deferred call, wait for all, and return the results by call id."""
     about = requests.metadata
     pauses = [_question(call, about.get(call.tool_call_id)) for call in requests.calls]
     pauses += [_approval(call, about.get(call.tool_call_id), run) for call in requests.approvals]
@@ -183,7 +184,7 @@ def _decision(ending: Ending) -> ToolApproved | ToolDenied:
 
 
 def _outputs(agent: Agent[Any, Any]) -> Any:
-    """The agent's own outputs, and besides that it may wait."""
+    """The agent's own output types, and the one for a run that waits."""
     own = agent.output_type
     listed = list(own) if isinstance(own, Sequence) and not isinstance(own, str) else [own]
     return None if DeferredToolRequests in listed else [*listed, DeferredToolRequests]

@@ -33,25 +33,25 @@ _GONE = (400, 404)
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A question that a handler has posted, and what wakes the handler. Replayed code gets an equal one."""
+    """A question that a handler has posted, and the awakeable that wakes it. Replayed code gets an equal one."""
 
     question_id: str
     woken: RestateDurableFuture[Any] = field(repr=False)
 
 
 async def post(ctx: Context, desk: Desk, prompt: str, **options: Unpack[QuestionOptions]) -> Posted:
-    """Leave a question, to wait for it later; a handler that is tried again gets the same one."""
+    """Post a question, to wait for it later; a retried handler gets the same one."""
     run = _Run(ctx, desk)
     return Posted(await workflows.post(run, prompt, options), run.woken_by)
 
 
 async def wait(ctx: Context, desk: Desk, posted: Posted, *, look_again: Span = LOOK_AGAIN) -> Outcome:
-    """The outcome, however long it takes."""
+    """Wait for the outcome, however long it takes."""
     return await workflows.wait(_Run(ctx, desk, posted.woken), posted.question_id, look_again=look_again)
 
 
 async def ask(ctx: Context, desk: Desk, prompt: str, **options: Unpack[QuestionOptions]) -> Json:
-    """Leave a question, wait, and get the canonical value.
+    """Post a question, wait, and return the canonical value.
 
     Any other ending is a `TerminalError` with the code `not_answered` in its metadata.
     """
@@ -66,7 +66,7 @@ async def request_approval(
     prompt: str | None = None,
     **options: Unpack[QuestionOptions],
 ) -> Action:
-    """Ask for an approval, wait, and get the action, which is given out once.
+    """Ask for an approval, wait, and return the action, which is returned only once.
 
     Any other ending is a `TerminalError` with the code `not_approved` in its metadata.
     """
@@ -74,7 +74,7 @@ async def request_approval(
 
 
 class RestateEngine:
-    """Wakes handlers through one Restate ingress; `headers` are what it wants to see, such as a bearer token."""
+    """Wakes handlers through one Restate ingress; `headers` are sent with every request, such as a bearer token."""
 
     name = "restate"
 
@@ -83,7 +83,7 @@ class RestateEngine:
         self._headers = dict(headers or {})
 
     async def wake(self, question_id: str, to: Mapping[str, Any]) -> None:
-        """Resolve the awakeable; Restate ignores it where that has happened before."""
+        """Resolve the awakeable; Restate ignores this if it is already resolved."""
         awakeable = quote(str(to["awakeable"]), safe="")
         async with httpx2.AsyncClient(headers=self._headers, timeout=10.0) as client:
             response = await client.post(
@@ -95,7 +95,7 @@ class RestateEngine:
 
 
 class _Run:
-    """The handler that calls, and the awakeable of the one question that this is about."""
+    """The calling handler, and the awakeable of its question."""
 
     def __init__(self, ctx: Context, desk: Desk, woken_by: RestateDurableFuture[Any] | None = None) -> None:
         self._ctx = ctx
@@ -121,7 +121,7 @@ class _Run:
 
     async def woken(self, question_id: str, *, within: float) -> None:
         del question_id
-        if self._spent:  # an awakeable wakes once, and somebody did for nothing: look ever more rarely
+        if self._spent:  # an awakeable wakes once, and it was used too early: poll with growing pauses
             await self._ctx.sleep(timedelta(seconds=min(self._pause, within)))
             self._pause *= 2
             return
@@ -134,7 +134,7 @@ class _Run:
 
 
 def _final(error: HandraiseError) -> TerminalError:
-    """The error as Restate ends an invocation with; other exceptions would be tried again for ever."""
+    """The error with which Restate ends an invocation; other exceptions would be retried forever."""
     about = {
         "code": error.code,
         "question_id": getattr(error, "question_id", None),
@@ -145,7 +145,7 @@ def _final(error: HandraiseError) -> TerminalError:
 
 
 def _main() -> None:
-    """The waker as a program of its own."""
+    """The waker as a separate program."""
     parser = argparse.ArgumentParser(description="Wake Restate handlers whose questions are settled.")
     parser.add_argument("ingress", help="the address of Restate's ingress, such as http://localhost:8080")
     run_waker(parser, lambda given: RestateEngine(given.ingress))

@@ -1,7 +1,8 @@
 """smolagents: tools that ask a person and wait. `pip install "handraise[smolagents]"`.
 
-smolagents can neither pause a run nor write it down. So these tools block their thread until somebody has answered. The
-question outlives the process; the run does not: started again with the same key, it finds what was asked before.
+smolagents can neither pause a run nor store it. So these tools block their thread until somebody has
+answered. The question outlives the process, but the run does not: started again with the same key, it finds
+its earlier questions.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ __all__ = ["AskHuman", "approved"]
 
 
 class AskHuman(Tool):  # type: ignore[misc]  # smolagents has no types
-    """The tool with which a model asks a person. It blocks until that has ended, and gives the model the words.
+    """The tool with which a model asks a person.
 
-    `key` names the run: the same question of the same run is asked once, also after a restart. Where `timeout` passes
-    first, the model reads that the question is still open.
+    It blocks until the question is settled, and returns the result as text.
+
+    `key` names the run: the same question of the same run is asked once, also after a restart. If `timeout`
+    passes first, the model reads that the question is still open.
     """
 
     name = "ask_human"
@@ -76,10 +79,10 @@ def approved(
     timeout: Span | None = None,
     **options: Unpack[PauseOptions],
 ) -> Tool:
-    """A tool that runs when a person has approved the call, with the arguments that they approved, and once.
+    """A tool that runs once, after a person has approved the call, with the approved arguments.
 
-    The function needs annotations and a docstring with its arguments, as smolagents asks for. The same call of the same
-    run is the same approval: what was executed is not executed again.
+    The function needs annotations and a docstring with its arguments, as smolagents requires. The same call
+    of the same run is the same approval: an executed call is not executed again.
     """
     made = tool(function)
     run = made.forward
@@ -108,7 +111,7 @@ def approved(
 def _ended(
     desk: BlockingDesk, prompt: str, about: QuestionOptions, timeout: Span | None
 ) -> tuple[Question | None, ToolResult]:
-    """The question once it is settled, or as it stands when the time is over, and what the model reads."""
+    """The question once it is settled or the time is over, and the text for the model."""
     try:
         question = desk.post(prompt, **about)
         if isinstance(question.form, Approval):
@@ -133,5 +136,5 @@ def _invalid(refusal: InvalidQuestion) -> ToolResult:
 
 
 def _name(key: str, tool_name: str, *content: Json) -> str:
-    """A key for a call: smolagents gives a tool no id, so its content must do."""
+    """A key for a call: smolagents gives a call no id, so its content is used."""
     return "smolagents:" + digest([key, tool_name, *content])

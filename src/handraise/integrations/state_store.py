@@ -1,4 +1,4 @@
-"""Where the state of a paused run is kept that is too large to travel with a question."""
+"""Stores the state of a paused run if it is too large to be stored with a question."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class StateStore(Protocol):
     """A place for texts under names: a folder, a bucket, a table. Names are short, made of letters and digits."""
 
     async def keep(self, name: str, text: str) -> None:
-        """Keep the text under the name. A second time changes nothing, or keeps the newer text.
+        """Store the text under the name. Storing it again changes nothing, or keeps the newer text.
 
-        Questions are asked as soon as this returns, so it must survive by then what they survive.
+        Questions are asked as soon as this returns, so the text must then be as durable as they are.
         """
         ...
 
     async def find(self, name: str) -> str | None:
-        """The text that is kept under this name, or None."""
+        """The text under this name, or None."""
         ...
 
 
 class Folder:
-    """A folder that all processes of a run can reach. Nothing in it is deleted; an old file is an old run's."""
+    """A folder that all processes of a run can reach. Nothing in it is deleted; old files belong to old runs."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -48,7 +48,7 @@ class Folder:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Put a text in a file's place: after a kill or a loss of power, the file has the old text or the new one."""
+    """Replace a file atomically: after a kill or a power loss, it has the old text or the new one."""
     descriptor, unfinished = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

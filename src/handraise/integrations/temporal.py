@@ -1,6 +1,7 @@
 """Temporal: a workflow asks a person and is woken by a signal. Needs `pip install "handraise[temporal]"`.
 
-The verbs are for workflow code and take no desk: activities have it, which `HandraisePlugin` gives to the worker.
+The verbs are for workflow code and take no desk: the activities have the desk, and `HandraisePlugin` adds
+them to the worker.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ _STEP = timedelta(seconds=10)
 
 
 async def post(prompt: str, **options: Unpack[QuestionOptions]) -> str:
-    """Leave a question and get its id; an activity that is tried again gets the same one."""
+    """Post a question and return its id; a retried activity gets the same one."""
     return await workflows.post(_Run(), prompt, options)
 
 
 async def wait(question_id: str, *, look_again: Span = LOOK_AGAIN) -> Outcome:
-    """The outcome, however long it takes."""
+    """Wait for the outcome, however long it takes."""
     return await workflows.wait(_Run(), question_id, look_again=look_again)
 
 
 async def ask(prompt: str, **options: Unpack[QuestionOptions]) -> Json:
-    """Leave a question, wait, and get the canonical value.
+    """Post a question, wait, and return the canonical value.
 
     Any other ending is an `ApplicationError` of type `not_answered`, which ends the workflow unless it is caught.
     """
@@ -61,7 +62,7 @@ async def ask(prompt: str, **options: Unpack[QuestionOptions]) -> Json:
 async def request_approval(
     approval: Approval, *, prompt: str | None = None, **options: Unpack[QuestionOptions]
 ) -> Action:
-    """Ask for an approval, wait, and get the action, which is given out once.
+    """Ask for an approval, wait, and return the action, which is returned only once.
 
     Any other ending is an `ApplicationError` of type `not_approved`, which ends the workflow unless it is caught.
     """
@@ -69,7 +70,7 @@ async def request_approval(
 
 
 class HandraisePlugin(SimplePlugin):
-    """Gives a worker the activities that ask on this desk, and lets its sandbox pass `handraise` through."""
+    """Adds the activities that ask on this desk to a worker, and passes `handraise` through its sandbox."""
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(
@@ -86,7 +87,7 @@ class TemporalEngine:
         self._client = client
 
     async def wake(self, question_id: str, to: Mapping[str, Any]) -> None:
-        """Signal the workflow's present run; a second signal finds nobody listening."""
+        """Signal the workflow's current run; a second signal has no effect."""
         if to["namespace"] != self._client.namespace:
             raise NobodyWaits(str(to["workflow"]))
         handle = self._client.get_workflow_handle(str(to["workflow"]))
@@ -106,7 +107,7 @@ class _Run:
 
     async def step(self, verb: Verb, request: dict[str, Json]) -> Json:
         if verb == "outcome":
-            # Before reading, so that no signal falls between that and sleeping.
+            # Before reading, so that no signal is missed between reading and sleeping.
             question_id = str(request["question_id"])
             workflow.set_signal_handler(_signal(question_id), lambda: self._rung.add(question_id))
         try:
@@ -166,7 +167,7 @@ def _passing_handraise_through(runner: WorkflowRunner | None) -> WorkflowRunner:
 
 
 def _final(error: HandraiseError) -> ApplicationError:
-    """The error as Temporal ends a workflow with; other exceptions would stop it half-way, to be mended."""
+    """The error with which Temporal ends a workflow; other exceptions would suspend it until the code is fixed."""
     about = {
         "question_id": getattr(error, "question_id", None),
         "status": getattr(getattr(error, "outcome", None), "status", None),
@@ -179,7 +180,7 @@ def _signal(question_id: str) -> str:
 
 
 def _main() -> None:
-    """The waker as a program of its own."""
+    """The waker as a separate program."""
     parser = argparse.ArgumentParser(description="Wake Temporal workflows whose questions are settled.")
     parser.add_argument("target", help="the address of the Temporal server, as host:port")
     parser.add_argument("--namespace", default="default", help="the namespace of the workflows")

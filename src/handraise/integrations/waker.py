@@ -1,6 +1,6 @@
-"""The waker: it follows a desk's feed and wakes the workflows whose questions are settled, in whatever engine.
+"""The waker: it follows a desk's feed and wakes the workflows whose questions are settled, in any engine.
 
-It keeps nothing but its place in the feed. Run one, or several beside each other: waking twice changes nothing.
+It stores only its place in the feed. Run one, or several at once: waking twice changes nothing.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ _LONGEST_PAUSE = 30.0
 
 
 class NobodyWaits(LookupError):
-    """The engine does not know the workflow any more, so there is nobody to wake."""
+    """The engine no longer knows the workflow, so there is nothing to wake."""
 
 
 class Engine(Protocol):
-    """Where workflows sleep."""
+    """The engine in which workflows sleep."""
 
     name: str
 
     async def wake(self, question_id: str, to: Mapping[str, Any]) -> None:
-        """Wake a workflow; once more must change nothing.
+        """Wake a workflow; doing so again must change nothing.
 
-        Raises `NobodyWaits` where there is none any more. Whatever else it raises is tried again.
+        Raises `NobodyWaits` if the workflow is gone. After any other error it is tried again.
         """
         ...
 
 
 class Cursor(Protocol):
-    """Where a waker keeps its place in the feed. What is lost makes it begin again, and wake twice."""
+    """Stores a waker's place in the feed. If it is lost, the waker starts again, and wakes twice."""
 
     async def load(self) -> str:
-        """The place to go on from; an empty one is the beginning."""
+        """The place to continue from; an empty one is the beginning."""
         ...
 
     async def save(self, place: str) -> None:
-        """Keep a place. Everything before it has been delivered."""
+        """Store a place. Everything before it has been delivered."""
         ...
 
 
 class FileCursor:
-    """A place in a file. The file belongs to one engine and one workspace, and says so."""
+    """A place in a file. The file belongs to one engine and one workspace, and names them."""
 
     def __init__(self, path: Path, *, engine: str, workspace: str) -> None:
         self._path = path
         self._owner = {"engine": engine, "workspace": workspace}
 
     async def load(self) -> str:
-        """The place in the file; the beginning where there is no file."""
+        """The place in the file; the beginning if there is no file."""
         try:
             kept = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -84,9 +84,10 @@ async def keep_waking(
 ) -> None:
     """Wake every workflow whose question is settled, until cancelled or until the desk closes.
 
-    Kept is the place behind the oldest event that is not yet delivered: after a crash nothing is lost, and what
-    is delivered twice changes nothing. One workflow that cannot be woken holds up no other, up to `at_once` of
-    them. Only what this desk's asker has asked is looked at. Timelines are kept too, every `poll` seconds.
+    It stores the place before the oldest event that is not yet delivered: after a crash nothing is lost, and
+    delivering twice changes nothing. A workflow that cannot be woken does not delay others, up to `at_once`
+    of them. Only questions of this desk's asker are handled. The due steps of timelines are done too, every
+    `poll` seconds.
     """
     if isinstance(cursor, Path):
         cursor = FileCursor(cursor, engine=engine.name, workspace=desk.workspace)
@@ -98,14 +99,14 @@ async def keep_waking(
             tasks.create_task(_keep_time(desk, seconds_of(poll)))
             async for event in desk.follow(after=begun):
                 await waker.take(event, tasks)
-    except BaseExceptionGroup as failed:  # what ended it, and not what that took along
+    except BaseExceptionGroup as failed:  # the error that ended it, not its consequences
         raise failed.exceptions[0] from None
 
 
 def run_waker(
     parser: argparse.ArgumentParser, engine: Callable[[argparse.Namespace], Engine | Awaitable[Engine]]
 ) -> None:
-    """Keep waking as a program, for the desk at `HANDRAISE_URL`, until it is killed: that loses nothing."""
+    """Run the waker as a program, for the desk at `HANDRAISE_URL`. It may be killed at any time."""
     parser.add_argument(
         "--cursor", type=Path, required=True, help="the file that keeps the place in the feed"
     )
@@ -133,7 +134,7 @@ class _Waker:
         self._moved = asyncio.Event()
 
     async def take(self, event: Event, tasks: asyncio.TaskGroup) -> None:
-        """Deliver what an event says, beside the others, as soon as there is room."""
+        """Deliver an event concurrently with others, as soon as there is a free slot."""
         done = asyncio.Event()
         self._under_way.append((event.cursor, done))
         if event.kind not in _SETTLING:
@@ -178,7 +179,8 @@ class _Waker:
 
     async def _wake(self, question: Question) -> None:
         to = question.state.get("wake") if isinstance(question.state, dict) else None
-        # Anybody may write anything into the state of their own questions, but nobody asks in another's name.
+        # Askers may write anything into the state of their own questions, but they cannot ask in another
+        # asker's name.
         if (
             isinstance(to, dict)
             and to.get("engine") == self._engine.name
@@ -188,7 +190,7 @@ class _Waker:
 
 
 async def _keep_time(desk: Desk, poll: float) -> None:
-    """Expire what is due, for nobody else may be there to do it."""
+    """Do the due steps of timelines: there may be no other process to do them."""
     while True:
         try:
             await desk.run_due()

@@ -1,7 +1,8 @@
-"""Workflows that ask: what is the same in every engine that runs code durably.
+"""Workflows that ask: the common parts of all durable engines.
 
-A workflow posts its question in a step, sleeps in the engine, and is woken by a waker (`handraise.integrations.waker`).
-A wake-up is a hint: the outcome is read from the record, in a step, so a forged, doubled or lost one decides nothing.
+A workflow posts its question in a step, sleeps in the engine, and is woken by a waker
+(`handraise.integrations.waker`). A wake-up is a hint: the outcome is read from the record, in a step, so a
+forged, duplicated or lost one decides nothing.
 """
 
 from __future__ import annotations
@@ -34,27 +35,27 @@ from handraise.wire.records import OutcomeRecord, TimelineRecord
 from handraise.wire.requests import PostQuestion
 
 LOOK_AGAIN = timedelta(hours=1)
-"""How long a workflow sleeps at most before it looks at the record, should a wake-up be lost."""
+"""The longest that a workflow sleeps before it reads the record, in case a wake-up is lost."""
 
 Verb = Literal["post", "outcome", "consume"]
 
 PASSING = (StoreUnavailable, TooManyRequests)
-"""What may go well the next time. Every other error of a step is final."""
+"""Errors that may not happen again if the step is retried. All others are final."""
 
 
 class Run(Protocol):
-    """A workflow that is running, as the asking sees it."""
+    """A running workflow, as these functions see it."""
 
     async def step(self, verb: Verb, request: dict[str, Json]) -> Json:
-        """Do this on a desk, with `perform`, and keep the result: replayed code gets it without doing it again."""
+        """Do this on a desk, with `perform`, and record the result: replayed code gets it without doing it again."""
         ...
 
     async def woken(self, question_id: str, *, within: float) -> None:
-        """Sleep until somebody wakes this question's workflow, or so many seconds."""
+        """Sleep until this question's workflow is woken, or for this many seconds."""
         ...
 
     def failure(self, error: HandraiseError) -> Exception:
-        """What to raise so that the engine ends the workflow, and does not try it again."""
+        """The error to raise so that the engine ends the workflow, and does not retry it."""
         ...
 
 
@@ -79,7 +80,7 @@ class Asker(Protocol):
 
 
 async def post(run: Run, prompt: str, options: QuestionOptions) -> str:
-    """Leave a question in a step and get its id."""
+    """Post a question in a step and return its id."""
     try:
         request = _request(prompt, options)
     except InvalidQuestion as refusal:
@@ -88,7 +89,10 @@ async def post(run: Run, prompt: str, options: QuestionOptions) -> str:
 
 
 async def wait(run: Run, question_id: str, *, look_again: Span = LOOK_AGAIN) -> Outcome:
-    """The outcome, however long it takes. It is read before sleeping too: an early wake-up may be long gone."""
+    """Wait for the outcome, however long it takes.
+
+    It is also read before sleeping: a wake-up may have come earlier.
+    """
     while True:
         found = await run.step("outcome", {"question_id": question_id})
         if found is not None:
@@ -97,7 +101,7 @@ async def wait(run: Run, question_id: str, *, look_again: Span = LOOK_AGAIN) -> 
 
 
 async def ask(run: Run, prompt: str, options: QuestionOptions) -> Json:
-    """Leave a question, wait, and get the canonical value. Any other ending than an answer is a failure."""
+    """Post a question, wait, and return the canonical value. Any other ending than an answer is a failure."""
     question_id = await post(run, prompt, options)
     outcome = await wait(run, question_id)
     if not isinstance(outcome, Answered):
@@ -108,7 +112,7 @@ async def ask(run: Run, prompt: str, options: QuestionOptions) -> Json:
 async def request_approval(
     run: Run, approval: Approval, prompt: str | None, options: QuestionOptions
 ) -> Action:
-    """Ask for the approval of an action, wait, and get the action to be executed now; it is given out once."""
+    """Ask for the approval of an action, wait, and return the action to be executed now; it is returned only once."""
     options["form"] = approval
     question_id = await post(run, prompt or f"May I run {approval.action.tool}?", options)
     outcome = await wait(run, question_id)
@@ -122,13 +126,13 @@ async def request_approval(
 
 
 async def perform(desk: Asker, verb: Verb, request: dict[str, Json], *, place: Json, to: Json) -> Json:
-    """Do a step on a desk. `place` names the step in its workflow for ever, `to` is whom a waker wakes."""
+    """Do a step on a desk. `place` identifies the step in its workflow permanently, `to` is whom a waker wakes."""
     if verb == "outcome":
         outcome = (await desk.get(request["question_id"])).outcome
         return (
             None if outcome is None else OutcomeRecord.of(outcome).model_dump(mode="json", exclude_none=True)
         )
-    # A step that is tried again, because what it got was lost, asks for the same thing.
+    # A step that is retried because its result was lost asks for the same thing.
     key = f"{to['engine']}:{digest(place)}"
     if verb == "consume":
         return (await desk.consume_approval(request["question_id"], request=key)).model_dump(mode="json")

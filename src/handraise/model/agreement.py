@@ -14,12 +14,12 @@ from handraise.model.people import GROUP
 from handraise.model.questions import Question, Vote
 
 _VOTING = (EventKind.VOTED, EventKind.ANSWERED, EventKind.DECLINED)
-"""The vote that brings about the agreement leaves the event of the outcome."""
+"""Kinds of events that record a vote; the vote that completes the agreement is recorded with the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastVote:
-    """A person's vote as it stands. `value` is what they answered; None if they declined to answer."""
+    """A person's current vote. `value` is what they answered, or None if they declined to answer."""
 
     by: str
     ballot: str = field(repr=False)
@@ -30,14 +30,14 @@ class CastVote:
 
 
 def cast_votes(question: Question, events: Iterable[Event]) -> tuple[CastVote, ...]:
-    """The votes that count now, oldest first, with what the question's history says about each."""
+    """The votes that count now, oldest first, with the details from the question's history."""
     latest = {event.by: event for event in events if event.kind in _VOTING}
     found = [_cast(question.form, vote, latest[vote.by]) for vote in question.votes if vote.by in latest]
     return tuple(sorted(found, key=lambda vote: vote.at))
 
 
 def has_voted(question: Question, person: str) -> bool:
-    """Whether this person's vote on it is in."""
+    """Whether this person has voted on it."""
     return any(vote.by == person for vote in question.votes)
 
 

@@ -1,4 +1,4 @@
-"""From the asker's own type to a form, and from the canonical answer back to that type."""
+"""Make a form from the asker's own type, and convert the canonical answer back to that type."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Typed(Generic[T]):
 
 
 def form_from(source: FormSource) -> AnyForm:
-    """The form behind any of its sources."""
+    """Make the form from any of its sources."""
     if isinstance(source, dict):
         return form_from_schema(source)
     forms = (Choice, MultiChoice, Open, Confirm, Form, Approval)
@@ -49,7 +49,7 @@ def form_from(source: FormSource) -> AnyForm:
 
 
 def typed(into: type[T]) -> Typed[T]:
-    """The form that asks for a value of this type, and the way from its answer to that type.
+    """Make the form that asks for a value of this type, and the conversion of its answer to that type.
 
     Takes str, int, float, bool, date, datetime, an Enum, a Literal of texts, a list or set of those two, a
     Pydantic model or a dataclass.
@@ -80,7 +80,7 @@ def _validated(into: Any, form: AnyForm, members: Mapping[str, Enum] = MappingPr
         try:
             if members:
                 return adapter.validate_python(_to_members(value, members))
-            # As JSON, a strict type takes a date or a set in the only way an answer can give it.
+            # Validated as JSON: a strict type then takes a date or a set as an answer gives it.
             return adapter.validate_json(json.dumps(value))
         except pydantic.ValidationError as error:
             raise AnswerTypeMismatch(
@@ -98,7 +98,7 @@ def _schema_of(into: Any) -> Schema:
 
 
 def _options_of(into: Any) -> tuple[Option, ...] | None:
-    """One option for each member of an Enum or a Literal. A member's id is its value where that is a text."""
+    """One option for each member of an Enum or a Literal. A member's id is its value if that is a text."""
     if isinstance(into, type) and issubclass(into, Enum):
         return tuple(Option(id=_member_id(member), label=_member_id(member)) for member in into)
     if get_origin(into) is Literal and all(isinstance(value, str) for value in get_args(into)):

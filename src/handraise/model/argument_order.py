@@ -1,6 +1,6 @@
 """The order in which people read the arguments of an action.
 
-A frozen action has its arguments in the order of their names, which puts the body of a mail before its recipient.
+A frozen action sorts its arguments by name, which puts the body of a mail before its recipient.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHORT = 80
 
 
 def reading_order(arguments: Mapping[str, Json]) -> dict[str, Json]:
-    """The same arguments: first whom and what it is about, then what is short, then what is long; else by name."""
+    """Sort arguments for reading: recipients and subjects first, then short values, then long ones; else by name."""
 
     def place(name: str) -> tuple[bool, int]:
         known = _FIRST.index(name.casefold()) if name.casefold() in _FIRST else len(_FIRST)

@@ -1,7 +1,8 @@
-"""Checking an export of the audit trail, with nothing but the file and public keys.
+"""Verify an export of the audit trail. Only the file and the public keys are needed.
 
-An export is a file of JSON lines: `export`, then each `seal` with the `event` and `removal` lines that it covers, then a
-`question` for each row, then removals that no seal covers yet, then `end`. Written by `handraise.desk.audit_export`.
+An export is a file of JSON lines: `export`, then each `seal` with the `event` and `removal` lines that it
+covers, then a `question` for each row, then removals that no seal covers yet, then `end`.
+`handraise.desk.audit_export` writes it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _END, _ROW, _ROWS = b"\x04", b"\x05", b"\x06"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedKey:
-    """A public key, and the seals that it may have signed: from `first` to `last`, or on."""
+    """A public key, and the seals that it may have signed: from `first` to `last`, or to the end."""
 
     key_id: str
     has_signed: Callable[[bytes, bytes], bool]
@@ -38,13 +39,13 @@ class TrustedKey:
     last: int | None = None
 
     def covers(self, number: int) -> bool:
-        """Whether it may have signed the seal of this number."""
+        """Whether it may have signed the seal with this number."""
         return self.first <= number and (self.last is None or number <= self.last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """The first thing that is wrong with an export, and where."""
+    """The first thing that is wrong with an export, and its place."""
 
     why: str
     line: int
@@ -62,7 +63,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Verdict:
-    """What an export shows; it is good where there is no `fault`."""
+    """The result of verifying an export; it is valid if there is no `fault`."""
 
     fault: Fault | None = None
     workspace: str = ""
@@ -74,7 +75,7 @@ class Verdict:
     unsealed: int = 0
     """Removals that no seal covers yet."""
     questions: int = 0
-    """Questions whose row says what their events say."""
+    """Questions whose row agrees with their events."""
     keys: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The first and the last seal that each key signed."""
     unsigned: int = 0
@@ -101,7 +102,7 @@ def seal_line(seal: Seal) -> dict[str, Json]:
 
 
 def end_digest(line: dict[str, Json]) -> bytes:
-    """What is signed of the last line."""
+    """The bytes that are signed for the last line."""
     body = {name: value for name, value in line.items() if name != "signature"}
     return hashlib.sha256(_END + canonical_json(body).encode()).digest()
 
@@ -112,7 +113,7 @@ def row_digest(line: dict[str, Any]) -> bytes:
 
 
 def rows_digest(rows: Iterable[bytes]) -> bytes:
-    """What the last line says of all of them, by their digests."""
+    """The digest over all questions, which the last line holds."""
     return hashlib.sha256(_ROWS + b"".join(rows)).digest()
 
 
@@ -124,11 +125,11 @@ def verify(
     unsigned: bool = False,
     unsigned_before: int = 1,
 ) -> Verdict:
-    """What an export shows. `read` gives its lines, as often as it is called.
+    """Verify an export. `read` returns its lines and may be called several times.
 
-    Every seal must be signed by one of `keys`, except for those with a number below `unsigned_before`. The keys are in the
-    order in which they were used: each replaced the one before, and the end must be signed by the last. `known` are seals
-    that must be in it. `unsigned` is to be content with a chain that nobody has signed.
+    Every seal must be signed by one of `keys`, except for those with a number below `unsigned_before`. The
+    keys are in the order in which they were used: each replaced the one before, and the end must be signed by
+    the last. `known` are seals that must be in it. `unsigned` accepts a chain that nobody has signed.
     """
     verdict = Verdict()
     try:
@@ -147,7 +148,7 @@ class _Wrong(Exception):
 
 @dataclass(slots=True)
 class _Batch:
-    """A seal with the lines behind it."""
+    """A seal with the lines that follow it."""
 
     line: int
     seal: Seal
@@ -187,10 +188,10 @@ class _Checking:
         number = 0
         for number, line in _parsed(lines):
             if self._ended:
-                raise _Wrong("there is more behind the end", number)
+                raise _Wrong("there are more lines after the end", number)
             kind = line.get("type")
             if (number == 1) != (kind == "export"):
-                raise _Wrong("this is not the beginning of an export", number)
+                raise _Wrong("an export does not begin like this", number)
             try:
                 self._take(kind, number, line)
             except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -258,16 +259,16 @@ class _Checking:
             where["question_id"] = record["question"]
             place = places.get(record["cursor"])
             if place is None:
-                raise _Wrong("this event was not there when the seal was made", **where)
+                raise _Wrong("this event did not exist when the seal was made", **where)
             if place < passed:
-                raise _Wrong("this event is not in its place, or there twice", **where)
+                raise _Wrong("this event is in the wrong place, or there twice", **where)
             for cursor in seal.cursors[passed:place]:
                 self._count_gone(batch, cursor, number)
             passed = place + 1
             if place >= len(seal.leaves) or event_leaf(salt, record) != seal.leaves[place]:
                 raise _Wrong("this event was changed after it was sealed", **where)
             if record["workspace"] != self._verdict.workspace:
-                raise _Wrong("this event is of another workspace", **where)
+                raise _Wrong("this event belongs to another workspace", **where)
             self._verdict.events += 1
             if record["question"]:
                 self._lives.setdefault(record["question"], QuestionReplay()).take(record, number)
@@ -294,7 +295,7 @@ class _Checking:
         for place, (number, line) in enumerate(batch.removals):
             where = {"line": number, "seal": seal.number, "question_id": line["record"]["question"]}
             if place >= len(leaves):
-                raise _Wrong("this removal was not there when the seal was made", **where)
+                raise _Wrong("this removal did not exist when the seal was made", **where)
             if removal_leaf(line["record"]) != leaves[place]:
                 raise _Wrong("this removal was changed after it was sealed", **where)
         if len(batch.removals) < len(leaves):
@@ -318,7 +319,7 @@ class _Checking:
         elif seal.previous != last.digest:
             raise _Wrong("the seal does not follow the one before, which was changed or replaced", **where)
         if seal.oldest > seal.number or (last is not None and seal.oldest < last.oldest):
-            raise _Wrong("the seal does not say rightly which seals were kept", **where)
+            raise _Wrong("the seal does not state correctly which seals were kept", **where)
         if (known := self._known.get(seal.number, digest)) != digest:
             raise _Wrong(f"this is not the seal that is known, {seal.number}:{known.hex()}", **where)
         self._check_signature(seal, digest, where)
@@ -337,7 +338,7 @@ class _Checking:
             raise _Wrong(f"the seal is signed with the key {seal.key_id}, which was not given", **where)
         place, key = self._keys[seal.key_id]
         if not key.has_signed(digest, seal.signature):
-            raise _Wrong("the signature of the seal is not good", **where)
+            raise _Wrong("the signature of the seal is not valid", **where)
         if not key.covers(seal.number):
             raise _Wrong(f"the seal is signed with the key {seal.key_id}, which was not in use then", **where)
         if place < self._place:
@@ -384,7 +385,7 @@ class _Checking:
         for question, life in self._lives.items():
             if question not in self._rows:
                 if question in self._removed:
-                    continue  # it went while this was exported
+                    continue  # it was removed during the export
                 raise _Wrong("the question has events and no row", end, question_id=question)
             number, line = self._rows[question]
             for record in line["later"]:
@@ -401,8 +402,8 @@ class _Checking:
         if not verdict.keys:
             if not (self._content_unsigned or self._known):
                 raise _Wrong(
-                    "nothing here is signed: anyone who could write to the store could have made all of it. "
-                    "Where that is enough, say so with --unsigned, or give a seal that you know with --head",
+                    "nothing here is signed: anyone who could write to the store could have made all of it. If "
+                    "that is enough, pass --unsigned, or give a seal that you know with --head",
                     number,
                 )
             if self._keys and not self._content_unsigned:
@@ -411,8 +412,8 @@ class _Checking:
         if line["signature"] is None:
             if self._loose or not self._known:
                 raise _Wrong(
-                    "the end is not signed, so nobody can tell whether seals were cut off there. Export where "
-                    "HANDRAISE_AUDIT_KEY is set, or give a seal that you know with --head",
+                    "the end is not signed, so nobody can tell whether seals were cut off there. Export with "
+                    "HANDRAISE_AUDIT_KEY set, or give a seal that you know with --head",
                     number,
                 )
             if verdict.last not in self._known:
@@ -420,12 +421,12 @@ class _Checking:
             return
         _, key = self._keys.get(line["key_id"], (0, None))
         if key is None or not key.has_signed(end_digest(line), bytes.fromhex(line["signature"])):
-            raise _Wrong("the signature of the end is not good: something was cut off or added", number)
+            raise _Wrong("the signature of the end is not valid: something was cut off or added", number)
         self._check_newest(key.key_id, "the end", number)
         verdict.end_signed = True
 
     def _check_newest(self, key_id: str, what: str, number: int) -> None:
-        """A key that was replaced cannot say that nothing comes behind."""
+        """Reject an end that is signed with a replaced key: later seals could have been cut off."""
         if self._newest is not None and key_id != self._newest.key_id:
             raise _Wrong(
                 f"{what} is signed with the key {key_id}, and {self._newest.key_id} replaced it. If it had not yet, when this was "
@@ -446,7 +447,7 @@ def _parsed(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _gone(lines: Iterable[str]) -> dict[str, str]:
-    """The events that removals account for, and what became of them. Each is checked when its turn comes."""
+    """The events that removals account for, and what happened to them. Each is checked later, with its seal."""
     gone: dict[str, str] = {}
     for _, line in _parsed(lines):
         record = line.get("record")

@@ -1,4 +1,4 @@
-"""What models emit instead of a list of strings, made into clean options. It does not cap."""
+"""Make clean options from what models emit instead of a list of strings. Their number is not limited here."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LABEL_KEYS = ("label", "description", "text", "title")
 
 
 def coerce_choices(raw: Json) -> tuple[Option, ...]:
-    """Clean options from whatever a model sent; what has no readable label is dropped.
+    """Make clean options from whatever a model sent; entries without a readable label are dropped.
 
     A dict's label is the first non-empty of `label`, `description`, `text` and `title`; `name` and `value`
-    are identifiers, not labels, and are never shown. A dict's `id` is kept where it is a text. Two choices
-    with the same label become one. Nothing is cut off: a list that is too long fails at ask time.
+    are identifiers, not labels, and are never shown. A dict's `id` is kept if it is a text. Two choices with
+    the same label become one. Nothing is cut off: a list that is too long fails at ask time.
     """
     options: dict[str, Option] = {}
     for item in _items(raw):
@@ -55,7 +55,7 @@ def _option(item: Json) -> Option | None:
 
 
 def _parsed(text: str) -> Json:
-    """JSON in a string, where it is a list or an object; else the string itself."""
+    """The JSON in a string if it is a list or an object, else the string itself."""
     if text.lstrip()[:1] not in ("[", "{"):
         return text
     try:

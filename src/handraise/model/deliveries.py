@@ -12,26 +12,26 @@ from handraise.model.questions import Ref
 
 
 class DeliveryStatus(StrEnum):
-    """Where an attempt to reach somebody stands."""
+    """The status of an attempt to reach somebody."""
 
     QUEUED = "queued"
     SENT = "sent"
     UPDATED = "updated"
     """It was sent, and now says how the question ended."""
     UNSENT = "unsent"
-    """The question ended before it was its turn."""
+    """The question ended before it was sent."""
     FAILED = "failed"
     UNKNOWN = "unknown"
-    """It was handed over, and whether it arrived was never said. It may be tried again."""
+    """It was handed over, but whether it arrived is unknown. It may be tried again."""
 
 
 Reason: TypeAlias = Literal["asked", "reminded", "escalated"]
-"""Why somebody is told."""
+"""Why somebody is notified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a recipient can be reached through a channel. What `to` holds is the channel's own affair.
+    """Where a recipient can be reached through a channel. Only the channel interprets `to`.
 
     A recipient is a person, a group (`group:ops`, for a room they share), or `*` for questions to anyone.
     """
@@ -40,7 +40,7 @@ class Address:
     recipient: str
     channel: str
     id: str
-    """Names it among the recipient's addresses on that channel; the same one again replaces it."""
+    """Identifies it among the recipient's addresses on that channel; an address with the same name is replaced."""
     to: Json = field(repr=False)
 
 
@@ -48,9 +48,9 @@ class Address:
 class Delivery:
     """One attempt to reach one recipient through one channel about one question.
 
-    The id is the same however often it is tried. `receipt` is what the channel needs to change the message
-    later; `stale` says that the message shows a question that has ended. Those that share a `bundle` go out
-    as one message.
+    The id stays the same when it is tried again. `receipt` is what the channel needs to change the message
+    later; `stale` says that the message shows a question that has ended. Deliveries that share a `bundle` are
+    sent as one message.
     """
 
     workspace: str
@@ -63,12 +63,12 @@ class Delivery:
     rate_limit_key: str
     created_at: datetime
     due_at: datetime | None = None
-    """When it is next tried, or None where nothing is left to do."""
+    """When it is next tried, or None if nothing is left to do."""
     bundle: str | None = None
     status: DeliveryStatus = DeliveryStatus.QUEUED
     tries: int = 0
     turn: int = 0
-    """How often it has been taken: tells those apart who took it one after the other."""
+    """How often it has been taken, which tells the workers that took it apart."""
     stale: bool = False
     sent_at: datetime | None = None
     receipt: Json = field(default=None, repr=False)
@@ -76,12 +76,12 @@ class Delivery:
 
     @property
     def is_to_be_sent(self) -> bool:
-        """Whether a try sends it; else it is to be updated."""
+        """Whether the next try sends it; otherwise it updates the message."""
         return self.status in (DeliveryStatus.QUEUED, DeliveryStatus.UNKNOWN) and not self.stale
 
     @property
     def may_have_arrived(self) -> bool:
-        """Whether somebody has been told by it, or may be yet."""
+        """Whether it has notified somebody, or still may."""
         if self.status in (DeliveryStatus.FAILED, DeliveryStatus.UNSENT):
             return False
         return self.status is not DeliveryStatus.UNKNOWN or self.due_at is not None
@@ -94,7 +94,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """What came of trying a delivery. `again_after` says how long to wait before the next, where there is one."""
+    """The result of trying a delivery. `again_after` is how long to wait before the next try, if there is one."""
 
     delivery: Delivery
     status: DeliveryStatus
@@ -106,8 +106,8 @@ class Try:
 def made_stale(delivery: Delivery, now: datetime) -> Delivery:
     """The same delivery once its question has ended.
 
-    What was sent, or may have been, is due to be updated. What nobody has tried is not sent. What somebody is at
-    is left to them.
+    If it was sent, or may have been, its message must be updated. If nobody has tried it, it is not sent. If
+    somebody is trying it now, they go on.
     """
     stale = replace(delivery, stale=True)
     if delivery.status is DeliveryStatus.QUEUED and not delivery.turn:
@@ -118,7 +118,7 @@ def made_stale(delivery: Delivery, now: datetime) -> Delivery:
 
 
 def after_try(delivery: Delivery, tried: Try, now: datetime) -> Delivery:
-    """The same delivery with what came of a try, unless somebody else has taken it over since."""
+    """The same delivery with the result of a try, unless somebody else has taken it over since."""
     if delivery.turn != tried.delivery.turn:
         return delivery
     status = tried.status

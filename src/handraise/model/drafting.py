@@ -1,6 +1,6 @@
-"""Composing a question: from what an asker says to a draft, or every reason why it cannot be asked.
+"""Make a draft from what an asker gives, or report every reason why it cannot be asked.
 
-Fail closed: nothing is registered and nothing is cut to size.
+It fails closed: if something is wrong, nothing is registered, and nothing is truncated.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from handraise.model.validation import MAX_TEXT, check_answer, fold, pattern_pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How large a question may be. What is larger is refused, never cut."""
+    """How large a question may be. A larger one is refused, never truncated."""
 
     prompt: int = 10_000
     options: int = 20
@@ -64,7 +64,7 @@ _MOST_ATTEMPTS = 1_000_000
 _LONGEST_UNDO = timedelta(minutes=1)
 _FEW, _SHORT = 20, 500
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
-    # The usual types first: asking an abstract one takes ten times as long.
+    # The usual types come first: checking against an abstract one takes ten times as long.
     "choices": ("a list of options", (list, tuple, Sequence)),
     "recipients": ("a list of names", (list, tuple, Sequence)),
     "quorum": ("a whole number", (int,)),
@@ -77,24 +77,26 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
 
 
 IfExists = Literal["equal", "keep"]
-"""What a key that is taken gives: the stored question if it is equal, or in any case."""
+"""What to return if the key is taken: the stored question if it is equal ("equal"), or always ("keep")."""
 
 
 class QuestionOptions(TypedDict, total=False):
-    """What can be said about a question besides its prompt; `post` and `ask` take it as keywords.
+    """The options of a question besides its prompt; `post` and `ask` take them as keywords.
 
     Say what a valid answer is with `choices` or `form`; with neither, it is free text. `recipients` are the
     names of people and `group:` names, none for anyone in the workspace. `quorum` distinct people must agree;
-    with `veto`, one refusal is enough to end it. `state` is the asker's own: it comes back with the question
-    and no page shows it. `trace` is the asker's span as a W3C `traceparent`. `undo_for` is how long, up to a
-    minute, a person may take an answer back before it is sent; what shows them the question holds it back that long.
+    with `veto`, one refusal is enough to end it. `state` is private to the asker: it comes back with the
+    question, and no page shows it. `trace` is the asker's span as a W3C `traceparent`. `undo_for` is how
+    long, up to a minute, a person may take an answer back before it is sent; the page or channel that shows
+    the question holds the answer back that long.
 
-    `if_exists` says what a `key` gives that names a question already: with "equal", which it is unless you say otherwise, that
-    question if it is the same, else `KeyConflict`; with "keep" that question as it was asked, and its answer.
-    A key is the asker's own; with `shared`, all askers of the workspace that say so share it, and the question with it.
+    `if_exists` says what happens if the `key` already names a question. With "equal", the default, you get
+    that question if it is the same, else `KeyConflict`. With "keep" you get that question as it was asked,
+    and its answer. A key belongs to its asker; all askers of the workspace that pass `shared` share the key
+    and its question.
 
-    If the workspace has people, `recipients` and those of an escalation are compared with them: a name that nobody has is
-    refused. With `check_recipients=False` they are not, for people whom only your program knows.
+    If the workspace has people, `recipients` and those of an escalation are compared with them: a name that
+    nobody has is refused. Pass `check_recipients=False` if only your program knows these people.
     """
 
     choices: Sequence[str | Option]
@@ -119,7 +121,7 @@ class QuestionOptions(TypedDict, total=False):
 
 _OPTIONS = frozenset(QuestionOptions.__annotations__)
 _GROUP_SPELT = re.compile(r"\s*group\s*:\s*(.*?)\s*", re.IGNORECASE)
-"""A group, also as it is often misspelt: with spaces, or with a large letter."""
+"""A group, also if it is misspelt in a common way: with spaces, or with a capital letter."""
 _MEANT = {
     "options": "choices",
     "to": "recipients",
@@ -127,7 +129,7 @@ _MEANT = {
     "idempotency_key": "key",
     "expires": "expires_in",
 }
-"""What people write for an option that has another name."""
+"""Wrong names that people often write for an option."""
 
 
 def compose(
@@ -174,7 +176,7 @@ def compose(
 
 
 def check_key(key: str, limits: Limits) -> None:
-    """Raise `InvalidQuestion` unless this can be the key of a question."""
+    """Raise `InvalidQuestion` unless this can be a question's key."""
     if problems := _text_problems("key", key, limits.name):
         raise InvalidQuestion(problems)
 
@@ -184,7 +186,7 @@ def _if_exists_problem(options: QuestionOptions) -> Problem | None:
     if said not in get_args(IfExists):
         return Problem("if_exists", f"expected 'equal' or 'keep', got {said!r}")
     if said == "keep" and options.get("key") is None:
-        return Problem("if_exists", "it is about the key of a question, so give a key")
+        return Problem("if_exists", "it only applies to a key, so give a key")
     return None
 
 
@@ -196,7 +198,7 @@ def _unknown_option(name: str) -> str:
             "expires_in=… ends the question itself."
         )
     if name == "into":
-        return "post() gives the question and not its answer, so it takes no into: write ask(…, into=…)."
+        return "post() returns the question and not its answer, so it takes no into: write ask(…, into=…)."
     near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _OPTIONS, 1)
     return f"post() and ask() do not take {name!r}" + (f": did you mean {near[0]!r}?" if near else ".")
 
@@ -219,7 +221,8 @@ def _form(options: QuestionOptions, limits: Limits) -> tuple[AnyForm, Sequence[P
         ) from error
     if not isinstance(form, Approval):
         return form, list(_form_problems(form, "form", limits))
-    # An action is frozen here: later changes of the arguments it was made of do not reach it; what is too deep to copy is told.
+    # An action is frozen here: later changes of the arguments that it was made from do not change it.
+    # Arguments that are too deep to copy are reported.
     if problems := list(json_problems(form.action.arguments, "form.action.arguments", depth=_DEEPEST)):
         raise InvalidQuestion(problems)
     frozen = form.model_copy(deep=True)
@@ -232,7 +235,7 @@ def _choice(choices: Sequence[str | Option], limits: Limits) -> tuple[Choice, Se
 
 
 _usual_choice = functools.lru_cache(maxsize=1_000)(_choice)
-"""The same for a few short texts, which a program mostly asks about more than once."""
+"""The same for a few short texts, cached because a program mostly asks with the same ones again."""
 
 
 def _timeline(options: QuestionOptions) -> Timeline | None:
@@ -244,7 +247,7 @@ def _timeline(options: QuestionOptions) -> Timeline | None:
 
 
 def _type_problems(options: QuestionOptions) -> Iterator[Problem]:
-    """What no value check could look at: a text is not a list of its letters, and true is not a number."""
+    """Problems that a check of values would not find: a text is not a list of its letters, true is not a number."""
     for name, value in options.items():
         if name not in _TYPES:
             continue
@@ -290,7 +293,7 @@ def _draft_problems(draft: Draft, limits: Limits) -> Iterator[Problem]:
         if (value := getattr(draft, name)) is not None:
             yield from _text_problems(name, value, limits.name)
     if draft.shared and draft.key is None:
-        yield Problem("shared", "askers share a key, so give a key")
+        yield Problem("shared", "askers share questions by key, so give a key")
     for place, recipient in enumerate(draft.recipients):
         yield from _recipient_problems(f"recipients[{place}]", recipient, limits)
     if len(draft.recipients) > limits.recipients:
@@ -318,7 +321,7 @@ def _form_problems(form: AnyForm, path: str, limits: Limits) -> Iterator[Problem
             yield from _option_problems(form.options, path, limits)
             most = len(form.options) + form.allow_other if form.at_most is None else form.at_most
             if form.at_least < 0 or most < max(form.at_least, 1) or form.at_least > len(form.options):
-                yield Problem(f"{path}.at_least", "nobody could choose as many as the bounds ask for")
+                yield Problem(f"{path}.at_least", "at_least and at_most do not fit the number of options")
             yield from json_problems(form.at_most, f"{path}.at_most", depth=0)
         case Open():
             yield from _open_problems(form, path, limits)
@@ -371,7 +374,7 @@ def _open_problems(form: Open, path: str, limits: Limits) -> Iterator[Problem]:
         yield Problem(f"{path}.max_length", "no text could be that long")
     for name in ("max_length", "minimum", "maximum"):
         if any(json_problems(getattr(form, name), name, depth=0)):
-            yield Problem(f"{path}.{name}", f"is beyond {MAX_INTEGER}, like no answer: leave it out")
+            yield Problem(f"{path}.{name}", f"is beyond {MAX_INTEGER}, which no answer can be: leave it out")
     if form.minimum is not None and form.maximum is not None and form.minimum > form.maximum:
         yield Problem(f"{path}.maximum", "is below the minimum")
     if form.pattern is not None:
@@ -415,10 +418,14 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
         elif not (arguments or fields or entry.default is None) and canonical_json(
             entry.default
         ) != canonical_json(form.action.arguments[entry.name]):
-            why = "is not the action's own value of this argument: leave it out, and that is what people see"
+            why = (
+                "is not the action's value of this argument: leave it out, and people see the action's value"
+            )
             yield Problem(f"{path}.editable.{entry.name}.default", why)
     if form.remember_by == ():
-        yield Problem(f"{path}.remember_by", "name at least one argument, or one approval would hold for all")
+        yield Problem(
+            f"{path}.remember_by", "name at least one argument, or one approval would apply to all calls"
+        )
     for name in form.remember_by or ():
         if name not in form.action.arguments:
             yield Problem(f"{path}.remember_by", f"the action has no argument {name!r}")
@@ -426,16 +433,16 @@ def _approval_problems(form: Approval, path: str, limits: Limits) -> Iterator[Pr
     if "once" not in form.scopes:
         yield Problem(f"{path}.scopes", "a person must be able to approve just this once")
     if not 0 < form.remember_for <= _LONGEST_MEMORY:
-        yield Problem(f"{path}.remember_for", "an approval is remembered for up to ten years")
+        yield Problem(f"{path}.remember_for", "an approval can be remembered for up to ten years")
     if form.valid_for is not None and not 0 < form.valid_for <= _LONGEST_MEMORY:
-        yield Problem(f"{path}.valid_for", "an approval is good for some time, up to ten years")
+        yield Problem(f"{path}.valid_for", "an approval can be valid for up to ten years")
 
 
 def _scope_problems(draft: Draft, form: Approval) -> Iterator[Problem]:
     if "session" in form.scopes and draft.conversation is None:
         yield Problem("form.scopes", "an approval for the session needs a conversation")
     if form.scopes != ("once",) and draft.quorum > 1:
-        yield Problem("form.scopes", "an approval that needs several people is for once")
+        yield Problem("form.scopes", "an approval that needs several people can only be for once")
 
 
 def _timeline_problems(timeline: Timeline, draft: Draft, limits: Limits) -> Iterator[Problem]:
@@ -443,11 +450,13 @@ def _timeline_problems(timeline: Timeline, draft: Draft, limits: Limits) -> Iter
     if len(steps) > limits.steps:
         yield Problem("timeline", f"at most {limits.steps} steps are possible, not {len(steps)}")
     if any(step.after <= timedelta(0) for step in steps):
-        yield Problem("timeline", "every step must come after the asking")
+        yield Problem("timeline", "every step must come after the question was asked")
     if any(step.after > _LONGEST for step in steps):
-        yield Problem("timeline", f"no step can come later than {_LONGEST.days} days after the asking")
+        yield Problem(
+            "timeline", f"no step can come later than {_LONGEST.days} days after the question was asked"
+        )
     if timeline.expire is not None and any(step.after >= timeline.expire for step in steps[:-1]):
-        yield Problem("timeline", "nothing can happen after it has expired")
+        yield Problem("timeline", "no step can come after it has expired")
     for escalation in timeline.escalate:
         if not escalation.to:
             yield Problem("timeline.escalate", "needs somebody to escalate to")
@@ -469,7 +478,7 @@ def _timeline_problems(timeline: Timeline, draft: Draft, limits: Limits) -> Iter
     except InvalidAnswer as error:
         yield from (Problem(f"timeline.default{each.path}", each.message) for each in error.problems)
     else:
-        # As Python has them: a 3.0 in place of a 3 would be no whole number to the asker.
+        # Compared as Python values: a 3.0 instead of a 3 would not be a whole number to the asker.
         if json.dumps(canonical, sort_keys=True) != json.dumps(timeline.default, sort_keys=True):
             yield Problem("timeline.default", f"write it in its canonical form: {canonical!r}")
 
@@ -494,7 +503,7 @@ def _recipient_problems(path: str, name: str, limits: Limits) -> Iterator[Proble
     elif name != name.strip():
         yield Problem(path, f"write {name.strip()!r}: nobody's name begins or ends with a space")
     if name == ANYONE:
-        yield Problem(path, "leave the recipients out where anyone may answer")
+        yield Problem(path, "leave the recipients out if anyone may answer")
 
 
 def _json_problems(path: str, value: Json, limits: Limits) -> Sequence[Problem]:

@@ -29,7 +29,7 @@ def seconds_of(span: Span) -> float:
 
 
 def span_of(span: Span) -> timedelta:
-    """A span as a timedelta; raises what `seconds_of` raises, and `OverflowError` for one that no clock knows."""
+    """A span as a timedelta; raises what `seconds_of` raises, and `OverflowError` if it is too long."""
     return span if isinstance(span, timedelta) else timedelta(seconds=seconds_of(span))
 
 

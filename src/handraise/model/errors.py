@@ -12,15 +12,15 @@ HandraiseError
 ├── StillPending      (TimeoutError)     a wait ended by its own timeout; the record is untouched
 ├── NotAnswered                          `ask` ended without an answer; carries the outcome
 ├── NotApproved       (PermissionError)  nobody approved this action; carries the outcome
-│   ├── ApprovalLapsed                   the approval was good for a time that is over, or its grant has ended
+│   ├── ApprovalLapsed                   the approval is no longer valid, or its grant has ended
 │   └── ApprovalTakenBack                the approval was taken back before it was used
 ├── AlreadyConsumed                      the approval has been used: an action is executed at most once
 ├── GrantNotFound     (LookupError)      no such grant in this workspace
 ├── Unauthenticated       (PermissionError)  the server does not know this key or session
 ├── InvalidRequest    (ValueError)       the server cannot read the request
-├── RequestConflict                      a request with the same idempotency key is under way
-├── PreconditionFailed                   what a request was to replace has changed since it was read
-├── TooManyRequests   (ConnectionError)  more than the server takes from one caller; come back later
+├── RequestConflict                      a request with the same idempotency key is in progress
+├── PreconditionFailed                   the thing to replace has changed since it was read
+├── TooManyRequests   (ConnectionError)  the caller has reached its rate limit; try again later
 ├── NotFound          (LookupError)      no such key, person, group or page
 ├── DeskClosed        (RuntimeError)     the desk was closed while or before this ran
 ├── ForkedDesk        (RuntimeError)     the desk was opened before this process was forked
@@ -65,9 +65,9 @@ class AnswerTypeMismatch(ProblemsError):
 
 
 class KeyConflict(HandraiseError, ValueError):
-    """The key is taken by a different question. `existing` is None where it belongs to another asker.
+    """The key is taken by a different question. `existing` is None if it belongs to another asker.
 
-    `differences` are the parts that are not the same: `field`, and the value `stored` and the one `posted` as short texts.
+    `differences` are the parts that differ: `field`, with the values `stored` and `posted` as short texts.
     """
 
     code = "key_conflict"
@@ -92,7 +92,7 @@ class KeyConflict(HandraiseError, ValueError):
 
 
 class QuotaExceeded(HandraiseError, RuntimeError):
-    """The asker has `quota` pending questions already, and may not have more; nothing was registered."""
+    """The asker already has `quota` pending questions, and may not have more; nothing was registered."""
 
     code = "quota_exceeded"
 
@@ -125,7 +125,7 @@ class NotFound(HandraiseError, LookupError):
 
 
 class QuestionNotFound(NotFound):
-    """There is no such question in this workspace, or none of the asker whose alone it would be to do this."""
+    """There is no such question in this workspace, or it belongs to another asker and only that asker may do this."""
 
     code = "question_not_found"
 
@@ -137,7 +137,7 @@ class QuestionNotFound(NotFound):
 
 
 class AlreadySettled(HandraiseError):
-    """The question has ended; `outcome` says how."""
+    """The question has already ended; `outcome` says how."""
 
     code = "already_settled"
 
@@ -170,7 +170,7 @@ class NotAnswered(HandraiseError):
 
 
 class NotApproved(HandraiseError, PermissionError):
-    """Nobody approved this action, or not this one; `outcome` says how the question ended, if it has."""
+    """This action is not approved; `outcome` says how the question ended, if it has."""
 
     code = "not_approved"
 
@@ -182,26 +182,26 @@ class NotApproved(HandraiseError, PermissionError):
 
 
 class ApprovalLapsed(NotApproved):
-    """The approval was good for a time that is over, or came from a grant that holds no more."""
+    """The approval is no longer valid: its time is over, or the grant that it came from has ended."""
 
     code = "approval_lapsed"
 
 
 class ApprovalTakenBack(NotApproved):
-    """Somebody who approved the action, or an administrator, has taken that back."""
+    """Somebody who approved the action, or an administrator, has taken the approval back."""
 
     code = "approval_taken_back"
 
 
 class AlreadyConsumed(HandraiseError):
-    """The approval has been used before. Whether that execution finished is not known: ask again."""
+    """The approval has already been used. Whether that execution finished is unknown: ask again."""
 
     code = "already_consumed"
 
     def __init__(self, question_id: str) -> None:
         self.question_id = question_id
         super().__init__(
-            f"The approval of question {question_id!r} was used already, and an action is executed at most "
+            f"The approval of question {question_id!r} has already been used, and an action is executed at most "
             "once. Ask for another approval."
         )
 
@@ -233,26 +233,26 @@ class InvalidRequest(ProblemsError):
 
 
 class RequestConflict(HandraiseError):
-    """A request with the same idempotency key is under way; make it again shortly."""
+    """A request with the same idempotency key is in progress; try again shortly."""
 
     code = "request_conflict"
 
 
 class PreconditionFailed(HandraiseError):
-    """What a request was to replace has changed since it was read; nothing was replaced."""
+    """The thing that the request was to replace has changed since it was read; nothing was replaced."""
 
     code = "precondition_failed"
 
 
 class TooManyRequests(HandraiseError, ConnectionError):
-    """More than the server takes from one caller; `retry_after` says in how many seconds to come back."""
+    """The caller has reached its rate limit; `retry_after` is the number of seconds to wait."""
 
     code = "too_many_requests"
 
     def __init__(self, retry_after: float, reason: str = "Too many requests") -> None:
         self.retry_after = retry_after
         self.reason = reason
-        super().__init__(f"{reason}; come back in {retry_after:.0f} seconds.")
+        super().__init__(f"{reason}; try again in {retry_after:.0f} seconds.")
 
 
 class DeskClosed(HandraiseError, RuntimeError):
@@ -279,7 +279,7 @@ class ForkedDesk(HandraiseError, RuntimeError):
 
 
 class WrongLoop(HandraiseError, RuntimeError):
-    """The desk works on another event loop than the one that runs here, or would block it."""
+    """The desk belongs to another event loop than the running one, or would block it."""
 
     code = "wrong_loop"
 
@@ -287,8 +287,8 @@ class WrongLoop(HandraiseError, RuntimeError):
 class StoreUnavailable(HandraiseError, ConnectionError):
     """The store cannot be reached, or another process has kept it locked for too long.
 
-    `refused` is whether the store did nothing because it cannot keep what it was given: without that, the rest of what
-    was given along may well be kept. `misconfigured` is whether it stays so until somebody corrects what is set.
+    `refused` says that the store did nothing because it cannot keep one of the given values; it may keep the
+    others without it. `misconfigured` says that it stays unavailable until somebody corrects a setting.
     """
 
     code = "store_unavailable"
@@ -319,7 +319,7 @@ class UnknownAddress(HandraiseError, ValueError):
         *,
         use: str = "Use 'memory:', 'sqlite:///file.db', 'postgresql://user@host/database' or 'https://server'.",
     ) -> None:
-        # What stands before an @ may be a password, and errors end up in logs.
+        # The part before an @ may hold a password, and errors end up in logs.
         self.address = re.sub(r"//[^@/]*@", "//…@", address)
         super().__init__(f"No backend understands {self.address!r}. {use}")
 

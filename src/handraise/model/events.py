@@ -24,12 +24,12 @@ class EventKind(StrEnum):
     EXHAUSTED = "exhausted"
     CONSUMED = "consumed"
     TAKEN_BACK = "taken_back"
-    """An approval that nobody had consumed holds no more."""
+    """An approval that nobody had consumed was taken back."""
     REVOKED = "revoked"
     SENT = "sent"
     """Its asker showed it in a chat of its own."""
     JOINED = "joined"
-    """Another call of its asker waits for it too, and finds it under a key of its own."""
+    """Another call of its asker waits for it too, with a key of its own."""
     UNREACHED = "unreached"
     """No notification was delivered. The question is still pending."""
 
@@ -38,7 +38,7 @@ class EventKind(StrEnum):
 class Event:
     """Who did what to a question, when, and through which channel.
 
-    `cursor` is the event's place in the feed of its workspace: opaque, and good for `feed(after=…)`.
+    `cursor` is the event's place in the feed of its workspace: opaque, to be passed to `feed(after=…)`.
     """
 
     cursor: str

@@ -68,7 +68,7 @@ class Action(FormPart):
         return digest({"tool": self.tool, "arguments": self.arguments})
 
     def into(self, model: type[T]) -> T:
-        """The arguments as the type that they were made of, such as a Pydantic model: `action.into(Refund)`."""
+        """The arguments as the type that they were made from, such as a Pydantic model: `action.into(Refund)`."""
         return pydantic.TypeAdapter(model).validate_python(self.arguments)
 
 
@@ -78,21 +78,22 @@ Scope = Literal["once", "session", "always"]
 """How far an approval reaches."""
 
 Risk = Literal["low", "medium", "high"]
-"""How much harm an action could do, as the agent's author says."""
+"""How much harm an action could do, as declared by the agent's author."""
 
 
 class Approval(FormPart):
     """Approve or deny a frozen action; the arguments named in `editable` may be changed while approving.
 
-    `scopes` are how far an approval may reach: this action once, or again in the same conversation
-    (session) or anywhere (always) for at most `remember_for` seconds. A remembered approval holds for an
-    action of the same tool with the same arguments, or the same values of those in `remember_by`, asked of the
-    same recipients.
+    `scopes` are how far an approval may reach: this action once, or again in the same conversation (session)
+    or anywhere (always) for at most `remember_for` seconds. A remembered approval applies to an action of the
+    same tool with the same arguments, or the same values of those in `remember_by`, asked of the same
+    recipients.
 
-    With `valid_for`, an approval must be used within so many seconds after it was given.
+    With `valid_for`, an approval must be used within this many seconds after it was given.
 
-    `risk` is how much harm the action could do, as the agent's author says. One of high risk is approved each time
-    anew, and not on the word of a program in between.
+    `risk` is how much harm the action could do, as declared by the agent's author. An action of high risk
+    must be approved every time, and only by a person whose identity is proven, not merely asserted by a
+    program.
     """
 
     kind: Literal["approval"] = "approval"
@@ -103,7 +104,7 @@ class Approval(FormPart):
     remember_by: tuple[str, ...] | None = None
     remember_for: float = 30 * 86_400
     valid_for: float | None = None
-    # Left out where nobody has said anything: what was stored before there was a risk is still the same text.
+    # Left out if not given, so that the stored text of older forms, which have no risk, stays the same.
     risk: Risk = pydantic.Field(default="medium", exclude_if=lambda risk: risk == "medium")
 
     @classmethod
@@ -119,9 +120,9 @@ class Approval(FormPart):
         valid_for: Span | None = None,
         risk: Risk = "medium",
     ) -> Approval:
-        """Freeze an action. An argument named in `editable` takes its form from its present value.
+        """Freeze an action. An argument named in `editable` takes its form from its current value.
 
-        `arguments` may be a Pydantic model: then what is editable takes its form from the model, bounds included.
+        `arguments` may be a Pydantic model: then editable arguments take their forms from the model, bounds included.
         """
         schema: Mapping[str, Json] = {}
         if isinstance(arguments, pydantic.BaseModel):
@@ -132,7 +133,7 @@ class Approval(FormPart):
         problems += scope_problems(scopes, risk, "scopes")
         if problems:
             raise InvalidQuestion(problems)
-        # Through JSON and back: nobody keeps a hand on what is frozen.
+        # Through JSON and back: nobody keeps a reference to what is frozen.
         action = Action(tool=tool, arguments=json.loads(json.dumps(arguments or {}, sort_keys=True)))
         fields = tuple(
             name if isinstance(name, Field) else _editable(name, action.arguments.get(name, ""), schema)
@@ -151,16 +152,16 @@ class Approval(FormPart):
 
     @property
     def edits(self) -> tuple[Field, ...]:
-        """The editable arguments as fields that begin with what is frozen: nothing else is shown as the action."""
+        """The editable arguments as fields whose defaults are the frozen values: people see exactly the action."""
         arguments = self.action.arguments
         return tuple(
             entry.model_copy(update={"default": arguments.get(entry.name)}) for entry in self.editable
         )
 
     def grant_digest(self, action: Action, recipients: Sequence[str]) -> str:
-        """What two questions have in common where one approval, remembered, holds for both.
+        """What two questions must have in common for one remembered approval to apply to both.
 
-        The recipients count: what some people may decide, others have not decided.
+        The recipients count: a decision of some people is not a decision of others.
         """
         names = action.arguments if self.remember_by is None else self.remember_by
         return digest(
@@ -193,7 +194,7 @@ def form_from_json(text: str | bytes) -> AnyForm:
 def scope_problems(scopes: Sequence[Scope], risk: Risk, path: str) -> Iterator[Problem]:
     """Why an action of this risk cannot be approved that far."""
     if risk == "high" and set(scopes) - {"once"}:
-        yield Problem(path, "an action of high risk is approved each time anew, so only once is possible")
+        yield Problem(path, "an action of high risk must be approved every time, so only once is possible")
 
 
 def _seconds(name: str, span: Span) -> float:
@@ -204,7 +205,7 @@ def _seconds(name: str, span: Span) -> float:
 
 
 def _call_problems(tool: object, arguments: object, editable: object) -> Iterator[Problem]:
-    """What `Approval.of` was given in place of the name of a tool, its arguments, and a list of their names."""
+    """What is wrong with the types of the arguments to `Approval.of`."""
     if not isinstance(tool, str):
         name = getattr(tool, "__name__", "refund")
         yield Problem("tool", f"expected the name of a tool, got {type(tool).__name__}: write {name!r}")
@@ -216,7 +217,7 @@ def _call_problems(tool: object, arguments: object, editable: object) -> Iterato
 
 
 def _editable(name: str, value: Json, schema: Mapping[str, Json]) -> Field:
-    """The field of an argument: as the schema of its model says where people can be shown that, else like its value."""
+    """The field of an argument: from the schema of its model if a form can show that, else from its value."""
     if name in schema.get("properties", {}):
         part = {name: schema["properties"][name]}
         with suppress(InvalidQuestion):

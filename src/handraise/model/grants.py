@@ -10,9 +10,9 @@ from handraise.model.forms import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """An approval that holds again: for the same asker, tool, arguments and recipients, until its end.
+    """A remembered approval: it applies to the same asker, tool, arguments and recipients until it ends.
 
-    `digest` is what the actions it holds for have in common; `question_id` is where it was given.
+    `digest` is what the actions that it applies to have in common; `question_id` is the question it was given in.
     """
 
     id: str
@@ -30,7 +30,7 @@ class Grant:
     revoked_by: str | None = None
 
     def holds(self, now: datetime, conversation: str | None) -> bool:
-        """Whether it holds at this instant, in this conversation."""
+        """Whether it is valid now, in this conversation."""
         if self.revoked_at is not None or self.expires_at <= now:
             return False
         return self.scope == "always" or (conversation is not None and conversation == self.conversation)

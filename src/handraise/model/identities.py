@@ -1,6 +1,6 @@
-"""Who may come in: the keys of agents, the people of a workspace, their sessions, links and question links.
+"""Who may sign in: the keys of agents, the people of a workspace, their sessions, links and question links.
 
-Secrets are not here: what is kept of one is its digest.
+Secrets are not kept here, only their digests.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from handraise.model.people import SESSION, VOUCHED, Responder
 
 
 def fold_email(email: str) -> str:
-    """An e-mail address as two are compared: without regard to the case of ASCII letters, and of no others.
+    """An e-mail address in the form used to compare two: the case of ASCII letters is ignored, and of no others.
 
-    Beyond ASCII, folding makes one of different domains: `weiß` and `weiss`.
+    Beyond ASCII, case folding would make different domains equal: `weiß` and `weiss`.
     """
     return "".join(each.lower() if each.isascii() else each for each in email)
 
 
 READER = "reader:"
-"""How the name in a key begins with which a program only reads. No agent can have such a name."""
+"""Prefix of the name in a key that may only read. No agent can have such a name."""
 
 
 class Role(StrEnum):
@@ -36,7 +36,8 @@ class Role(StrEnum):
 class AgentKey:
     """A key with which an agent asks. `agent` is the asker of its questions; an agent may have several keys.
 
-    Or one with which a program reads what is settled, and asks nothing: `agent` begins with `READER` then.
+    A key may also be for a program that only reads settled questions and asks none: then `agent` begins with
+    `READER`.
     """
 
     workspace: str
@@ -61,7 +62,7 @@ class Person:
     role: Role = Role.MEMBER
     groups: frozenset[str] = frozenset()
     signed_in_at: datetime | None = field(default=None, compare=False)
-    """When they last signed in, or None: they never have."""
+    """When they last signed in, or None if they never have."""
 
     @property
     def responder(self) -> Responder:
@@ -71,9 +72,9 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A person who has signed in; `how` says by what. `id` names it and is no secret.
+    """A person who has signed in; `how` says by which means. `id` identifies the session and is not secret.
 
-    `vouched_by` made the link that it began with: somebody who could have used the link in the person's place.
+    `vouched_by` made the link that it began with. They could have used the link in the person's place.
     """
 
     workspace: str
@@ -86,7 +87,7 @@ class Session:
 
     @property
     def evidence(self) -> str:
-        """What an answer that is given in this session is evidence of."""
+        """The evidence of who the person is, for answers given in this session."""
         return SESSION if self.vouched_by is None else VOUCHED + self.vouched_by
 
 
@@ -95,9 +96,9 @@ LinkPurpose = Literal["invitation", "sign-in"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A way to sign in that works once. `id` names it and is no secret.
+    """A link to sign in that works once. `id` identifies it and is not secret.
 
-    `vouched_by` is the person who made it for somebody else, and goes into the session that begins with it.
+    `vouched_by` is the person who made it for somebody else; it is copied into the session that begins with it.
     """
 
     workspace: str
@@ -111,9 +112,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionLink:
-    """A way for one person to answer one question, and no session. `id` names it and is no secret.
+    """A link for one person to answer one question, without a session. `id` identifies it and is not secret.
 
-    `channel` is how it reaches the person; `created_by` made it.
+    `channel` is the channel it is sent through; `created_by` made it.
     """
 
     workspace: str

@@ -1,4 +1,4 @@
-"""JSON as we keep it: what may be stored, its canonical text and its digest."""
+"""JSON values: what may be stored, its canonical text and its digest."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from handraise.model.problems import Problem
 Json = Any
 
 MAX_INTEGER = 2**53 - 1
-"""Up to here every program reads a whole number exactly, whatever its type for numbers is."""
+"""Up to this, every program reads a whole number exactly, whatever its number type is."""
 
 _MOST_DIGITS, _MOST_ZEROS = 21, 6
-"""JavaScript writes a number with an exponent if it would have more digits before its point, or zeros around it."""
+"""Beyond these numbers of digits or zeros, JavaScript writes a number with an exponent."""
 
 
 def canonical_json(value: Json) -> str:
-    """The one text for a value, as RFC 8785 says: programs in other languages can compute the same digests.
+    """The canonical text of a value according to RFC 8785: programs in other languages can compute the same digests.
 
-    By hand, because it takes no more than this: a dependency would come along to everybody.
+    Written by hand because it is this short: a dependency would be installed for everybody.
     """
     if isinstance(value, str):
         return encode_basestring(value)
@@ -52,17 +52,17 @@ def _utf_16(name: str) -> bytes:
 
 
 def _exact(value: int) -> float:
-    """A large whole number as JavaScript has it. PostgreSQL gives a large float back as one."""
+    """A large whole number as JavaScript writes it. PostgreSQL returns a large float as one."""
     try:
         if (number := float(value)) == value:
             return number
     except OverflowError:
         pass
-    raise ValueError("a whole number beyond 2^53 is in no canonical JSON: write it as text")
+    raise ValueError("canonical JSON has no whole numbers beyond 2^53: write it as text")
 
 
 def _number_text(value: float) -> str:
-    """A number as JavaScript writes it: the fewest digits that mean it."""
+    """A number as JavaScript writes it: with the fewest digits that identify it."""
     if not math.isfinite(value):
         raise ValueError(f"{value} is not a JSON number")
     if value == 0:
@@ -87,7 +87,7 @@ def digest(value: Json) -> str:
 
 
 def text_problem(text: str) -> str | None:
-    """Why no store could keep this text, or None."""
+    """Why a store cannot keep this text, or None."""
     if "\x00" in text:
         return "contains a NUL character"
     if text.isascii():
@@ -100,14 +100,15 @@ def text_problem(text: str) -> str | None:
 
 
 def json_problems(value: Json, path: str, *, depth: int) -> Iterator[Problem]:
-    """Everything that keeps `value` from being stored as JSON no more than `depth` levels deep."""
+    """Every reason why `value` cannot be stored as JSON that is at most `depth` levels deep."""
     match value:
         case None | bool():
             return
         case int():
             if abs(value) > MAX_INTEGER:
                 yield Problem(
-                    path, "is a whole number beyond 2^53, which others read as another: write it as text"
+                    path,
+                    "is a whole number beyond 2^53, which some programs read inexactly: write it as text",
                 )
         case float():
             if not math.isfinite(value):
@@ -127,7 +128,7 @@ def json_problems(value: Json, path: str, *, depth: int) -> Iterator[Problem]:
                     continue
                 if why := text_problem(name):
                     yield Problem(path, f"has a key that {why}")
-                    continue  # no path could name what is below it
+                    continue  # no path can name the values below it
                 yield from json_problems(item, f"{path}.{name}" if path else name, depth=depth - 1)
         case _:
             yield Problem(path, f"{type(value).__name__} is not JSON")

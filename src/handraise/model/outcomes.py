@@ -14,7 +14,7 @@ from handraise.model.json_values import Json
 
 
 class Status(StrEnum):
-    """Where a question stands: pending, or settled in one of five ways."""
+    """The status of a question: pending, or settled in one of five ways."""
 
     PENDING = "pending"
     ANSWERED = "answered"
@@ -29,7 +29,7 @@ Source = Literal["person", "default", "grant"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A valid answer was recorded. `source` says how it came about."""
+    """A valid answer was recorded. `source` says where it came from."""
 
     status: ClassVar[Status] = Status.ANSWERED
     value: Json = field(repr=False)
@@ -49,7 +49,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declined:
-    """A person would not answer."""
+    """A person declined to answer."""
 
     status: ClassVar[Status] = Status.DECLINED
     at: datetime
@@ -64,7 +64,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """The clock ended it, as the asker had said it should."""
+    """Its time ran out, as the asker had planned."""
 
     status: ClassVar[Status] = Status.EXPIRED
     at: datetime
@@ -88,7 +88,7 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhausted:
-    """Too many answers did not fit. `by` gave the last of them."""
+    """Too many answers did not fit. `by` is the person who gave the last one."""
 
     status: ClassVar[Status] = Status.EXHAUSTED
     at: datetime
@@ -99,11 +99,11 @@ class Exhausted:
 
 
 Outcome: TypeAlias = Answered | Declined | Expired | Withdrawn | Exhausted
-"""How a question ended: one of five, and a type checker sees where one is left out."""
+"""How a question ended: one of five types. A type checker notices if a `match` leaves one out."""
 
 
 def outcome_of(status: str, at: datetime, record: dict[str, Json]) -> Outcome:
-    """The outcome from what a store keeps: the status, the instant, and the settling move's record."""
+    """Build the outcome from what a store keeps: the status, the time, and the record of the settling move."""
     match status:
         case Status.ANSWERED:
             return Answered(

@@ -1,4 +1,4 @@
-"""Who may answer and who may look: recipients are people, groups or anyone in the workspace; the asker never."""
+"""Who may answer and who may read: recipients are people, groups or anyone in the workspace, never the asker."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from handraise.model.questions import Question
 
 GROUP = "group:"
 ANYONE = "*"
-"""How a store writes that anyone may answer; nobody has this name."""
+"""The name that a store uses if anyone may answer; nobody has this name."""
 _LONGEST = 200
 
 CLIENT_ASSERTED = "client-asserted"
-"""The least evidence of a person: a program in between says that it was them."""
+"""The weakest evidence of a person: a program asserts that it was them."""
 EMAIL_SENDER = "email-sender"
-"""Little evidence of a person: a mail says that it is from them, and goes to an address that only they were told."""
+"""Weak evidence of a person: a mail claims to be from them, and was sent to an address that only they know."""
 SIGNED_LINK = "signed-link"
 """Some evidence of a person: the visitor had a link that was given to nobody else."""
 SESSION = "session"
 """Strong evidence of a person: they proved who they are when they signed in."""
 VOUCHED = "session-vouched-by:"
-"""A session that began with a sign-in link which somebody else made; their name follows. They could have used it."""
+"""Prefix for a session whose sign-in link was made by somebody else, who could have used it; their name follows."""
 OPERATOR = "command line"
-"""How the names begin of those who work on the server's command line. Nobody else can have such a name."""
+"""Prefix of the names of people who use the server's command line. Nobody else can have such a name."""
 
 _STRONG = frozenset({SESSION})
-"""What is enough for an action of high risk. Anything else is too little, also what a channel of your own says."""
+"""Evidence that is strong enough for an action of high risk.
+
+All other is not, including that of your own channels.
+"""
 _CHOSEN = "an administrator chose which account there is theirs"
 _WHY_WEAK = {
-    CLIENT_ASSERTED: "only a program in between says that it was them",
-    "webhook-signature": "only a system in between says that it was them",
+    CLIENT_ASSERTED: "only a program asserts that it was them",
+    "webhook-signature": "only another system asserts that it was them",
     EMAIL_SENDER: "only the sender of an e-mail says that it was them",
     SIGNED_LINK: "anyone who has the link could be them",
     "slack-signature": _CHOSEN,
@@ -58,16 +61,16 @@ class Responder:
 
 
 def responder_of(by: str | Responder) -> Responder:
-    """The responder, refusing names that could pass for something else."""
+    """Return the responder; refuse names that could be mistaken for something else."""
     responder = Responder(by) if isinstance(by, str) else by
     if not responder.id.strip():
         raise PermissionDenied(responder.id, "an answer needs the name of the person who gives it")
     if responder.id == ANYONE:
-        raise PermissionDenied(responder.id, "that stands for anyone, and only somebody can answer")
+        raise PermissionDenied(responder.id, "that name means anyone, and only a person can answer")
     if responder.id.startswith(GROUP):
         raise PermissionDenied(responder.id, "a group cannot answer, only one of its people can")
     if responder.id.startswith(OPERATOR):
-        raise PermissionDenied(responder.id, "that is how the audit trail names the user of the command line")
+        raise PermissionDenied(responder.id, "that name is reserved for users of the command line")
     for name in (responder.id, *responder.groups):
         if len(name) > _LONGEST or text_problem(name):
             raise PermissionDenied(responder.id[:_LONGEST], "that is not a name a person could have")
@@ -83,10 +86,10 @@ def may_respond(question: Question, responder: Responder) -> bool:
 
 
 def backing(question: Question, person: str, known: frozenset[str] | None) -> bool | None:
-    """What the directory says of the right with which a person answers now; `known` are their groups there.
+    """Whether the directory backs the right with which a person answers now; `known` are their groups there.
 
-    None: it does not know the person, or there is no directory. False: it knows the person, but the right is one that only
-    the calling program vouches for. True: the right is the directory's own.
+    None: it does not know the person, or there is no directory. False: it knows the person, but only the
+    calling program vouches for the right. True: the right comes from the directory.
     """
     return None if known is None else may_respond(question, Responder(person, known))
 
@@ -96,9 +99,9 @@ def still_may_respond(
 ) -> bool:
     """Whether somebody who voted, or gave a grant, may answer this question now.
 
-    `given` and `backed` are as they were then, `known` is the directory's as it is now. What the directory gave it can
-    take away: a person whom it knew must still be there, and so must a right that was its own. What only the calling
-    program vouched for stays as it was, because nobody else can say.
+    `given` and `backed` are from then, `known` is from the directory now. The directory can take away what it
+    gave: a person whom it knew must still be there, and so must a right that came from it. What only the
+    calling program vouched for stays as it was, because it cannot be checked.
     """
     if backed is not None and known is None:
         return False
@@ -116,7 +119,7 @@ def check_may_respond(question: Question, responder: Responder) -> None:
 
 
 def may_see(question: Question, responder: Responder) -> bool:
-    """Whether a question is this person's to answer, or was: who answered, declined or voted sees it still."""
+    """Whether this person may answer the question, or answered, declined or voted on it."""
     return (
         may_respond(question, responder)
         or getattr(question.outcome, "by", None) == responder.id
@@ -125,23 +128,23 @@ def may_see(question: Question, responder: Responder) -> bool:
 
 
 def may_take_back(question: Question, person: str, *, administrator: bool) -> bool:
-    """Whether this person may take an approval back: one of those who gave it, or an administrator."""
+    """Whether this person may take an approval back: somebody who gave it, or an administrator."""
     by = getattr(question.outcome, "by", None)
     ballots = {vote.by: vote.ballot for vote in question.votes}
     return administrator or person == by or (person in ballots and ballots[person] == ballots.get(by or ""))
 
 
 def check_evidence(question: Question, responder: Responder, evidence: str | None) -> None:
-    """Raise `PermissionDenied` if the evidence of a person is too little for what is at stake."""
+    """Raise `PermissionDenied` if the evidence of a person is too weak for the risk."""
     if why := why_too_weak(question, evidence):
         raise PermissionDenied(responder.id, why)
 
 
 def why_too_weak(question: Question, evidence: str | None) -> str | None:
-    """Why the evidence of a person is too little to decide this question, or None if it is enough.
+    """Why the evidence of a person is too weak to decide this question, or None if it is strong enough.
 
-    Evidence that is None is the word of the program that has the store. So is that of a session which began on the
-    command line: its user can also open the store.
+    If the evidence is None, a program with access to the store vouches for the person. So does a session that
+    began on the command line: its user can also open the store.
     """
     form = question.form
     if not (isinstance(form, Approval) and form.risk == "high") or evidence is None or evidence in _STRONG:

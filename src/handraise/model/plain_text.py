@@ -1,4 +1,4 @@
-"""A question as plain text, with what can be replied. What is unseen in what an agent wrote is shown."""
+"""A question as plain text, with the possible replies. Invisible characters in an agent's text are shown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from handraise.model.visible import visible, visible_line
 
 
 def plain_text(question: Draft) -> str:
-    """The prompt, and below it what can be replied; `read_reply` understands just that."""
+    """The prompt, and below it the possible replies; `read_reply` understands exactly those."""
     return "\n".join((visible(question.prompt), *reply_hints(question)))
 
 
 def reply_hints(question: Draft) -> Iterator[str]:
-    """What can be replied to a question, line by line."""
+    """The possible replies to a question, line by line."""
     match question.form:
         case Open():
             pass
@@ -44,7 +44,7 @@ def reply_hints(question: Draft) -> Iterator[str]:
 
 
 def too_late(outcome: Outcome) -> str:
-    """That the question ended before a reply; what others answered is not told."""
+    """Say that the question ended before a reply, without saying what others answered."""
     match outcome.status:
         case Status.ANSWERED:
             ended = "has already been answered"

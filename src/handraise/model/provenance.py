@@ -1,4 +1,4 @@
-"""Where an answer came from: the channel, the evidence, what the person saw. Refused if no store could keep it."""
+"""Where an answer came from: the channel, the evidence, what the person saw. Refused if a store cannot keep it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Provenance:
     details: Json = field(default=None, repr=False)
 
     def record(self) -> dict[str, Json]:
-        """What is kept of it."""
+        """The part that is stored."""
         return {
             "channel": self.channel,
             "evidence": self.evidence,
@@ -43,7 +43,7 @@ UNKNOWN = Provenance()
 
 
 def check_provenance(limits: Limits, provenance: Provenance, **texts: str | None) -> None:
-    """Raise `InvalidAnswer` unless a store can keep this, and these `texts`, which are named as their caller gave them."""
+    """Raise `InvalidAnswer` unless a store can keep this and these `texts`; their names are the caller's."""
     check_texts(
         limits,
         channel=provenance.channel,
@@ -62,7 +62,7 @@ def check_provenance(limits: Limits, provenance: Provenance, **texts: str | None
 
 
 def check_texts(limits: Limits, **texts: str | None) -> None:
-    """Raise `InvalidAnswer` unless a store can keep all of these; they are named as their caller gave them."""
+    """Raise `InvalidAnswer` unless a store can keep all of these texts; their names are the caller's."""
     given = {name: text for name, text in texts.items() if text is not None}
     problems = [Problem(name, why) for name, text in given.items() if (why := text_problem(text))]
     problems += [
@@ -75,7 +75,7 @@ def check_texts(limits: Limits, **texts: str | None) -> None:
 
 
 def check_problems(limits: Limits, problems: Sequence[Problem], provenance: Provenance) -> None:
-    """Raise `InvalidAnswer` unless the reasons why an answer is rejected can be kept, `ValueError` if there are none."""
+    """Raise `InvalidAnswer` unless a store can keep the reasons for a rejection, `ValueError` if there are none."""
     if not problems:
         raise ValueError("reject_answer needs at least one problem: say why the answer does not fit")
     texts = {f"problems[{place}]": str(each) for place, each in enumerate(problems)}
@@ -83,7 +83,7 @@ def check_problems(limits: Limits, problems: Sequence[Problem], provenance: Prov
 
 
 def keepable(limits: Limits, value: Json) -> Json:
-    """An answer that did not fit, or None if it is no JSON or too large to be kept."""
+    """An answer that did not fit, or None if it is not JSON or too large to keep."""
     if any(json_problems(value, "", depth=limits.json_depth)):
         return None
     return value if len(canonical_json(value)) <= limits.json_bytes else None

@@ -1,4 +1,4 @@
-"""The durable record: a question as posted, and as it stands."""
+"""The durable record: a question as posted, and its current state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHORT = 80
 
 
 class Ref(NamedTuple):
-    """Where a question lives: ids are unique within a workspace."""
+    """The place of a question: ids are unique within a workspace."""
 
     workspace: str
     id: str
@@ -27,14 +27,14 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One person's accepted answer where several people must agree. Equal ballots agree."""
+    """One person's accepted answer if several people must agree. Equal ballots agree."""
 
     by: str
     ballot: str = field(repr=False)
 
 
 class Difference(NamedTuple):
-    """A part of two questions that is not the same in both, with its values as short texts."""
+    """A part in which two questions differ, with both values as short texts."""
 
     field: str
     stored: str
@@ -61,38 +61,38 @@ class Draft:
     max_attempts: int | None = None
     steps: tuple[Step, ...] = field(default=(), repr=False)
     trace: str | None = field(default=None, repr=False, compare=False)
-    """The span in which it was asked, as a W3C `traceparent`."""
+    """The tracing span in which it was asked, as a W3C `traceparent`."""
     undo_for: float = 0.0
     """For how many seconds a person may take an answer back before it is sent."""
     shared: bool = False
-    """Whether other askers of the workspace that share the key get this question too."""
+    """Whether other askers of the workspace that use the same shared key get this question too."""
 
     @property
     def ref(self) -> Ref:
-        """Where the question lives."""
+        """The place of the question."""
         return Ref(self.workspace, self.id)
 
     @property
     def key_owner(self) -> str:
-        """Whose key it is: the asker's, or nobody's where askers share it."""
+        """The owner of the key: the asker, or nobody if askers share it."""
         return "" if self.shared else self.asker
 
     @property
     def timeline(self) -> Timeline | None:
-        """What happens while nobody answers, or None to wait for ever."""
+        """What happens while nobody answers, or None to wait forever."""
         return timeline_of(self.steps)
 
     @property
     def risk(self) -> Risk | None:
-        """How much harm the action could do that is to be approved; None for other questions."""
+        """How much harm the action to be approved could do; None for other questions."""
         return self.form.risk if isinstance(self.form, Approval) else None
 
     @property
     def definition(self) -> str:
         """What makes two questions with the same key the same question.
 
-        Context, state, the tool call, the trace, the attempts allowed and the time to undo are left out: a program that
-        runs again may describe or remember more, or be more patient.
+        Context, state, the tool call, the trace, the attempts allowed and the time to undo are left out: a
+        program that runs again may give other values for them.
         """
         return canonical_json(self._defined())
 
@@ -109,7 +109,7 @@ class Draft:
         }
 
     def differences(self, other: Draft) -> tuple[Difference, ...]:
-        """What keeps this from being the same question as another one, each part with both of its values."""
+        """The parts in which this question differs from another one, with both values."""
         mine, theirs = self._parts(), other._parts()
         names = dict.fromkeys((*mine, *theirs))
         return tuple(
@@ -119,7 +119,7 @@ class Draft:
         )
 
     def _parts(self) -> dict[str, Json]:
-        """What defines the question, the form and the timeline part by part."""
+        """The parts that define the question, with those of its form and timeline."""
         defined = self._defined()
         form: dict[str, Json] = json.loads(defined.pop("form"))
         steps: list[list[Json]] = defined.pop("steps")
@@ -132,7 +132,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class Question(Draft):
-    """The durable record of a question and how it stands now."""
+    """The durable record of a question and its current state."""
 
     asked_at: datetime
     status: Status = Status.PENDING
@@ -140,23 +140,26 @@ class Question(Draft):
     votes: tuple[Vote, ...] = ()
     steps_taken: int = 0
     stepped_at: datetime | None = None
-    """When the last deed of its timeline was done that did not end it."""
+    """When the last step of its timeline that did not end it was done."""
     outcome: Outcome | None = None
     consumed_at: datetime | None = None
     taken_back_at: datetime | None = None
-    """Since when the approval is taken back; it can only be while nobody has consumed it."""
+    """When the approval was taken back, which is only possible before it is consumed."""
     unreached_at: datetime | None = None
-    """Since when it is known that nobody could be told of it."""
+    """When it became known that nobody could be notified of it."""
     sent_at: datetime | None = None
     """When its asker showed it in a chat of its own; see `Desk.mark_sent`."""
     url: str | None = field(default=None, repr=False, compare=False)
-    """The page on which people answer it, where the address of a server is known. They sign in there."""
+    """The page on which people answer it, if the server's address is known. They sign in there."""
     overdue: bool = field(default=False, repr=False, compare=False)
-    """A deed of its timeline is due, but the store has not done it yet; a desk never gives such a question out."""
+    """A step of its timeline is due, but the store has not done it yet; a desk never returns such a question."""
 
     @property
     def decision(self) -> Decision | None:
-        """What was decided about an action, once somebody has; False and None are not approved."""
+        """The decision about an action, or None if nobody has decided.
+
+        It is truthy only if the action was approved.
+        """
         if isinstance(self.form, Approval) and isinstance(self.outcome, Answered):
             return decision_of(self.form, self.outcome.value)
         return None
@@ -171,20 +174,20 @@ class Question(Draft):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the clock settles it, or None. Deeds of its timeline that come late put it off."""
+        """When it expires or takes its default, or None. Steps of its timeline that are done late delay this."""
         if not self.steps or not self.steps[-1].ends:
             return None
         return self._when(len(self.steps) - 1)
 
     @property
     def due_at(self) -> datetime | None:
-        """When the timeline's next deed is due, or None."""
+        """When the timeline's next step is due, or None."""
         if self.status is not Status.PENDING or self.steps_taken >= len(self.steps):
             return None
         return self._when(self.steps_taken)
 
     def _when(self, place: int) -> datetime:
-        """When this deed is due, as far as is known now."""
+        """When this step is due, as far as is known now."""
         planned = self.asked_at + self.steps[place].after
         if self.stepped_at is None:
             return planned
@@ -218,8 +221,8 @@ def changed(question: Question, **changes: Any) -> Question:
 def _made(kind: type[T], values: dict[str, Any]) -> T:
     """A draft or a question with all of these values.
 
-    To set each of its frozen fields, as calling its class does, takes five times as long, and every question and every
-    answer comes this way.
+    Calling its class, which sets each frozen field, takes five times as long, and every question and every
+    answer is made here.
     """
     made = object.__new__(kind)
     object.__setattr__(made, "__dict__", values)

@@ -1,4 +1,4 @@
-"""What the history of a question says about it, which must be what its row says."""
+"""Replay the history of a question, which must agree with its row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def says_approved(history: Sequence[Event], digest: str) -> bool:
 
 
 def row_record(question: Question) -> dict[str, Json]:
-    """What the row of a question says of its life."""
+    """The state of a question according to its row."""
     return {
         "question": question.id,
         "status": question.status.value,
@@ -42,7 +42,7 @@ def row_record(question: Question) -> dict[str, Json]:
 
 
 class _Step(NamedTuple):
-    """What is looked at of an event."""
+    """The parts of an event that are checked."""
 
     order: int
     place: int
@@ -54,7 +54,10 @@ class _Step(NamedTuple):
 
 
 class Inconsistency(NamedTuple):
-    """What cannot have happened to a question, or is not what its row says; `place` is that of the event, if it is one."""
+    """Something that cannot have happened to a question, or that disagrees with its row.
+
+    `place` is the event's, if any.
+    """
 
     why: str
     place: int | None = None
@@ -71,11 +74,12 @@ class QuestionReplay:
         self._steps: list[_Step] = []
 
     def take(self, record: dict[str, Any], place: int = 0) -> None:
-        """Take an event as it is sealed. Its `place` is given back if it is the one that does not fit."""
+        """Add an event as it was sealed. Its `place` is returned if it is the one that does not fit."""
         kind, data = record["kind"], record["data"]
         if kind == "asked" and isinstance(record.get("asked"), dict):
             self._asked = {name: record["asked"].get(name) for name in ("asker", "quorum")}
-        # The feed goes by transactions. What happened to one question goes by the last number of a place.
+        # The feed is ordered by transaction. The events of one question are ordered by the last number of
+        # their places.
         order = int(record["cursor"].rpartition(".")[2])
         kept = data if kind in ENDINGS or kind in _OF_APPROVALS else None
         self._steps.append(_Step(order, place, record["cursor"], kind, record["by"], record["at"], kept))
@@ -86,7 +90,7 @@ class QuestionReplay:
         return {step.cursor for step in self._steps}
 
     def find_inconsistency(self, row: dict[str, Any]) -> Inconsistency | None:
-        """Find what is wrong with the events, or with the row that should say the same; None if nothing is."""
+        """Find what is wrong with the events, or how the row differs from them; None if they are right."""
         try:
             return self._find_inconsistency(row)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -123,7 +127,7 @@ class QuestionReplay:
         return None
 
     def _why_not(self, step: _Step, voters: set[str | None]) -> str | None:
-        """Why an ending cannot be, by what was asked."""
+        """Why the question cannot have ended like this, or None."""
         data = step.data or {}
         by_person = step.kind in ("answered", "declined") and data.get("source", "person") == "person"
         if by_person and step.by == self._asked.get("asker"):

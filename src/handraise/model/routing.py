@@ -1,7 +1,7 @@
-"""Whom to tell about a question, where, and when: rules of a workspace, as pure functions.
+"""Whom to notify about a question, where, and when: the rules of a workspace, as pure functions.
 
-Attention is a budget. Outside somebody's hours, or beyond their number of messages an hour, a message waits and
-goes out with others as one. A question itself never waits: it is in the inbox at once.
+People's attention is limited. Outside somebody's hours, or beyond their limit of messages an hour, a message
+waits and is sent together with others as one. The question itself never waits: it is in the inbox at once.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class _Part(pydantic.BaseModel):
 
 
 class Rule(_Part):
-    """What holds for some messages; None does not narrow it. The first rule that fits counts."""
+    """A rule for some messages; None matches everything. The first rule that matches counts."""
 
     asker: Name | None = None
     risk: Literal["low", "medium", "high"] | None = None
     recipient: Name | None = None
     channels: tuple[Name, ...] | None = None
-    """The only channels to use; none at all leaves it to the inbox."""
+    """The only channels to use; if empty, the question is only in the inbox."""
     urgent: bool = False
-    """Do not wait for anybody's hours, nor count messages."""
+    """Ignore people's hours and limits."""
 
     def fits(self, question: Question, recipient: str) -> bool:
-        """Whether it is about this question and recipient."""
+        """Whether it matches this question and recipient."""
         return (
             self.asker in (None, question.asker)
             and self.risk in (None, question.risk)
@@ -54,7 +54,7 @@ class Rule(_Part):
 
 
 class Hours(_Part):
-    """When somebody wants to be told: from `opens` to `closes` on these days, over midnight where it closes earlier."""
+    """When somebody wants to be notified: these days from `opens` to `closes`, past midnight if it closes earlier."""
 
     timezone: str = "UTC"
     days: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri")
@@ -67,7 +67,7 @@ class Hours(_Part):
         try:
             ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError("is no time zone, such as Europe/Vienna") from None
+            raise ValueError("is not a time zone, such as Europe/Vienna") from None
         return name
 
     @pydantic.field_validator("days")
@@ -78,7 +78,7 @@ class Hours(_Part):
         return days
 
     def next_open(self, now: datetime) -> datetime:
-        """The first instant from `now` on that is within these hours."""
+        """The first time from `now` on that is within these hours."""
         zone = ZoneInfo(self.timezone)
         today = now.astimezone(zone).date()
         spans = (self._span(today + timedelta(days=ahead), zone) for ahead in range(-1, 9))
@@ -104,9 +104,9 @@ class Attention(_Part):
 class Policy(_Part):
     """How a workspace reaches its people.
 
-    `people` and `anybody` are recipients' attention, the second for people who are not in the first; `agents` are
-    how many messages an hour one agent may cause. `on_call` has, for a group, the order in which its people are
-    told: the first when it is asked, the next with every reminder or escalation.
+    `people` holds the limits of single recipients, `anybody` those of everybody else; `agents` is how many
+    messages an hour one agent may cause. `on_call` is the order in which the people of a group are notified:
+    the first when it is asked, the next with every reminder or escalation.
     """
 
     rules: Annotated[tuple[Rule, ...], pydantic.Field(max_length=200)] = ()
@@ -117,51 +117,51 @@ class Policy(_Part):
 
     @property
     def counts(self) -> bool:
-        """Whether it matters how many messages there were."""
+        """Whether recent messages must be counted."""
         attention = (self.anybody, *self.people.values())
         return bool(self.agents) or any(each.per_hour is not None for each in attention)
 
 
 class Recent(NamedTuple):
-    """How many messages somebody was told, and an agent has caused, within the hour."""
+    """How many messages a recipient got, and an agent caused, within the last hour."""
 
     recipients: Counter[str]
     askers: Counter[str]
 
     @classmethod
     def nothing(cls) -> Recent:
-        """Nobody was told anything."""
+        """Nobody was notified."""
         return cls(Counter(), Counter())
 
     def note(self, recipient: str, asker: str, number: int = 1) -> None:
-        """Somebody is told something."""
+        """Count a message to somebody."""
         self.recipients[recipient] += number
         self.askers[asker] += number
 
 
 class Plan(NamedTuple):
-    """Whom to tell. `left_out` says that a rule keeps it from somebody who could be told."""
+    """Whom to notify. `left_out` says that a rule excludes somebody who could be notified."""
 
     deliveries: tuple[Delivery, ...]
     left_out: bool
 
 
 class Notification(NamedTuple):
-    """That something is to be told: which event of a question it was, and who is meant."""
+    """A notification to send: about which event of a question, and to whom."""
 
     question: Question
     reason: Reason
     number: int
-    """Tells the events of a question apart."""
+    """Distinguishes the events of a question."""
     turn: int
-    """How often others have been told of it before."""
+    """How often others have been notified of it before."""
     to: tuple[str, ...]
 
 
 def names_for(
     notification: Notification, policy: Policy, members: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
-    """Everybody whose addresses count, and for the sake of which recipient."""
+    """Everybody whose addresses are used, and for which recipient."""
     found: dict[str, str] = {}
     for name in notification.to or (ANYONE,):
         found.setdefault(name, name)
@@ -187,9 +187,12 @@ def plan(
     recent: Recent,
     now: datetime,
 ) -> Plan:
-    """The deliveries that tell of it, each counted in `recent`. An address without a rate limit key cannot be used."""
+    """The deliveries of a notification, each counted in `recent`.
+
+    An address without a rate limit key cannot be used.
+    """
     question = notification.question
-    # The asker cannot answer, and so is not told either.
+    # The asker cannot answer, and so is not notified either.
     usable = [
         each
         for each in addresses
@@ -211,11 +214,11 @@ def plan(
     planned: list[Delivery] = []
     for address, rule in allowed:
         sake, place = names[address.recipient], (address.channel, canonical_json(address.to))
-        # If a group has its own chat there, its people are not told one by one.
+        # If a group has its own chat there, its people are not notified one by one.
         if place in told or (address.recipient != sake and (sake, address.channel) in shared):
             continue
         told.add(place)
-        # What is of high risk, and when it escalates, an agent says itself: with that it gets no more than its number.
+        # The agent itself declares the risk and when to escalate, so neither lets it exceed its limit.
         claimed = notification.reason == "escalated" or question.risk == _HIGH
         urgent = rule.urgent or (claimed and not _has_had_enough(question.asker, policy, recent))
         due_at, bundle = (now, None) if urgent else _turn(address, question, policy, recent, now)
@@ -255,7 +258,7 @@ def delivery_id(notification: Notification, address: Address) -> str:
 def _turn(
     address: Address, question: Question, policy: Policy, recent: Recent, now: datetime
 ) -> tuple[datetime, str | None]:
-    """When a message may go out, and with which others if it has to wait."""
+    """When a message may be sent, and in which bundle if it has to wait."""
     attention = policy.people.get(address.recipient, policy.anybody)
     due_at = attention.hours.next_open(now) if attention.hours else now
     too_many = (

@@ -1,7 +1,7 @@
 """The audit trail: what a seal says, and the digests that it is made of. See docs/explanation/audit.md.
 
-An event's leaf is salted, and the salt belongs to its question. Once both are erased, the leaf in the seal stands for
-what was there and tells nothing of it.
+An event's leaf is salted, and the salt belongs to its question. Once both are erased, the leaf in the seal
+still proves that the event existed, but reveals nothing about it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from handraise.model.workspace_events import WorkspaceEvent
 SALT = 16
 """How many random bytes a question's salt has."""
 NOTHING_BEFORE = bytes(32)
-"""What the first seal of a workspace has in the place of the digest of the one before."""
+"""The `previous` of the first seal of a workspace, which has no seal before it."""
 
 _LEAF, _NODE, _SEAL, _REMOVAL = b"\x00", b"\x01", b"\x02", b"\x03"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """That a question is gone, with its events: erased on demand, or removed because its time was over."""
+    """A record that a question and its events are gone: erased on demand, or removed after the retention time."""
 
     number: int
     question_id: str
@@ -34,11 +34,11 @@ class Removal:
     at: datetime
     by: str | None
     cursors: tuple[str, ...]
-    """Its events that had been sealed, by their places in the feed."""
+    """Its events that had been sealed, as places in the feed."""
 
     @property
     def record(self) -> dict[str, Json]:
-        """What is sealed of it."""
+        """The part that is sealed."""
         return {
             "question": self.question_id,
             "what": self.what,
@@ -50,11 +50,11 @@ class Removal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """A batch of events of a workspace, and that nothing before it has changed.
+    """Seals a batch of events of a workspace, and proves that nothing before it has changed.
 
-    `leaves` are the digests of its events in their order, then of its removals; `cursor` is the place of the last event
-    that is sealed here or before. Seals with a lower number than `oldest` had been let go when this one was made,
-    because none of their events was kept.
+    `leaves` are the digests of its events in their order, then of its removals; `cursor` is the place of the
+    last event that is sealed here or before. Seals with a lower number than `oldest` had been deleted when
+    this one was made, because none of their events was kept.
     """
 
     workspace: str
@@ -75,7 +75,7 @@ class Seal:
 
     @property
     def digest(self) -> bytes:
-        """What is signed, and what the next seal has as `previous`."""
+        """The digest that is signed, and that the next seal has as `previous`."""
         body = {
             "workspace": self.workspace,
             "number": self.number,
@@ -92,7 +92,7 @@ class Seal:
 
 
 class HeadMark(NamedTuple):
-    """A seal that is written down outside the store: its number, and its digest."""
+    """A seal that is written down outside the store: its number and its digest."""
 
     number: int
     digest: bytes
@@ -103,7 +103,7 @@ class HeadMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """That nothing of a workspace, or of one question, is removed or erased until it is lifted."""
+    """A hold: nothing of a workspace, or of one question, is removed or erased until it is lifted."""
 
     workspace: str
     name: str
@@ -115,7 +115,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How long a workspace keeps settled questions; None is for ever."""
+    """How long a workspace keeps settled questions; None means forever."""
 
     keep: timedelta | None
 
@@ -125,7 +125,7 @@ class Signer(Protocol):
 
     @property
     def key_id(self) -> str:
-        """The name of the key, which its public half has too."""
+        """The name of the key, which its public key has too."""
         ...
 
     def sign(self, message: bytes) -> bytes:
@@ -138,9 +138,9 @@ class Signer(Protocol):
 
 
 def event_record(event: Event | WorkspaceEvent, asked: Json) -> dict[str, Json]:
-    """What is sealed of an event; `asked` is what a question was when it was asked, else None.
+    """The part of an event that is sealed; `asked` is the question as it was asked, for that event, else None.
 
-    An event of the workspace has an empty text for its question, and its salt in its data.
+    An event of the workspace has an empty text as its question, and its salt in its data.
     """
     record = {
         "cursor": event.cursor,
@@ -156,7 +156,7 @@ def event_record(event: Event | WorkspaceEvent, asked: Json) -> dict[str, Json]:
 
 
 def event_leaf(salt: bytes, record: dict[str, Json]) -> bytes:
-    """The digest of an event's record, which tells nothing to anyone who does not have the salt."""
+    """The digest of an event's record, which reveals nothing to anyone without the salt."""
     return hashlib.sha256(_LEAF + salt + canonical_json(record).encode()).digest()
 
 
@@ -166,7 +166,7 @@ def removal_leaf(record: dict[str, Json]) -> bytes:
 
 
 def merkle_root(leaves: Sequence[bytes]) -> bytes:
-    """The root over leaves, as in RFC 6962: the left half is the largest power of two below their number."""
+    """The root of the leaves as in RFC 6962: the left half is the largest power of two below their number."""
     if not leaves:
         return hashlib.sha256(b"").digest()
     if len(leaves) == 1:
@@ -177,5 +177,5 @@ def merkle_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def instant_text(at: datetime) -> str:
-    """An instant as it is sealed."""
+    """A time in the format that is sealed."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")

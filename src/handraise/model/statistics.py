@@ -1,4 +1,4 @@
-"""Endings: how questions ended, in few words. They are for statistics, and hold nothing of what was said."""
+"""Endings: short records of how questions ended, for statistics. They hold nothing that anybody wrote."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_ENDINGS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How one question ended: when, by whom and through what. `kind` is that of its form.
+    """How one question ended: when, by whom and through which channel. `kind` is the kind of its form.
 
-    `approved` is what a person decided about an action, and None where no person did. `risk` is None where there
-    was no action.
+    `approved` is what a person decided about an action, or None if no person did. `risk` is None if there was
+    no action.
     """
 
     asker: str

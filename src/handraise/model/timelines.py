@@ -17,7 +17,7 @@ Deed = Literal["remind", "escalate", "expire", "default"]
 
 
 SHORTEST_GAP = timedelta(minutes=10)
-"""So long, or as long as was planned where that is less, a deed that comes late is given before the next one."""
+"""The least time between a late step and the next one, unless the planned gap is shorter."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -28,18 +28,18 @@ class Escalation:
     to: tuple[str, ...]
 
     def __init__(self, *, after: Span, to: Sequence[str]) -> None:
-        """What cannot be meant raises `InvalidQuestion`, here already."""
+        """Raise `InvalidQuestion` at once for values that make no sense."""
         _set(self, after=_span("timeline.escalate.after", after), to=_names("timeline.escalate.to", to))
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Timeline:
-    """Remind, escalate, then expire or take the named default. Without `expire` it waits for ever.
+    """Remind, escalate, then expire or take the named default. Without `expire` it waits forever.
 
-    All spans count from the moment of asking: `Timeline(remind="10m", expire="2h")`. `remind` and `escalate` take one value
-    or several. A deed that comes late, after an
-    outage, puts off those behind it: at least ten minutes are left for each, or the planned gap where that is less.
-    `default` is the answer recorded, marked as a default, when the time of `expire` comes.
+    All times count from when the question is asked: `Timeline(remind="10m", expire="2h")`. `remind` and
+    `escalate` take one value or several. A step that is done late, after an outage, delays the following
+    ones: at least ten minutes are left for each, or the planned gap if that is shorter. `default` is the
+    answer that is recorded, marked as a default, when it expires.
     """
 
     remind: tuple[timedelta, ...] = ()
@@ -55,7 +55,7 @@ class Timeline:
         expire: Span | None = None,
         default: Json = None,
     ) -> None:
-        """What cannot be meant raises `InvalidQuestion`, here already."""
+        """Raise `InvalidQuestion` at once for values that make no sense."""
         reminders = remind if isinstance(remind, (list, tuple)) else (remind,)
         escalations = (escalate,) if isinstance(escalate, Escalation) else escalate
         if not isinstance(escalations, (list, tuple)) or not all(
@@ -76,7 +76,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One deed of a timeline, as the store keeps it."""
+    """One step of a timeline, as the store keeps it."""
 
     after: timedelta
     do: Deed
@@ -85,7 +85,7 @@ class Step:
 
     @property
     def ends(self) -> bool:
-        """Whether this deed settles the question."""
+        """Whether this step settles the question."""
         return self.do in ("expire", "default")
 
 
@@ -121,7 +121,7 @@ def _mistaken(path: str, message: str) -> InvalidQuestion:
 
 
 def steps_of(timeline: Timeline) -> tuple[Step, ...]:
-    """The timeline's deeds in the order of their time, the one that settles last."""
+    """The timeline's steps in the order of their times; the one that settles comes last."""
     steps = [Step(span, "remind") for span in timeline.remind]
     steps += [Step(escalation.after, "escalate", escalation.to) for escalation in timeline.escalate]
     steps.sort(key=lambda step: step.after)
@@ -135,12 +135,12 @@ def steps_of(timeline: Timeline) -> tuple[Step, ...]:
 
 
 def gaps_of(steps: Sequence[Step]) -> Sequence[timedelta]:
-    """How much time each deed at least leaves to the people it calls, before the next one is done."""
+    """The least time that each step leaves people before the next one is done."""
     return [min(later.after - step.after, SHORTEST_GAP) for step, later in pairwise(steps)]
 
 
 def timeline_of(steps: Sequence[Step]) -> Timeline | None:
-    """The timeline behind stored steps."""
+    """The timeline that stored steps were made from."""
     if not steps:
         return None
     end = steps[-1] if steps[-1].ends else None
@@ -155,7 +155,7 @@ def timeline_of(steps: Sequence[Step]) -> Timeline | None:
 def steps_to_json(steps: Sequence[Step]) -> list[dict[str, Json]]:
     """What a store keeps of the steps; `after` is in seconds.
 
-    The record of a default is JSON in a text: PostgreSQL's jsonb would change how its numbers are written.
+    The record of a default is JSON in a text, because PostgreSQL's jsonb would change how its numbers are written.
     """
     return [
         {

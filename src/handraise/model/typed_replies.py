@@ -1,4 +1,4 @@
-"""What a typed reply means. A reply that is not plainly an answer is none: never a guess."""
+"""What a typed reply means. A reply that is not clearly an answer does not count as one: it never guesses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NotAnAnswer:
 
 
 Reply: TypeAlias = Understood | NotAnAnswer
-"""What a typed text came to."""
+"""The meaning of a typed text."""
 
 
 def read_reply(question: Draft, text: str) -> Reply:
@@ -72,11 +72,11 @@ def _read_simple(form: SimpleForm, text: str) -> Json | NotAnAnswer:
 
 
 def _read_option(form: Choice | MultiChoice, text: str) -> Json | NotAnAnswer:
-    """A label, an id, or the number of an option. What could mean two options means none."""
+    """A label, an id, or the number of an option. A reply that could mean two options means none."""
     name = text.strip()
     number = re.fullmatch(r"(#?)([0-9]{1,3})[.)]?", name)
     place = int(number[2]) if number else 0
-    # Behind a # it is the number of an option. Without one it may also be what the option is called.
+    # After a # it is the number of an option. Without the # it may also be the option's name.
     names = {name, number[2]} if number and not number[1] else {name}
     folded = {fold(each) for each in names}
     meant = {
@@ -98,7 +98,7 @@ def _read_option(form: Choice | MultiChoice, text: str) -> Json | NotAnAnswer:
 
 
 def _read_options(form: MultiChoice, text: str) -> Json | NotAnAnswer:
-    """A comma list. One part that is not an option makes the whole reply not an answer."""
+    """A list separated by commas. If one part is not an option, the whole reply is not an answer."""
     whole = _read_option(form, text)
     if not isinstance(whole, NotAnAnswer):
         return [whole]
@@ -123,7 +123,7 @@ def _read_yes_or_no(text: str) -> bool | NotAnAnswer:
 
 
 def _read_approval(text: str) -> Json | NotAnAnswer:
-    """Only a bare word decides; a denial may carry its reason behind a colon."""
+    """Only the word alone decides; a denial may have a reason after a colon."""
     word, colon, reason = text.partition(":")
     if _word(text) in _APPROVE:
         return {"decision": "approve"}

@@ -1,4 +1,4 @@
-"""What to tell an asker whose question is for a name that nobody has."""
+"""What to tell an asker whose question is addressed to a name that nobody has."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SHOWN = 60
 
 
 def recipients_of(draft: Draft) -> Sequence[tuple[str, str]]:
-    """Everybody a question is for, at once or when it escalates, each behind the place in which they are named."""
+    """Everybody a question is addressed to, at once or when it escalates, each with the path that names them."""
     named = [(f"recipients[{place}]", name) for place, name in enumerate(draft.recipients)]
     return named + [("timeline.escalate", name) for step in draft.steps for name in step.to]
 
 
 def nearest(name: str, known: Sequence[str]) -> Sequence[str]:
-    """Those of the known names that are spelt most alike, also if only one of the two is a group's."""
+    """The known names with the most similar spelling, also if only one of the two is a group."""
     spelt: dict[str, list[str]] = {}
     for each in known:
         spelt.setdefault(_bare(each), []).append(each)

@@ -1,7 +1,8 @@
-"""The order in which questions wait for people: escalated first, then by expiry, by risk, and by age.
+"""The order of pending questions: escalated first, then by expiry, by risk, and by age.
 
-It is one number that a store keeps with each pending question and has in its indexes, and below it the question's id, which
-is time-ordered. It changes only when the question is escalated, so pages stay where they are.
+A store keeps one number with each pending question and indexes it; equal numbers are ordered by the
+question's id, which is time-ordered. The number changes only when the question is escalated, so pages are
+stable.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from handraise.model.questions import Draft, Question
 
 FOLD = 20
-"""More equal questions of one asker than this are one row of a list."""
+"""If one asker has more equal questions than this, they are one row of a list."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOT_ESCALATED = 2**50
 _NEVER = 2**40
@@ -21,24 +22,24 @@ _RISKS = {"high": 0, "medium": 1, "low": 2, None: 3}
 
 
 def is_escalated(question: Question) -> bool:
-    """Whether it was put before others because nobody answered."""
+    """Whether it was escalated because nobody answered."""
     return any(step.do == "escalate" for step in question.steps[: question.steps_taken])
 
 
 def urgency_of(question: Question) -> int:
-    """Where a question stands among those that wait: the smaller, the more urgent."""
+    """The rank of a question among the pending ones: the smaller, the more urgent."""
     last = question.steps[-1] if question.steps else None
     seconds = _NEVER
     if last is not None and last.ends:
-        # As planned: that a late deed puts the end off changes no place.
+        # The planned end: a delay by a late step does not change the order.
         seconds = (question.asked_at + last.after - _EPOCH) // timedelta(seconds=1)
     return (0 if is_escalated(question) else NOT_ESCALATED) + 4 * seconds + _RISKS[question.risk]
 
 
 def folded(places: Iterable[tuple[str, Hashable]]) -> list[tuple[str, ...]]:
-    """Ids of questions in their order, each with the number that it shares with equal ones.
+    """The ids of questions in their order, each with the number that equal questions share.
 
-    More than `FOLD` equal ones are together, at the place of the first. None is like no other.
+    If more than `FOLD` are equal, they are put together at the place of the first. None equals nothing.
     """
     known: dict[Hashable, list[str]] = {}
     order: list[tuple[str, Hashable]] = []
@@ -58,7 +59,7 @@ def folded(places: Iterable[tuple[str, Hashable]]) -> list[tuple[str, ...]]:
 
 
 def urgency_without_expiry(draft: Draft) -> int:
-    """What a store adds the expiry to, in seconds and four times, when it registers a draft."""
+    """The base of the rank: when a store registers a draft, it adds the expiry in seconds, times four."""
     return NOT_ESCALATED + _RISKS[draft.risk]
 
 

@@ -1,4 +1,4 @@
-"""Whether an answer fits: every problem with its path, and the canonical value where there is none."""
+"""Check whether an answer fits: every problem with its path, or the canonical value if there is none."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from handraise.model.problems import Problem
 MAX_TEXT = 100_000
 """No text in an answer is longer than this, whatever the form says."""
 MAX_ANSWER = 450_000
-"""No answer has more bytes than this as JSON, so that every server takes it."""
+"""No answer has more bytes than this as JSON, so that every server accepts it."""
 
 _MAX_DEPTH = 64
 _MOST_BYTES = 6
-"""What a character takes in JSON at most, as \\u0001 does."""
+"""The most bytes that a character takes in JSON, as \\u0001 does."""
 _MAX_REPEATS = 1_024
 _MAX_NUMBER = 100
 _MAX_EMAIL = 320
@@ -56,7 +56,7 @@ def check_answer(form: AnyForm, value: Json) -> Json:
 
 
 def value_problems(value: Json) -> list[Problem]:
-    """What is wrong with a value that can be the answer to no form: it is not JSON, or it is too large."""
+    """Problems of a value that cannot answer any form: it is not JSON, or it is too large."""
     problems = _bounded(list(json_problems(value, "", depth=_MAX_DEPTH)))
     if not problems and not _is_small_enough(value):
         problems.append(Problem("", f"is larger than {MAX_ANSWER:,} bytes"))
@@ -64,14 +64,14 @@ def value_problems(value: Json) -> list[Problem]:
 
 
 def _is_small_enough(value: Json) -> bool:
-    """Whether an answer has no more bytes than any answer may."""
+    """Whether an answer has no more than `MAX_ANSWER` bytes."""
     if isinstance(value, str) and len(value) < MAX_ANSWER // _MOST_BYTES:
         return True
     return len(canonical_json(value).encode()) <= MAX_ANSWER
 
 
 def _bounded(problems: Sequence[Problem]) -> list[Problem]:
-    """As many problems as a person reads, none of them long: an answer can be anything, and this is kept."""
+    """Limit the number and length of problems: an answer can be anything, and its problems are stored."""
     told = [Problem(_cut(each.path, 200), _cut(each.message, 2_000)) for each in problems[:_MAX_PROBLEMS]]
     if len(problems) > _MAX_PROBLEMS:
         told.append(Problem("", f"and {len(problems) - _MAX_PROBLEMS} more"))
@@ -107,16 +107,16 @@ def pattern_problem(pattern: str) -> str | None:
 
 
 def _class_cost(pattern: str) -> int:
-    """How many times as much a step costs for what is in a pattern: classes of Unicode are made of many ranges."""
+    """How much more a step costs because of the pattern's classes: Unicode classes are made of many ranges."""
     if re.search(r"\\[pPwWbB]|\[\^|\(\?[A-Za-z-]*i", pattern):
         return 50
     return 5 if re.search(r"\\[dDsS]", pattern) else 1
 
 
 def _repeats(pattern: str) -> int:
-    """No less than the steps that a pattern's counted repetitions stand for: each costs time for each character.
+    """An upper bound of the steps in a pattern's counted repetitions: each costs time for each character.
 
-    A count behind a group or behind another repetition multiplies all others, which is more than it may mean.
+    A count after a group or after another repetition multiplies all others, which may overestimate it.
     """
     alone, factor = 0, 1
     for found in re.finditer(r"\{(\d+)(?:,(\d*))?\}", pattern):
@@ -162,11 +162,11 @@ def _check_option(form: Choice | MultiChoice, value: Json, path: str, problems: 
     match value:
         case {"other": str(text), **rest} if not rest:
             if not form.allow_other:
-                problems.append(Problem(path, "a text of one's own is not allowed here"))
+                problems.append(Problem(path, "your own text is not allowed here"))
             elif not text.strip():
-                problems.append(Problem(path, "the other text is empty"))
+                problems.append(Problem(path, "your own text is empty"))
             elif len(text) > MAX_TEXT:
-                problems.append(Problem(path, f"the other text is longer than {MAX_TEXT} characters"))
+                problems.append(Problem(path, f"your own text is longer than {MAX_TEXT} characters"))
             return {"other": text.strip()}
         case str(name):
             if option := find_option(form.options, name):
@@ -183,7 +183,7 @@ def _check_options(form: MultiChoice, value: Json, path: str, problems: list[Pro
         problems.append(Problem(path, f"expected a list of options, got {_kind(value)}"))
         return None
     if len(value) > len(form.options) + _MAX_OTHERS:
-        problems.append(Problem(path, f"that are far too many: there are only {len(form.options)} options"))
+        problems.append(Problem(path, f"that is far too many: there are only {len(form.options)} options"))
         return None
     chosen: list[Json] = []
     for index, item in enumerate(value):
@@ -266,7 +266,7 @@ def _check_number(form: Open, value: Json, path: str, problems: list[Problem]) -
 
 
 def _number(value: Json) -> int | float | None:
-    """The number in a JSON number or a text, as a whole number where it is one."""
+    """The number in a JSON number or a text, as a whole number if it is one."""
     if isinstance(value, str) and len(value) <= _MAX_NUMBER:
         text = value.strip()
         try:
@@ -358,7 +358,7 @@ def _check_approval(form: Approval, value: Json, path: str, problems: list[Probl
 def _check_scope(
     form: Approval, decision: Json, given: dict[str, Json], path: str, problems: list[Problem]
 ) -> dict[str, Json]:
-    """How far the approval reaches, left out where it is for this once."""
+    """How far the approval reaches; left out if it is only for this once."""
     scope, until = given.get("scope", "once"), given.get("until")
     if scope == "once":
         if until is not None:
@@ -377,7 +377,7 @@ def _check_scope(
 def _check_edits(
     form: Approval, decision: Json, edits: Json, path: str, problems: list[Problem]
 ) -> dict[str, Json]:
-    """The action's arguments with the edits in them; only what the asker made editable may differ."""
+    """The action's arguments with the edits applied; only arguments that the asker made editable may differ."""
     arguments = dict(form.action.arguments)
     if decision == "deny":
         problems.append(Problem(path, "a denial cannot change arguments"))

@@ -1,7 +1,8 @@
-"""Text from an agent, made safe to look at: nothing in it moves, hides, reorders or begins anything.
+"""Make text from an agent safe to show: nothing in it moves, hides, reorders or starts anything.
 
-Controls, characters that fonts show as nothing, those that change the direction of writing, private and unassigned ones
-are shown by their number, `‹U+202E›`; so are marks that pile up. For every screen, page, line of a log and mail.
+Control characters, invisible characters, those that change the direction of writing, private and unassigned
+ones are shown as their code point, `‹U+202E›`; so are marks that pile up. Used for every screen, page, log
+line and mail.
 """
 
 from __future__ import annotations
@@ -10,28 +11,28 @@ import unicodedata
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
-"""Letters and symbols that look like nothing."""
+"""Letters and symbols that are invisible."""
 _SELECTORS = frozenset(
     map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]),
 )
 """Marks that choose between shapes of a letter. Most fonts know none of them and show nothing."""
 _JOINER = "\u200d"
 _AS_PICTURE = "\ufe0f"
-"""The one selector that is common: what stands before it is shown as a picture."""
+"""The one selector that is common: the character before it is shown as an emoji."""
 _KEYCAP = "\u20e3"
 _OTHER_PICTURES = frozenset("©®‼⁉ℹ↔◽◾〰〽")
-"""Those that are no symbols to Unicode, or stand among its letters."""
+"""Emoji that Unicode does not count as symbols, or that are among its letters."""
 _FIRST_PICTURE = "\u2190"
 _MOST_MARKS = 4
 
 
 def visible(text: str) -> str:
-    """The text with everything unseen shown; line breaks stay."""
+    """The text with everything invisible shown; line breaks stay."""
     return "\n".join(visible_line(line) for line in text.replace("\r\n", "\n").split("\n"))
 
 
 def visible_line(text: str) -> str:
-    """The text on one line with everything unseen shown, line breaks too."""
+    """The text on one line with everything invisible shown, also line breaks."""
     if text.isascii() and text.isprintable():
         return text
     shown: list[str] = []
@@ -53,7 +54,7 @@ def visible_line(text: str) -> str:
 
 
 def _joins_pictures(text: str, place: int) -> bool:
-    """Whether a joiner stands between two pictures, of which it makes one: a family, a flag."""
+    """Whether a joiner is between two emoji and makes them one: a family, a flag."""
     before, after = text[max(0, place - 1) : place], text[place + 1 : place + 2]
     if before == _AS_PICTURE or (before and unicodedata.category(before) == "Sk"):
         before = text[max(0, place - 2) : place - 1]
@@ -61,7 +62,7 @@ def _joins_pictures(text: str, place: int) -> bool:
 
 
 def _follows_picture(text: str, place: int) -> bool:
-    """Whether this selector stands behind something that it makes a picture of: a symbol, or a digit on a key."""
+    """Whether this selector follows something that it turns into an emoji: a symbol, or a digit on a key."""
     before = text[max(0, place - 1) : place]
     if before in tuple("#*0123456789"):
         return text[place + 1 : place + 2] == _KEYCAP

@@ -1,7 +1,7 @@
 """What changes in a workspace besides its questions: people, groups, keys, addresses, routing, links and sessions.
 
-Each change leaves one event in the audit trail, with who made it and what was different before. It belongs to no question,
-so no feed and no history has it. Secrets are never in one.
+Each change leaves one event in the audit trail, with who made it and what was different before. It belongs to
+no question, so it is in no feed and no history. It never holds a secret.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from handraise.model.json_values import Json
 from handraise.model.people import GROUP
 
 _SALT = "salt"
-"""Where the stored data of an event has random text. Without it, nobody can guess what an erased event said."""
+"""The key of the random text in the stored data of an event. Without it, nobody can guess an erased event."""
 _PEOPLE = "people"
-"""Where the stored data of an event names everybody whom it concerns, so that it is erased with any of them."""
+"""The key in the stored data of an event that names everybody concerned: the event is erased with any of them."""
 
 
 class WorkspaceEventKind(StrEnum):
-    """What happened in a workspace, to something that is no question."""
+    """What happened in a workspace, to something other than a question."""
 
     PERSON_ADDED = "person.added"
     PERSON_CHANGED = "person.changed"
@@ -43,7 +43,10 @@ class WorkspaceEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceEvent:
-    """One line of the audit trail that is about no question. `cursor` is its place among all lines of its workspace."""
+    """An event of the audit trail that is about no question.
+
+    `cursor` is its place among all events of its workspace.
+    """
 
     cursor: str
     workspace: str
@@ -54,7 +57,7 @@ class WorkspaceEvent:
 
     @property
     def question_id(self) -> str:
-        """What stands in the place of a question's id: nothing."""
+        """An empty text instead of a question's id."""
         return ""
 
     @property
@@ -63,18 +66,18 @@ class WorkspaceEvent:
         return
 
     def concerns(self, person: str) -> bool:
-        """Whether it goes when this person is erased."""
+        """Whether it is erased together with this person."""
         return self.by == person or person in self.data.get(_PEOPLE, ())
 
     @property
     def details(self) -> dict[str, Json]:
-        """What happened, without what only the audit trail needs."""
+        """The event's data without the parts that only the audit trail needs."""
         return {name: value for name, value in self.data.items() if name not in (_SALT, _PEOPLE)}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a backend keeps as an event, in the transaction that makes the change."""
+    """The event that a backend stores in the transaction that makes the change."""
 
     kind: WorkspaceEventKind
     by: str | None
@@ -82,20 +85,20 @@ class Change:
     people: Collection[str | None] = ()
 
     def stored(self, salt: bytes) -> dict[str, Json]:
-        """Its data as it is stored and sealed."""
+        """The data as it is stored and sealed."""
         concerned: Json = sorted({each for each in self.people if each is not None})
         return {**self.details, _PEOPLE: concerned, _SALT: salt.hex()}
 
 
 def person_put(before: Person | None, after: Person, *, by: str | None) -> Change | None:
-    """That a person was added or changed; None if they are as before."""
+    """A person was added or changed; None if nothing changed."""
     kind = WorkspaceEventKind.PERSON_ADDED if before is None else WorkspaceEventKind.PERSON_CHANGED
     changes = _differences(before, after)
     return Change(kind, by, {"person": after.id, "changes": changes}, [after.id]) if changes else None
 
 
 def person_removed(person: Person, *, by: str | None) -> Change:
-    """That a person was taken out."""
+    """A person was removed."""
     details: dict[str, Json] = {"person": person.id, "changes": _differences(person, None)}
     return Change(WorkspaceEventKind.PERSON_REMOVED, by, details, [person.id])
 
@@ -103,7 +106,7 @@ def person_removed(person: Person, *, by: str | None) -> Change:
 def group_put(
     group: str, before: Collection[str], after: Collection[str], *, by: str | None
 ) -> Change | None:
-    """That other people are in a group; None if they are the same."""
+    """The people of a group changed; None if they are the same."""
     added, removed = sorted({*after} - {*before}), sorted({*before} - {*after})
     if not (added or removed):
         return None
@@ -112,17 +115,17 @@ def group_put(
 
 
 def key_created(key: AgentKey) -> Change:
-    """That an agent got a key."""
+    """An agent got a key."""
     return Change(WorkspaceEventKind.KEY_CREATED, key.created_by, {"key": key.id, "agent": key.agent})
 
 
 def key_revoked(key: AgentKey) -> Change:
-    """That a key was ended."""
+    """A key was revoked."""
     return Change(WorkspaceEventKind.KEY_REVOKED, key.revoked_by, {"key": key.id, "agent": key.agent})
 
 
 def address_put(before: Address | None, after: Address, *, by: str | None) -> Change | None:
-    """That a recipient is reached elsewhere; None if it is as before. Where it leads may be a secret, and is not said."""
+    """A recipient's address was added or changed; None if it is the same. Its `to` may be secret and is left out."""
     if before is not None and before.to == after.to:
         return None
     kind = WorkspaceEventKind.ADDRESS_ADDED if before is None else WorkspaceEventKind.ADDRESS_CHANGED
@@ -130,34 +133,34 @@ def address_put(before: Address | None, after: Address, *, by: str | None) -> Ch
 
 
 def address_removed(address: Address, *, by: str | None) -> Change:
-    """That a recipient is not reached there any more."""
+    """A recipient's address was removed."""
     return _address(WorkspaceEventKind.ADDRESS_REMOVED, address, by)
 
 
 def routing_put(before: Json, after: Json, *, by: str | None) -> Change | None:
-    """That a workspace reaches its people differently; None if it does not."""
+    """The routing of a workspace changed; None if it is the same."""
     if before == after:
         return None
     return Change(WorkspaceEventKind.ROUTING_CHANGED, by, {"from": before, "to": after})
 
 
 def link_created(link: Link, *, by: str | None) -> Change:
-    """That a sign-in link was made."""
+    """A sign-in link was made."""
     return _link(WorkspaceEventKind.LINK_CREATED, link, by)
 
 
 def link_used(link: Link) -> Change:
-    """That a sign-in link was used up."""
+    """A sign-in link was used."""
     return _link(WorkspaceEventKind.LINK_USED, link, link.person)
 
 
 def session_opened(session: Session) -> Change:
-    """That a person signed in."""
+    """A person signed in."""
     return _session(WorkspaceEventKind.SESSION_OPENED, session, session.person)
 
 
 def session_ended(session: Session, *, by: str | None) -> Change:
-    """That a session was ended before its time."""
+    """A session was ended before it expired."""
     return _session(WorkspaceEventKind.SESSION_ENDED, session, by)
 
 

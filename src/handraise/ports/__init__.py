@@ -1,4 +1,6 @@
-"""The ports behind a desk: what it needs of a store, a bus, a directory, an outbox and a ledger. Their docstrings are the contract.
+"""The ports that a desk needs: a store, a bus, a directory, an outbox and a ledger.
+
+Their docstrings are the contract.
 
 `handraise.testing` has the suites that every implementation must pass.
 """
@@ -54,7 +56,7 @@ __all__ = [
 
 
 class Backend(NamedTuple):
-    """What an address opens: five ports that fit each other."""
+    """What an address opens: five ports that belong together."""
 
     store: Store
     bus: Bus

@@ -9,21 +9,21 @@ from typing import Protocol
 from handraise.model.questions import Ref
 
 HintHandler = Callable[[Collection[Ref] | None], None]
-"""Called on the event loop with what a hint is about; None says that anything may have changed."""
+"""Called on the event loop with the topic of a hint; None means that anything may have changed."""
 
 
 class Bus(Protocol):
-    """Hints. One may be lost, doubled or early, and nothing but speed changes.
+    """Hints. They may be lost, duplicated or early; this affects only speed, never results.
 
     A topic is the place of a question that was settled, or `feed_of` a workspace in which anything happened.
     """
 
     async def wake(self, topics: Collection[Ref]) -> None:
-        """Tell other processes about these topics. Never raises because nobody hears it."""
+        """Tell other processes about these topics. Never raises if nobody listens."""
         ...
 
     def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AbstractAsyncContextManager[None]:
-        """Receive hints of other processes inside this context. On entering, hints already reach `on_hint`.
+        """Receive hints of other processes inside this context. Once it is entered, hints reach `on_hint`.
 
         Calls `on_hint(None)` after any gap in which hints may have been lost. Without `feeds`, hints
         about feeds may be left out.

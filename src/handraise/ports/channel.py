@@ -1,4 +1,4 @@
-"""A way to reach people. A new one is a class with these few methods and one file. The docstrings are the contract."""
+"""The port for reaching people. A new channel is one class in one file. The docstrings are the contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handraise.model.questions import Question
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A question to tell somebody of, and the page where that person can answer it."""
+    """A question to notify somebody of, and the page where that person can answer it."""
 
     delivery_id: str
     question: Question
@@ -25,10 +25,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What one recipient is told at one address; more than one notice where several waited.
+    """A message to one recipient at one address; it has more than one notice if several waited.
 
-    `id` is the same however often it is sent, and so is everything else in it: a receiver can tell a second
-    copy by it. `person` is whom the address belongs to, or None for a room that several share.
+    If it is sent again, `id` and everything else stay the same, so a receiver can recognise a second copy.
+    `person` is the owner of the address, or None for a room that several share.
     """
 
     id: str
@@ -41,15 +41,15 @@ class Message:
 
     @property
     def person(self) -> str | None:
-        """The person that the address belongs to."""
+        """The owner of the address."""
         return None if self.recipient.startswith((GROUP, ANYONE)) else self.recipient
 
 
 class NotSent(Exception):
-    """A message was not sent. `again` says whether another try could help, `after` not to try before that long.
+    """A message was not sent. `again` says whether another try could help, `after` how long to wait before it.
 
-    `within` says for how long to try, where that is less than the channel's patience; `arrived_perhaps` that it was
-    handed over and the answer never came.
+    `within` says for how long to try, if that is less than the channel's `patience`. `arrived_perhaps` says
+    that it was handed over, but no response came.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class NotSent(Exception):
 class Channel(Protocol):
     """Renders questions for one medium, sends them, and changes them when they have ended.
 
-    Replies come in through the server or a task of the channel's own, and are answers like any other: the desk
-    checks who gives them.
+    Replies come in through the server or through a task of the channel. They are answers like any other: the
+    desk checks who gives them.
     """
 
     @property
     def name(self) -> str:
-        """What addresses and answers call it."""
+        """The channel's name in addresses and answers."""
         ...
 
     @property
@@ -91,31 +91,34 @@ class Channel(Protocol):
         ...
 
     def rate_limit_key(self, to: Json) -> str | None:
-        """Whatever is slow or dead together: a host, a team, one relay. None where the address makes no sense."""
+        """A key for addresses that are slow or dead together: a host, a team, a relay.
+
+        None if the address is invalid.
+        """
         ...
 
     async def send(self, message: Message) -> Json:
-        """Send a message and give back what `update` needs to find it; raises `NotSent`.
+        """Send a message and return what `update` needs to find it; raises `NotSent`.
 
-        Where people answer on this channel and it is one question, that is a dict with `shown` in it: the SHA-256, in
-        hexadecimal, of what was put before them. The record of an answer has it.
+        If people answer on this channel and the message is about one question, return a dict with `shown`:
+        the SHA-256, in hexadecimal, of what was shown. The record of an answer keeps it.
 
-        The same message may be sent again where it is not known whether it arrived.
+        The same message may be sent again if it is unknown whether it arrived.
         """
         ...
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Change a message so that it says how its one question ended, or follow it up; raises `NotSent`.
 
-        Nothing in it can be pressed any more. What can neither be changed nor followed up is left as it is. The
-        receipt is None where nobody knows whether the message was sent.
+        Its buttons are removed. A message that can neither be changed nor followed up is left as it is. The
+        receipt is None if it is unknown whether the message was sent.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a channel answers to an HTTP request."""
+    """A channel's response to an HTTP request."""
 
     status: int = 200
     body: bytes = field(default=b"", repr=False)
@@ -123,10 +126,10 @@ class Response:
 
 
 class Rekeyed(Protocol):
-    """A channel whose addresses have secrets in them, which change while messages wait."""
+    """A channel whose addresses hold secrets that can change while messages wait."""
 
     def same_place(self, one: Json, other: Json) -> bool:
-        """Whether two addresses differ in their secrets at most: what waits for one goes to the other."""
+        """Whether two addresses differ at most in their secrets: then messages for one are sent to the other."""
         ...
 
 
@@ -135,17 +138,17 @@ class EndsOnce(Protocol):
 
     @property
     def ends_once(self) -> bool:
-        """Whether one place is told once that a question has ended, however many messages it got about it."""
+        """Whether a chat gets only one notice that a question has ended, however many messages it got about it."""
         ...
 
 
 class Receiver(Protocol):
-    """A channel that is sent things over HTTP, at an address that anybody can reach."""
+    """A channel that receives HTTP requests, at a URL that anybody can reach."""
 
     async def receive(self, headers: Mapping[str, str], body: bytes) -> Response:
-        """Take a request to heart, once it is shown to be genuine and fresh.
+        """Handle a request, if it is genuine and fresh.
 
-        Names of headers are in lower case. Whatever is forged, stale or garbled is a 401 or 400 that says no more,
-        and changes nothing; the same request twice is one answer.
+        Names of headers are in lower case. A forged, stale or malformed request gets a 401 or 400 without
+        details and changes nothing. The same request twice is one answer.
         """
         ...

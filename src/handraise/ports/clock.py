@@ -11,7 +11,7 @@ class Clock(Protocol):
     """Where time comes from. None, as in production, means the store's own clock."""
 
     def now(self) -> datetime | None:
-        """The present instant, or None to let the store decide."""
+        """The current time, or None to let the store decide."""
         ...
 
 

@@ -36,10 +36,10 @@ Show: TypeAlias = Callable[[Question], Awaitable[None] | None]
 """Shows a question to people."""
 
 Close: TypeAlias = Callable[[], Awaitable[None]]
-"""Closes a desk, and what was opened for it."""
+"""Closes a desk and everything that was opened for it."""
 
 SENDING_LEASE = 30.0
-"""For how many seconds one caller may show a question."""
+"""The longest lease, in seconds, for showing a question."""
 Order = Literal["age", "urgency"]
 """How pages of pending questions are ordered."""
 
@@ -47,21 +47,19 @@ PAGE = 50
 MOST_ON_A_PAGE = 500
 LONGEST_LEASE = 3_600
 _USE_APPROVE = (
-    "ask() would give an approved action out again and again: write `action = await desk.request_approval(Approval.of(…), "
+    "ask() would return an approved action again and again: write `action = await desk.request_approval(Approval.of(…), "
     "prompt=…, key=…)`, or post(…) and later consume_approval(question.id)"
 )
 
 
 def check_limit(limit: int) -> None:
-    """Raise `ValueError` unless a page may have so many entries."""
+    """Raise `ValueError` unless a page may have this many entries."""
     if not 1 <= limit <= MOST_ON_A_PAGE:
-        raise ValueError(
-            f"limit must be from 1 to {MOST_ON_A_PAGE}, not {limit}. Go on with `after` for more."
-        )
+        raise ValueError(f"limit must be from 1 to {MOST_ON_A_PAGE}, not {limit}. Use `after` to get more.")
 
 
 def check_lease(lease: Span) -> timedelta:
-    """The length of a lease. Raises `ValueError` unless it is more than none and at most an hour."""
+    """The length of a lease. Raises `ValueError` unless it is more than zero and at most an hour."""
     seconds = seconds_of(lease)
     if not 0 < seconds <= LONGEST_LEASE:
         raise ValueError(f"lease must be more than 0 and at most {LONGEST_LEASE} seconds, not {seconds:g}")
@@ -69,7 +67,7 @@ def check_lease(lease: Span) -> timedelta:
 
 
 def check_id(question_id: str) -> None:
-    """Raise `TypeError` for what is no id, above all for the question itself."""
+    """Raise `TypeError` for anything but an id, above all for the question itself."""
     if isinstance(question_id, str):
         return
     if isinstance(question_id, Question):
@@ -78,13 +76,13 @@ def check_id(question_id: str) -> None:
 
 
 def check_max_age(max_age: timedelta) -> None:
-    """Raise `ValueError` unless something can be older than this."""
+    """Raise `ValueError` if this is negative."""
     if max_age < timedelta(0):
         raise ValueError(f"max_age must not be negative, as {max_age} is")
 
 
 def _say_what_waits(question: Question) -> None:
-    """Log who is waited for and where they answer, and nothing of what was asked."""
+    """Log who must answer and where, and nothing of the question's text."""
     if question.outcome is None:
         who = ", ".join(question.recipients[:5]) or "anyone"
         where = question.url or f"answer it with: handraise answer {question.id}"
@@ -92,7 +90,7 @@ def _say_what_waits(question: Question) -> None:
 
 
 class OpenedIn:
-    """The process and the event loop that a desk was opened in: its connections work nowhere else."""
+    """The process and the event loop in which a desk was opened: its connections work nowhere else."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -125,7 +123,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some items of a list. Give `next` as `after` to get the next page; it is None if there is no more.
+    """Some items of a list. Pass `next` as `after` to get the next page; it is None if there are no more.
 
     A page can be iterated and has a length.
     """
@@ -141,9 +139,9 @@ class Page(Generic[T]):
 
 
 class Desk(ABC):
-    """The verbs. Made by `handraise.open_desk`: a `LocalDesk` on a store, a `RemoteDesk` over HTTP.
+    """The verbs. `handraise.open_desk` makes one: a `LocalDesk` on a store, a `RemoteDesk` over HTTP.
 
-    A desk asks in the name of one asker and sees one workspace; `scoped` gives another view of the same desk.
+    A desk asks in the name of one asker and sees one workspace; `scoped` returns another view of the same desk.
     """
 
     def __init__(
@@ -156,7 +154,8 @@ class Desk(ABC):
         close: Close | None = None,
     ) -> None:
         for what, name in (("a workspace", workspace), ("an asker", asker)):
-            # Calls of all workspaces go to the store together: a name it cannot keep would fail the others.
+            # Calls of all workspaces go to the store together, so one name that it cannot keep would make the
+            # others fail.
             if not name.strip() or len(name) > limits.name or text_problem(name):
                 raise ValueError(f"{name[: limits.name]!r} cannot be the name of {what}")
         self._workspace = workspace
@@ -166,9 +165,9 @@ class Desk(ABC):
         self._close = close
 
     async def close(self) -> None:
-        """Close a desk that was opened with `await open_desk(…)`, with all desks that `scoped` made of it.
+        """Close a desk that was opened with `await open_desk(…)`, and all desks that `scoped` made from it.
 
-        `async with` does this by itself. A second time does nothing.
+        `async with` does this by itself. Closing it again does nothing.
         """
         if self._close is not None:
             await self._close()
@@ -180,7 +179,7 @@ class Desk(ABC):
 
     @property
     def asker(self) -> str:
-        """In whose name this desk asks."""
+        """The asker in whose name this desk asks."""
         return self._asker
 
     @abstractmethod
@@ -189,11 +188,11 @@ class Desk(ABC):
 
     @abstractmethod
     async def post(self, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
-        """Leave a question and get its record at once.
+        """Store a question and return its record at once.
 
-        With a `key`, posting again gives back the first question, settled or not; the same key for a
-        different question raises `KeyConflict`, unless `if_exists="keep"` says that the first one will do as it was asked.
-        What cannot be asked raises `InvalidQuestion`.
+        With a `key`, posting again returns the first question, settled or not. The same key for a different
+        question raises `KeyConflict`, or with `if_exists="keep"` returns the first question as it was asked.
+        A question that cannot be asked raises `InvalidQuestion`.
         """
 
     @overload
@@ -214,11 +213,12 @@ class Desk(ABC):
         timeout: Span | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Any:
-        """Leave a question, wait, and get the value.
+        """Store a question, wait, and return the value of its answer.
 
-        `into` names the type to get: it makes the form, unless `form` or `choices` do. Any other ending than an
-        answer raises `NotAnswered`; the wait's own `timeout` raises `StillPending` and leaves the question alone. An
-        approval is refused with `InvalidQuestion`: `request_approval` asks for one and gives the action out once.
+        `into` is the type to return; the form is made from it unless you give `form` or `choices`. If the
+        question ends without an answer, this raises `NotAnswered`; the wait's own `timeout` raises
+        `StillPending` and leaves the question unchanged. An approval is refused with `InvalidQuestion`: use
+        `request_approval`, which returns the action only once.
         """
         if isinstance(options.get("form"), Approval):
             raise InvalidQuestion([Problem("form", _USE_APPROVE)])
@@ -226,7 +226,7 @@ class Desk(ABC):
         if reading is not None and "form" not in options and "choices" not in options:
             options["form"] = reading.form
         question = await self.post(prompt, **options)
-        if isinstance(question.form, Approval):  # a stored one, which was kept
+        if isinstance(question.form, Approval):  # the key named a stored approval
             raise InvalidQuestion([Problem("key", _USE_APPROVE)])
         _say_what_waits(question)
         outcome = await self.wait(question.id, timeout=timeout)
@@ -235,9 +235,9 @@ class Desk(ABC):
         return reading.read(outcome.value) if reading else python_value(question.form, outcome.value)
 
     async def wait(self, question_id: str, *, timeout: Span | None = None) -> Outcome:
-        """The outcome, as soon as there is one. A `timeout` raises `StillPending` and changes nothing.
+        """Return the outcome as soon as there is one. A `timeout` raises `StillPending` and changes nothing.
 
-        Where nobody can say then whether there is an answer, it raises `StoreUnavailable`.
+        If it is unknown then whether there is an answer, it raises `StoreUnavailable`.
         """
         return await self._outcome_of(
             self._ref(question_id), timeout=None if timeout is None else seconds_of(timeout)
@@ -249,7 +249,7 @@ class Desk(ABC):
         *,
         timeout: Span | None = None,
     ) -> tuple[str, Outcome]:
-        """The id and the outcome of whichever of these is settled first."""
+        """Return the id and the outcome of the one that is settled first."""
         if isinstance(question_ids, (str, Question)):
             raise TypeError(
                 "wait_any takes several ids: write wait_any([question.id, …]), or wait(question.id)."
@@ -276,11 +276,11 @@ class Desk(ABC):
         by: str | Responder,
         provenance: Provenance | None = None,
     ) -> Question:
-        """Give an answer and get the question as it then stands: answered, or pending more votes.
+        """Answer a question and return it as it is then: answered, or still pending if more votes are needed.
 
         An answer that does not fit raises `InvalidAnswer`, is kept as an attempt, and leaves the question
-        pending. A question that ended before raises `AlreadySettled` with its outcome. `provenance` says where the answer
-        came from.
+        pending. A question that has already ended raises `AlreadySettled` with its outcome. `provenance` says
+        where the answer came from.
         """
 
     @abstractmethod
@@ -293,9 +293,9 @@ class Desk(ABC):
         by: str | Responder,
         provenance: Provenance | None = None,
     ) -> Question:
-        """Keep an answer that fits the form but not the asker's need; get the question as it then stands.
+        """Reject an answer that fits the form but not the asker's needs; return the question as it is then.
 
-        It counts as `answer` counts what does not fit: the question stays pending, or is exhausted.
+        It counts like an answer that does not fit: the question stays pending, or is exhausted.
         """
 
     @abstractmethod
@@ -307,23 +307,23 @@ class Desk(ABC):
         reason: str | None = None,
         provenance: Provenance | None = None,
     ) -> Question:
-        """Say that one will not answer, and get the question as it then stands."""
+        """Decline to answer, and return the question as it is then."""
 
     @abstractmethod
     async def withdraw(
         self, question_id: str, *, reason: str | None = None, by: str | Responder | None = None
     ) -> Question:
-        """Take back a question that this desk's asker has asked.
+        """Withdraw a question of this desk's asker.
 
-        `by` names an administrator who takes it back for its asker, and the outcome says so. A server checks
-        that it is one; a desk on a store takes your word for it, as `answer` does.
+        `by` names an administrator who withdraws it for its asker, and the outcome says so. A server checks
+        that they are an administrator; a desk on a store trusts its caller, as `answer` does.
         """
 
     @abstractmethod
     async def withdraw_all(self, asker: str, *, by: str | Responder, reason: str | None = None) -> int:
-        """Take back every pending question of an asker, as an administrator.
+        """Withdraw every pending question of an asker, as an administrator.
 
-        Gives back how many that were. Each is taken back by itself, and whatever is answered first stays answered.
+        Returns their number. Each is withdrawn separately, and a question that is answered first stays answered.
         """
 
     async def request_approval(
@@ -334,10 +334,10 @@ class Desk(ABC):
         timeout: Span | None = None,
         **options: Unpack[QuestionOptions],
     ) -> Action:
-        """Ask for the approval of an action, wait, and get the action: execute it now, it is given out once.
+        """Ask for the approval of an action, wait, and return the action: execute it now, it is returned only once.
 
-        A grant that holds answers at once. Whatever is not an approval raises `NotApproved`; the wait's own
-        `timeout` raises `StillPending` and leaves the question alone.
+        A valid grant answers at once. Any ending but an approval raises `NotApproved`; the wait's own
+        `timeout` raises `StillPending` and leaves the question unchanged.
         """
         options["form"] = approval
         question = await self.post(prompt or f"May I run {approval.action.tool}?", **options)
@@ -352,35 +352,37 @@ class Desk(ABC):
 
     @abstractmethod
     async def apply_grant(self, question_id: str) -> Question | None:
-        """Answer this asker's approval from a grant that holds for it; None where a person must decide.
+        """Answer this asker's approval from a grant that applies to it; None if a person must decide.
 
-        A question that is settled comes back as it stands.
+        A settled question is returned unchanged.
         """
 
     @abstractmethod
     async def consume_approval(self, question_id: str, *, request: str | None = None) -> Action:
-        """The approved action, to be executed now: an approval is used at most once.
+        """Return the approved action, to be executed now: an approval is used at most once.
 
-        The action comes from the record, and its digest is computed again. Raises `NotApproved` where nobody
-        approved just this, and `AlreadyConsumed` for everybody but the first. Of the first kind are `ApprovalLapsed`,
-        if the approval's `valid_for` is over or the grant behind it holds no more, and `ApprovalTakenBack`.
+        The action comes from the record, and its digest is computed again. Raises `NotApproved` if nobody
+        approved exactly this action, and `AlreadyConsumed` for everybody but the first caller. Two kinds of
+        `NotApproved` are `ApprovalLapsed`, if the approval's `valid_for` is over or its grant has ended, and
+        `ApprovalTakenBack`.
 
-        `request` is an id of your own for this one use: the same id again gives the same action again. If you
-        were cut off before you got the action, call again with the same id. Never share it: two who do both get the action.
+        `request` is an id of your own for this one use: the same id again returns the same action again. If
+        you were cut off before you got the action, call again with the same id. Never share it: two callers
+        with the same id both get the action.
         """
 
     @abstractmethod
     async def claim_sending(self, question_id: str, *, lease: Span = SENDING_LEASE) -> bool:
-        """Take on to show this asker's question to people in a chat of its own.
+        """Claim the task of showing this asker's question to people in a chat of its own.
 
-        True for one caller: show it, then call `mark_sent`. False where it was marked, has ended, or is being shown by
-        somebody else. A caller that has not called `mark_sent` when the `lease` is over is taken for dead, and the next caller
-        gets True: a question may be shown twice, but never not at all.
+        One caller gets True: show it, then call `mark_sent`. False if it was marked, has ended, or somebody
+        else is showing it. A caller that has not called `mark_sent` when the `lease` is over is considered
+        dead, and the next caller gets True: a question may be shown twice, but it is always shown.
         """
 
     @abstractmethod
     async def mark_sent(self, question_id: str, *, channel: str | None = None) -> Question:
-        """Record that this asker's question was shown in a chat, and get it as it then stands.
+        """Record that this asker's question was shown in a chat, and return it as it is then.
 
         The first time counts. A question that has ended stays as it is.
         """
@@ -389,39 +391,40 @@ class Desk(ABC):
     async def take_back(
         self, question_id: str, *, by: str | Responder, reason: str | None = None
     ) -> Question:
-        """Take an approval back, until it is consumed, and get the question as it then stands.
+        """Take an approval back, if it is not consumed yet, and return the question as it is then.
 
-        For those who approved and for administrators of the directory; anybody else gets `PermissionDenied`. The outcome
-        stays in the record, and `taken_back_at` says that it holds no more. A second time changes nothing. Raises
-        `AlreadyConsumed` if the action was given out before, and `NotApproved` if there is no approval.
+        For people who approved and for administrators of the directory; anybody else gets `PermissionDenied`.
+        The outcome stays in the record, and `taken_back_at` says that it is no longer valid. Calling it again
+        changes nothing. Raises `AlreadyConsumed` if the action was already returned to its asker, and
+        `NotApproved` if there is no approval.
         """
 
     @abstractmethod
     async def list_grants(self, *, after: str | None = None, limit: int = PAGE) -> Page[Grant]:
-        """A page of the workspace's grants, also those that have ended.
+        """Return a page of the workspace's grants, also those that have ended.
 
         `limit` is from 1 to 500, here and below.
         """
 
     @abstractmethod
     async def revoke_grant(self, grant_id: str, *, by: str) -> Grant:
-        """End a grant now. A second time changes nothing."""
+        """End a grant now. Calling it again changes nothing."""
 
     @abstractmethod
     async def get(self, question_id: str) -> Question:
-        """The question as it stands, or `QuestionNotFound`."""
+        """Return the question as it is now; raises `QuestionNotFound`."""
 
     @abstractmethod
     async def find_by_key(self, key: str) -> Question | None:
-        """The question that this asker has asked or joined with this key, or None."""
+        """Return the question that this asker has asked or joined with this key, or None."""
 
     @abstractmethod
     async def join(self, question_id: str, *, key: str) -> Question:
-        """Have another key of this asker stand for its pending question, and get the question that the key stands for.
+        """Let another key of this asker name its pending question too, and return the question that the key names.
 
-        For a call that waits for what another call has asked: `post` and `find_by_key` with its key give this question from
-        now on, also after it has ended. A key that stands for a question already keeps standing for that one. Raises
-        `AlreadySettled` if the question has ended before.
+        For a call that waits for the question of another call: `post` and `find_by_key` with its key return
+        this question from now on, also after it has ended. A key that already names a question keeps naming
+        that one. Raises `AlreadySettled` if the question has already ended.
         """
 
     @abstractmethod
@@ -435,12 +438,12 @@ class Desk(ABC):
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
-        """A page of pending questions, oldest first; `next` of a page is the `after` of the next one.
+        """Return a page of pending questions, oldest first; `next` of a page is the `after` of the next one.
 
-        `recipient` narrows it to what that person may answer. With `order="urgency"` the most urgent come first, as in
-        an inbox: what was escalated, then by expiry, by risk, and by age. What is escalated meanwhile moves to the
-        beginning, so a program that must see every question goes by age. An `after` that no page in this order has given
-        out raises `ValueError`.
+        `recipient` limits it to questions that this person may answer. With `order="urgency"` the most urgent
+        come first, as in an inbox: escalated questions, then by expiry, by risk, and by age. A question that
+        is escalated meanwhile moves to the beginning, so a program that must see every question should use
+        the order by age. An `after` that is not the `next` of a page in this order raises `ValueError`.
         """
 
     @abstractmethod
@@ -453,47 +456,48 @@ class Desk(ABC):
         after: str | None = None,
         limit: int = PAGE,
     ) -> Page[Question]:
-        """A page of settled questions, the newest ending first; `next` of a page is the `after` of the next one.
+        """Return a page of settled questions, the latest first; `next` of a page is the `after` of the next one.
 
-        `recipient` narrows it to what that person may see: what they might have answered, answered, declined or
-        voted on. A page looks back over a bounded part of the past: it may be short, or empty, and yet not the
-        last one. An `after` that no page has given out raises `ValueError`.
+        `recipient` limits it to questions that this person may see: those they could have answered, answered,
+        declined or voted on. A page covers a limited part of the past: it may be short or empty without being
+        the last one. An `after` that is not the `next` of a page raises `ValueError`.
         """
 
     @abstractmethod
     async def history(self, question_id: str) -> Sequence[Event]:
-        """Everything that happened to a question, oldest first."""
+        """Return everything that happened to a question, oldest first."""
 
     @abstractmethod
     async def feed(self, *, after: str | None = None, limit: int = 500) -> Page[Event]:
-        """A page of the workspace's events in order; none is ever skipped.
+        """Return a page of the workspace's events in order; none is ever skipped.
 
         More may come at any time, so `next` is None only if nothing has ever happened: it is the cursor of the last event
         that you have seen.
 
-        An `after` that no event has as its cursor raises `ValueError`; an empty one is the beginning.
+        An `after` that is not the cursor of an event raises `ValueError`; an empty one means the beginning.
         """
 
     @abstractmethod
     def follow(self, *, after: str | None = None) -> AsyncGenerator[Event, None]:
-        """The workspace's events as they happen, from behind the cursor `after`, else from now on.
+        """Yield the workspace's events as they happen, starting after the cursor `after`, or from now on.
 
-        An empty cursor is the beginning. None is skipped and none comes twice, also where a connection is lost in between. Ends only with the
-        desk, as `DeskClosed`.
+        An empty cursor means the beginning. No event is skipped and none comes twice, even if a connection is
+        lost in between. It ends only when the desk is closed, with `DeskClosed`.
         """
 
     @abstractmethod
     async def run_due(self) -> int:
-        """Do what this workspace's timelines say is due; give back how many questions that settled.
+        """Do the due steps of this workspace's timelines; return how many questions they settled.
 
         A desk with waits does this by itself, for every workspace.
         """
 
     async def recover(self, max_age: timedelta, *, show: Show | None = None) -> Recovered:
-        """At start-up: expire what this asker asked longer than `max_age` ago; count what is live again.
+        """At start-up: expire questions that this asker asked longer than `max_age` ago; count those still pending.
 
-        `show` is called with each question that is live, oldest first, and awaited where it is asynchronous: what the
-        process before had shown can be shown again, by its `state` and its `conversation`.
+        `show` is called with each question that is still pending, oldest first, and awaited if it is
+        asynchronous: questions that the previous process had shown can be shown again, with their `state` and
+        `conversation`.
         """
         recovered = await self._recover(max_age)
         after: str | None = None
@@ -514,7 +518,7 @@ class Desk(ABC):
 
     @abstractmethod
     async def durability(self) -> Durability:
-        """What an acknowledged answer survives on this store."""
+        """Which failures an acknowledged answer survives on this store."""
 
     def _draft(self, prompt: str, options: QuestionOptions) -> Draft:
         return compose(
@@ -528,6 +532,6 @@ class Desk(ABC):
 
     def _ref(self, question_id: str) -> Ref:
         check_id(question_id)
-        if text_problem(question_id):  # no store could keep such an id, so none has
+        if text_problem(question_id):  # no store can keep such an id, so there is no such question
             raise QuestionNotFound(question_id, self._workspace)
         return Ref(self._workspace, question_id)

@@ -12,12 +12,13 @@ from handraise.model.identities import AgentKey, Link, LinkPurpose, Person, Ques
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What came of claiming a request by its idempotency key.
+    """The result of claiming a request by its idempotency key.
 
-    `new`: it is ours to do. `again`: ours to do because the process that began it gave it up or gave no sign for too
-    long; it may have taken effect. `busy`: somebody else is at it. `different`: the key was used for something else.
-    `done`: `status` and `body` are the response that was given. `made` is the id that the first claim
-    brought for whatever the request makes; `turn` tells those apart who took it on one after the other.
+    `new`: the caller must do it. `again`: the caller must do it, because the process that began it gave it up
+    or did not finish in time; it may have taken effect. `busy`: somebody else is doing it. `different`: the
+    key was used for something else. `done`: `status` and `body` are the earlier response. `made` is the id
+    that the first claim gave for the thing that the request makes; `turn` distinguishes the callers that took
+    it over.
     """
 
     state: Literal["new", "again", "busy", "different", "done"]
@@ -30,23 +31,24 @@ class Claim:
 class Directory(Protocol):
     """Keys, people, groups, sessions, links and question links, and the requests that must not be done twice.
 
-    What changes keys, people, groups, sessions or links leaves exactly one event of the workspace in the audit trail, in
-    the same transaction, with `by`: who did it. What changes nothing leaves none. See `handraise.model.workspace_events`.
+    A call that changes keys, people, groups, sessions or links leaves exactly one event of the workspace in
+    the audit trail, in the same transaction, with `by`: who did it. A call that changes nothing leaves none.
+    See `handraise.model.workspace_events`.
 
-    Every method is atomic and safe to call from any number of processes. Secrets come in as their digests
-    (hex of SHA-256) and none ever comes out. Names are those of a workspace: nothing here sees two. Instants
-    come from the clock the backend was given, else from its own; `lasts` is counted from now. Raises
+    Every method is atomic and safe to call from any number of processes. Secrets are passed in as digests
+    (SHA-256 in hexadecimal) and never returned. Names belong to a workspace: no call sees two. Times come
+    from the clock that the backend was given, else from its own; `lasts` counts from now. Raises
     `StoreUnavailable` as a store does.
     """
 
     async def add_key(
         self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str
     ) -> AgentKey:
-        """Keep a new key of an agent."""
+        """Store a new key of an agent."""
         ...
 
     async def find_key(self, workspace: str, digest: str) -> AgentKey | None:
-        """The key with this digest, where it is not revoked."""
+        """The key with this digest, if it is not revoked."""
         ...
 
     async def keys(self, workspace: str, *, after: str | None, limit: int) -> Sequence[AgentKey]:
@@ -54,11 +56,11 @@ class Directory(Protocol):
         ...
 
     async def note_use(self, workspace: str, key_id: str) -> None:
-        """Say that a key is used now. An unknown one changes nothing."""
+        """Record that a key is used now. An unknown key changes nothing."""
         ...
 
     async def revoke_key(self, workspace: str, key_id: str, *, by: str) -> AgentKey | None:
-        """End a key now; a second time changes nothing. None where there is none."""
+        """Revoke a key now; calling it again changes nothing. None if there is no such key."""
         ...
 
     async def put_person(
@@ -71,9 +73,9 @@ class Directory(Protocol):
         role: Role,
         by: str | None = None,
     ) -> Person | None:
-        """Add a person, or change one who is there; groups stay as they are. None where the e-mail is taken.
+        """Add or change a person; their groups stay as they are. None if the e-mail address is taken.
 
-        An e-mail address is compared by `fold_email`, and belongs to one person of a workspace.
+        E-mail addresses are compared by `fold_email`; each belongs to one person of a workspace.
         """
         ...
 
@@ -86,10 +88,10 @@ class Directory(Protocol):
         ...
 
     async def bind_identity(self, workspace: str, person_id: str, identity: str) -> bool:
-        """Whether a person is who comes with this identity: the first one that comes is theirs, and no other ever is.
+        """Whether this identity belongs to the person: the first one that is presented does, and no other ever.
 
-        One conditional statement, so of several identities that come at once one is bound. False also where there is
-        nobody of that name. It ends with the person.
+        One conditional statement, so that only one of several concurrent identities is bound. False also if
+        there is no such person. The binding is removed with the person.
         """
         ...
 
@@ -98,14 +100,14 @@ class Directory(Protocol):
         ...
 
     async def known_recipients(self, workspace: str, names: Collection[str]) -> frozenset[str] | None:
-        """Those of these names that a question can be for; None if the workspace has no people.
+        """The names among these that a question can be addressed to; None if the workspace has no people.
 
-        That is a person, `group:` and the name of a group that has people, and everybody who has an address.
+        These are people, `group:` and the name of a group that has people, and everybody who has an address.
         """
         ...
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
-        """Take somebody out, with all that lets them in and their places in groups; False where there is nobody."""
+        """Remove a person with their sessions, links and group memberships; False if there is no such person."""
         ...
 
     async def groups(self, workspace: str) -> Mapping[str, Sequence[str]]:
@@ -121,9 +123,9 @@ class Directory(Protocol):
         by: str | None = None,
         check: Callable[[Sequence[str]], None] | None = None,
     ) -> Sequence[str]:
-        """Make these the people of a group, nobody else; give back those that exist. With none, it is gone.
+        """Set the people of a group; return those that exist. With none, the group is removed.
 
-        `check` is called with those who are in it, in order, in the same transaction. What it raises is raised, and
+        `check` is called with the people who are in it, in order, in the same transaction. If it raises,
         nothing changes.
         """
         ...
@@ -139,14 +141,14 @@ class Directory(Protocol):
         lasts: timedelta,
         vouched_by: str | None = None,
     ) -> Session | None:
-        """Let a person in until the end of the session; None where there is no such person.
+        """Open a session for a person; None if there is no such person.
 
-        `vouched_by` is the person who made the link that they came with, if it was somebody else.
+        `vouched_by` is the person who made the link that they used, if it was somebody else.
         """
         ...
 
     async def find_session(self, workspace: str, digest: str) -> tuple[Session, Person] | None:
-        """The session with this digest and its person as they are now, where it has not ended."""
+        """The session with this digest and its person as they are now, if it has not ended."""
         ...
 
     async def sessions(self, workspace: str, person: str, *, limit: int) -> Sequence[Session]:
@@ -154,7 +156,7 @@ class Directory(Protocol):
         ...
 
     async def end_session(self, workspace: str, session_id: str, *, by: str | None = None) -> bool:
-        """End a session; False where there is none."""
+        """End a session; False if there is none."""
         ...
 
     async def add_link(
@@ -169,17 +171,17 @@ class Directory(Protocol):
         vouched_by: str | None = None,
         by: str | None = None,
     ) -> Link | None:
-        """Keep a new link for a person; None where there is no such person."""
+        """Store a new link for a person; None if there is no such person."""
         ...
 
     async def find_link(self, workspace: str, digest: str) -> Link | None:
-        """The link with this digest, where it has not ended and was not used. Looking changes nothing."""
+        """The link with this digest, if it has not ended and was not used. Reading it changes nothing."""
         ...
 
     async def use_link(self, workspace: str, digest: str) -> Link | None:
-        """Use up a link: one conditional statement, so of any number of users one gets it.
+        """Use a link: one conditional statement, so that only one of any number of users gets it.
 
-        After signing in a person needs no other: all links of that person end with it. Their question links stay.
+        All other sign-in links of that person end too. Their question links stay.
         """
         ...
 
@@ -195,50 +197,50 @@ class Directory(Protocol):
         created_by: str,
         lasts: timedelta,
     ) -> QuestionLink | None:
-        """Keep a new question link for a person; None where there is no such person.
+        """Store a new question link for a person; None if there is no such person.
 
-        Whether there is such a question, and whether the person may answer it, is the caller's to know.
+        The caller checks that the question exists and that the person may answer it.
         """
         ...
 
     async def find_question_link(self, workspace: str, digest: str) -> tuple[QuestionLink, Person] | None:
-        """The question link with this digest and its person as they are now, where it has not ended.
+        """The question link with this digest and its person as they are now, if it has not ended.
 
-        It is never used up: looking, and answering, leave it as it is.
+        It can be used more than once: reading and answering do not change it.
         """
         ...
 
     async def end_question_links(self, workspace: str, question_id: str, *, person: str | None) -> int:
-        """End the links to a question, those of one person or, with None, of everybody; how many that were."""
+        """End the links to a question, of one person or, with None, of everybody; return their number."""
         ...
 
     async def claim(
         self, workspace: str, actor: str, key: str, *, fingerprint: str, made: str, patience: timedelta
     ) -> Claim:
-        """Claim a request by its idempotency key, which is the actor's own.
+        """Claim a request by its idempotency key, which belongs to the actor.
 
-        `fingerprint` is what was asked for: the same key with another one is `different`. Of any number who
-        claim at once, one gets `new`. A claim that was given up, or not finished within `patience` of its
-        beginning, can be taken over by one of those who come later: `again`.
+        `fingerprint` identifies the request: the same key with another one is `different`. Of any number of
+        concurrent claims, one gets `new`. A claim that was given up, or not finished within `patience`, can
+        be taken over by one later claim: `again`.
         """
         ...
 
     async def finish(
         self, workspace: str, actor: str, key: str, *, turn: int, status: int, body: str
     ) -> None:
-        """Keep the response to a claimed request, to be given again; the first one stays.
+        """Store the response to a claimed request, to be returned again; the first one stays.
 
-        Changes nothing where somebody else has taken the request over: `turn` is no longer theirs.
+        Changes nothing if somebody else has taken the request over, so that `turn` is out of date.
         """
         ...
 
     async def release(self, workspace: str, actor: str, key: str, *, turn: int) -> None:
-        """Give up an unfinished claim: the next caller takes it over at once. As for `turn`, see `finish`."""
+        """Give up an unfinished claim: the next caller takes it over at once. For `turn`, see `finish`."""
         ...
 
     async def forget(self, *, older_than: timedelta, limit: int) -> int:
-        """Forget claims, sessions and links of both kinds, of any workspace, that ended or began longer ago than this.
+        """Delete claims, sessions and links of both kinds, of any workspace, that ended or began before this.
 
-        At most `limit` of each; gives back how many in all.
+        Deletes at most `limit` of each; returns the total.
         """
         ...

@@ -1,4 +1,4 @@
-"""The audit trail's place in a store: seals, removals, and what may be removed. The docstrings are the contract."""
+"""The audit trail in a store: seals, removals, and what may be removed. The docstrings are the contract."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from handraise.model.seals import HeadMark, Hold, Removal, Rule, Seal
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of a workspace's chain, and the present instant by the store's clock."""
+    """The end of a workspace's chain, and the current time by the store's clock."""
 
     seal: Seal | None
     now: datetime
     oldest: int | None
-    """The first seal that has an event which is still there; None where none has."""
+    """The first seal with an event that still exists; None if there is none."""
 
 
 class SignedHeads(Protocol):
-    """The last seal of each workspace that was signed or seen to be signed. It is kept next to the key, never in the store."""
+    """The last known signed seal of each workspace. It is kept next to the key, never in the store."""
 
     async def find(self, workspace: str) -> HeadMark | None:
         """The last seal of a workspace, or None if none is known."""
         ...
 
     async def put(self, workspace: str, head: HeadMark) -> None:
-        """Keep a later seal. One with a lower number than what is known changes nothing."""
+        """Store a later seal. One with a lower number than the known seal changes nothing."""
         ...
 
     async def reset(self, workspace: str, head: HeadMark | None) -> None:
-        """Keep this one, whatever was known: an operator says so."""
+        """Store this seal, whatever was known before, because an operator said so."""
         ...
 
     async def list_workspaces(self, *, after: str, limit: int) -> Sequence[str]:
-        """Workspaces of which a seal is known, by name."""
+        """The workspaces with a known seal, by name."""
         ...
 
 
 class Ledger(Protocol):
-    """Seals over the events of workspaces, and the rules by which questions go.
+    """Seals over the events of workspaces, and the rules for removing questions.
 
     Every method is atomic; raises `StoreUnavailable` as a store does.
     """
 
     async def unsealed(self, *, limit: int) -> Sequence[str]:
-        """Workspaces that have events or removals which no seal covers; some of them may be final only later."""
+        """Workspaces with events or removals that no seal covers; some of those may not be final yet."""
         ...
 
     async def head(self, workspace: str) -> Head:
-        """The last seal, and what the next one must know."""
+        """The last seal, and what is needed to make the next one."""
         ...
 
     async def has_signed(self, workspace: str, key_id: str) -> bool:
@@ -60,28 +60,32 @@ class Ledger(Protocol):
         ...
 
     async def salts(self, workspace: str, question_ids: Collection[str]) -> Mapping[str, bytes]:
-        """The salts of these questions. One without a salt gets one, if it is there; else it is left out."""
+        """The salts of these questions.
+
+        A question without a salt gets one; questions that do not exist are left out.
+        """
         ...
 
     async def asked(self, workspace: str, question_ids: Collection[str]) -> Mapping[str, Json]:
-        """What was asked, as it is stored: never put into other words by a later release."""
+        """The question as it was stored when it was asked: later releases never rewrite it."""
         ...
 
     async def removals(self, workspace: str, *, seal: int | None, limit: int) -> Sequence[Removal]:
-        """The removals that a seal covers, or those that none does yet, in the order of their numbers."""
+        """The removals that a seal covers, or those not covered by any, in the order of their numbers."""
         ...
 
     async def append(self, seal: Seal, *, removals: Sequence[int]) -> bool:
-        """Add a seal behind the last, with the removals that it covers, and let go of those before its `oldest`.
+        """Add a seal after the last, with the removals that it covers, and delete the seals before its `oldest`.
 
-        False where its number is taken: of any number of processes that seal at once, one gets True. False also if its
-        `cursors` are not exactly the events behind the last seal, if a seal before its `oldest` has an event that is still
-        there, and if it is unsigned behind a signed one: the store believes nobody about what is to be let go.
+        False if its number is taken: of any number of processes that seal at once, one gets True. False also
+        if its `cursors` are not exactly the events after the last seal, if a seal before its `oldest` has an
+        event that still exists, or if it is unsigned and the last one is signed: the store checks itself
+        which seals may be deleted.
         """
         ...
 
     async def seals(self, workspace: str, *, after: int, limit: int) -> Sequence[Seal]:
-        """Seals in the order of their numbers, from just behind one."""
+        """Seals in the order of their numbers, starting after the given one."""
         ...
 
     async def concerning(self, workspace: str, person: str) -> Sequence[str]:
@@ -89,38 +93,38 @@ class Ledger(Protocol):
         ...
 
     async def erase(self, workspace: str, question_ids: Collection[str], *, by: str) -> Sequence[str]:
-        """Erase questions, pending or not, with everything that was kept of them; give back which were there.
+        """Erase questions, pending or not, with everything stored about them; return those that existed.
 
-        What is held stays. Where a question had events that are sealed, a removal says so.
+        A question under a hold stays. If a question had sealed events, a removal is recorded.
         """
         ...
 
     async def erase_person(self, workspace: str, person: str) -> None:
-        """Erase what is kept of a person besides questions: address, membership, sessions, links, requests, deliveries.
+        """Erase a person's other data: addresses, group memberships, sessions, links, requests and deliveries.
 
-        The events of the workspace that concern them go too; a removal says so if they were sealed.
-        In what others have left, their name is replaced.
+        The events of the workspace that concern them are erased too; a removal is recorded if they were
+        sealed. In records of others, their name is replaced.
         """
         ...
 
     async def scrub(self) -> bool:
-        """Overwrite what was deleted, where a store can; False where it cannot, or not now."""
+        """Overwrite deleted data, if the store can; False if it cannot, or not now."""
         ...
 
     async def rules(self, workspace: str) -> Rule | None:
-        """How long a workspace keeps settled questions, or None where it has no rule of its own."""
+        """How long a workspace keeps settled questions, or None if it has no rule of its own."""
         ...
 
     async def put_rule(self, workspace: str, rule: Rule | None) -> None:
-        """Give a workspace a rule of its own, or none."""
+        """Set the rule of a workspace, or remove it."""
         ...
 
     async def hold(self, hold: Hold) -> None:
-        """Keep something from being removed. The same name again changes nothing."""
+        """Place a hold, which prevents removal. The same name again changes nothing."""
         ...
 
     async def lift(self, workspace: str, name: str) -> bool:
-        """Lift a hold; False where there is none of this name."""
+        """Lift a hold; False if there is none with this name."""
         ...
 
     async def holds(self, workspace: str) -> Sequence[Hold]:

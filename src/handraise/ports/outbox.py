@@ -1,4 +1,4 @@
-"""What must be told to whom, kept with the questions until it is done. The docstrings are the contract."""
+"""Notifications to send, stored with the questions until they are sent. The docstrings are the contract."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handraise.model.routing import Recent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEntry:
-    """An event that nobody has been told of yet, in the order of their numbers."""
+    """An event that nobody has been notified of yet, in the order of their numbers."""
 
     workspace: str
     number: int
@@ -24,7 +24,7 @@ class OutboxEntry:
     kind: EventKind
     at: datetime
     now: datetime
-    """When it was looked at, by the store's clock."""
+    """When it was read, by the store's clock."""
     data: Json = None
 
 
@@ -32,7 +32,7 @@ class OutboxEntry:
 class RoutedEntry:
     """What an entry comes to.
 
-    `settled` says that the question has ended and its messages are stale, `nobody` that nobody can be told of it.
+    `settled` says that the question has ended and its messages are stale, `nobody` that nobody can be notified of it.
     """
 
     entry: OutboxEntry
@@ -42,10 +42,10 @@ class RoutedEntry:
 
 
 PER_MESSAGE = 50
-"""So many deliveries of a bundle go out as one message; what is more goes out as another."""
+"""The most deliveries of a bundle in one message; the others are sent as another message."""
 
 UNCLAIMED = timedelta(days=1)
-"""A delivery whose channel no process has had for so long is taken by any: it cannot be sent."""
+"""If no process has had a delivery's channel for this long, any process takes it: it cannot be sent."""
 
 
 class Outbox(Protocol):
@@ -56,30 +56,30 @@ class Outbox(Protocol):
     somebody was told of. Any number of processes route entries
     to deliveries and try those. Every method is atomic; raises `StoreUnavailable` as a store does.
 
-    What changes an address or the policy leaves exactly one event of the workspace in the audit trail, in the same
-    transaction, with `by`: who did it. What changes nothing leaves none.
+    A call that changes an address or the policy leaves exactly one event of the workspace in the audit trail,
+    in the same transaction, with `by`: who did it. A call that changes nothing leaves none.
     """
 
     async def put_address(self, address: Address, *, by: str | None = None) -> None:
-        """Keep an address, in place of the recipient's one with the same channel and id."""
+        """Store an address; it replaces the recipient's address with the same channel and id."""
         ...
 
     async def remove_address(
         self, workspace: str, recipient: str, channel: str, address_id: str, *, by: str | None = None
     ) -> bool:
-        """Forget an address; False where there is none."""
+        """Delete an address; False if there is none."""
         ...
 
     async def addresses(self, workspace: str, recipients: Collection[str] | None = None) -> Sequence[Address]:
-        """The addresses of these recipients, else of all, in the order of recipient, channel and id."""
+        """The addresses of these recipients, or of all, in the order of recipient, channel and id."""
         ...
 
     async def recipients_at(self, workspace: str, channel: str, address_id: str) -> Sequence[str]:
-        """Whose address has this id on that channel, in order: who somebody on a channel is here."""
+        """The recipients, in order, whose address has this id on that channel: who a channel's user is here."""
         ...
 
     async def policy(self, workspace: str) -> Json:
-        """How the workspace reaches its people, as it was put; None where it never was."""
+        """The workspace's routing policy as it was stored; None if there is none."""
         ...
 
     async def put_policy(
@@ -90,10 +90,10 @@ class Outbox(Protocol):
         by: str | None = None,
         check: Callable[[Json], None] | None = None,
     ) -> None:
-        """Replace how the workspace reaches its people.
+        """Replace the workspace's routing policy.
 
-        `check` is called with what is there, None if nothing is, in the same transaction. What it raises is raised, and
-        nothing changes.
+        `check` is called with the current policy, or None, in the same transaction. If it raises, nothing
+        changes.
         """
         ...
 
@@ -132,24 +132,26 @@ class Outbox(Protocol):
         limit: int,
         lease: timedelta,
     ) -> Sequence[Delivery]:
-        """Take due deliveries to try them, each with its try counted, due again after the lease.
+        """Take due deliveries to try them. Each try is counted, and each is due again after the lease.
 
-        Only through these channels, or of any that nobody has. At most `free_slots` of a rate limit key are taken, or
-        `per_key` of a key that is not there. Those of a bundle that are to be sent come together, up to `PER_MESSAGE`, and count once.
-        What another process is taking is passed over.
+        Only those of these channels, or of channels that no process has. At most `free_slots` of a rate limit
+        key are taken, or `per_key` if the key is not in it. Deliveries of a bundle that must be sent come
+        together, up to `PER_MESSAGE`, and count once. Deliveries that another process is taking are skipped.
         """
         ...
 
     async def record(self, tries: Sequence[Try]) -> None:
-        """Keep what came of tries, as in `after_try`. What somebody else has taken over since stays as it is.
+        """Store the results of tries, as in `after_try`.
 
-        A pending question is `unreached`, with one event, once none of its deliveries has arrived or can still; and
-        not any more once one has.
+        Deliveries that somebody else has taken over stay as they are.
+
+        A pending question becomes `unreached`, with one event, once none of its deliveries has arrived or
+        still can, and stops being so once one has arrived.
         """
         ...
 
     async def mark_unreached(self, ref: Ref) -> bool:
-        """Say of a pending question that nobody can be told of it, with one event; False where that is not so."""
+        """Record that nobody can be notified of a pending question, with one event; False if that is not the case."""
         ...
 
     async def deliveries(self, ref: Ref) -> Sequence[Delivery]:

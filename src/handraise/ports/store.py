@@ -1,4 +1,4 @@
-"""The truth behind a desk, and the small values that go in and out of it. The docstrings are the contract."""
+"""The store of a desk, and the small values that it takes and returns. The docstrings are the contract."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handraise.model.workspace_events import WorkspaceEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which questions a page is about. What is None does not narrow it."""
+    """Which questions a page has. None does not filter."""
 
     workspace: str
     conversation: str | None = None
@@ -30,7 +30,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Where a pending question stands among those that wait, and a number that equal ones of its asker share."""
+    """The rank of a pending question, and a number that equal questions of its asker share."""
 
     urgency: int
     id: str
@@ -41,7 +41,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingPage:
-    """Some pending questions by urgency, and the cursor to go on from; None where the walk has come to its end."""
+    """Some pending questions by urgency, and the cursor of the next page; None if this is the last page."""
 
     places: Sequence[Waiting]
     after: str | None
@@ -49,19 +49,19 @@ class WaitingPage:
 
 @dataclass(frozen=True, slots=True)
 class SettledPage:
-    """Some settled questions, and the cursor to go on from; None where the walk has come to its end."""
+    """Some settled questions, and the cursor of the next page; None if this is the last page."""
 
     questions: Sequence[Question]
     after: str | None
 
 
 MAX_EVENTS_SCANNED = 5_000
-"""How many events a page of settled questions looks through at most."""
+"""The most events that are read for a page of settled questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What a recovery found: how many questions it expired, and how many are live again."""
+    """The result of a recovery: how many questions it expired, and how many are still pending."""
 
     expired: int
     live: int
@@ -69,7 +69,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Durability:
-    """What the store promises about an acknowledged write, and the settings it rests on."""
+    """What the store promises about an acknowledged write, and the settings that this depends on."""
 
     survives: str
     settings: dict[str, str]
@@ -77,9 +77,9 @@ class Durability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
-    """How much waits, in numbers: in the whole store, for an operator, or in one workspace.
+    """Numbers of what is pending: in the whole store, for an operator, or in one workspace.
 
-    `pending` has, for each age in seconds, how many pending questions are at most that old; the last age is
+    `pending` holds, for each age in seconds, how many pending questions are at most that old; the last age is
     infinite. `deliveries` counts the attempts to reach people by status, in the whole store only.
     """
 
@@ -88,11 +88,11 @@ class QueueStats:
 
 
 AGES = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, float("inf"))
-"""The ages by which pending questions are counted: a minute, ten, an hour, six, a day, a week, and whatever is older."""
+"""The ages by which pending questions are counted: a minute, ten, an hour, six, a day, a week, and older."""
 
 
 Inserted: TypeAlias = Question | KeyConflict | QuotaExceeded
-"""What becomes of a draft: the question that it is now or was before, or why it is none."""
+"""The result of inserting a draft: the new or the stored question, or the reason why it was refused."""
 
 
 class BatchKey(Protocol):
@@ -104,112 +104,112 @@ class BatchKey(Protocol):
 
 
 class Store(Protocol):
-    """The truth. Every method is safe to call from any number of tasks, processes and hosts at once.
+    """The source of truth. Every method is safe to call from any number of tasks, processes and hosts at once.
 
-    Methods that take many items give back one result for each, in the same order; one item never fails its
-    neighbours. Each item is atomic: its rows, its event and nothing else, or none of it. A store raises
-    `StoreUnavailable` where it cannot tell whether a call took effect or knows that it did not; no driver's
-    exception comes out of it. Instants come from the clock the store was given, else from its own.
+    Methods that take many items return one result for each, in the same order; one item never makes the
+    others fail. Each item is atomic: its rows, its event and nothing else, or none of it. A store raises
+    `StoreUnavailable` if it cannot tell whether a call took effect, or knows that it did not; it never raises
+    a driver's exception. Times come from the clock that the store was given, else from its own.
     """
 
     async def insert(self, drafts: Sequence[Draft], *, quota: int | None = None) -> Sequence[Inserted]:
         """Register drafts, each with its `asked` event.
 
-        A draft whose key its owner has in its workspace already, or whose id exists there, gives back the stored question, settled
-        or not, and writes nothing; where its definition differs, the item's result is a `KeyConflict`. Two
-        drafts with one key in one call are one question.
+        If the owner already has a question with the draft's key in its workspace, or the id exists there, the
+        result is the stored question, settled or not, and nothing is written; if its definition differs, the
+        item's result is a `KeyConflict`. Two drafts with one key in one call are one question.
 
-        With a `quota`, a new question of an asker that has that many pending in its workspace is not registered: the
-        item's result is a `QuotaExceeded`. The statement that registers decides this. Calls that are made at the same
-        instant may not see each other's questions, and exceed it by as many.
+        With a `quota`, a new question of an asker that already has that many pending in its workspace is not
+        registered: the item's result is a `QuotaExceeded`. The statement that registers decides this.
+        Concurrent calls may not see each other's questions, and exceed the quota by that number.
         """
         ...
 
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make moves on pending questions, each decided by one conditional statement as in `transition`.
 
-        A move that is accepted leaves exactly one event and gives back the question after it, which may
-        still be pending (a vote, an attempt). A refused move gives None and leaves nothing: the question is
-        unknown, settled, past its expiry, the mover is not entitled, the grant holds no more, or one to be left would
-        have ended already; `read` tells which. Several moves on one question in one call are decided in their order. An accepted
-        approval that leaves a grant leaves it in the same transaction.
+        An accepted move leaves exactly one event and returns the question after it, which may still be
+        pending (a vote, an attempt). A refused move returns None and leaves nothing: the question is unknown,
+        settled or past its expiry, the person may not do this, the grant is no longer valid, or the grant to
+        be created would already have ended; `read` tells which. Several moves on one question in one call are
+        decided in their order. An accepted approval that creates a grant does so in the same transaction.
 
-        The same statement looks again at everybody whom it counts on: a vote whose voter may not answer any more, as
-        in `still_may_respond`, is dropped (the event `voted` names them as `uncounted`), and a grant holds only
-        if its giver may answer this very question. A revocation of the grant, a removal of such a person and a change of
-        their groups that was acknowledged before is seen.
+        The same statement checks everybody involved again: a vote whose voter may no longer answer, as in
+        `still_may_respond`, is dropped (the event `voted` names them as `uncounted`), and a grant is valid
+        only if its giver may answer this very question. A revocation of the grant, a removal of such a person
+        and a change of their groups count if they were acknowledged before.
         """
         ...
 
     async def read(self, refs: Sequence[Ref]) -> Sequence[Question | None]:
-        """The questions as they stand, None for those that do not exist."""
+        """The questions as they are now, None for those that do not exist."""
         ...
 
     async def outcomes(self, refs: Collection[Ref]) -> dict[Ref, Outcome | None]:
         """The outcomes of those that are settled, and None for those that do not exist.
 
-        What is pending is left out: this is the poll of all waits, and most of them still wait.
+        Pending questions are left out: all waits poll with this, and most of their questions are still pending.
         """
         ...
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
-        """The question with this key of this owner, or None. An empty owner is that of keys that askers share.
+        """The question with this key of this owner, or None. Shared keys have an empty owner.
 
-        Also the one that the owner has joined with this key.
+        Also a question that the owner has joined with this key.
         """
         ...
 
     async def join(self, ref: Ref, *, by: str, key: str) -> bool:
-        """Have a key of the asker stand for a question too, with one event; False where that changes nothing.
+        """Let a key of the asker name a question too, with one event; False if that changes nothing.
 
-        One conditional statement: it is pending, was asked by `by`, and the key stands for no question of theirs. `insert`
-        and `find_by_key` give the question for this key from then on, as long as it is kept.
+        One conditional statement: it is pending, was asked by `by`, and the key names no question of theirs.
+        From then on `insert` and `find_by_key` return the question for this key, as long as it is kept.
         """
         ...
 
     async def pending(self, where: Filter, *, after: str | None, limit: int) -> Sequence[Question]:
-        """Pending, unexpired questions in the order of their ids, from just behind the id `after`."""
+        """Pending, unexpired questions in the order of their ids, starting after the id `after`."""
         ...
 
     async def by_urgency(self, where: Filter, *, after: str | None, limit: int) -> WaitingPage:
-        """Where pending questions stand, the most urgent first, from just behind the cursor `after`.
+        """The ranks of pending questions, the most urgent first, starting after the cursor `after`.
 
-        The order is that of `handraise.model.urgency`, with the ids below it: it is kept with each question, and an
-        index has it. Nothing of the questions themselves is read; some may be past their expiry. Raises `ValueError` for a
-        cursor that no page has given out.
+        The order is that of `handraise.model.urgency`, then by id: it is stored with each question and
+        indexed. The questions themselves are not read; some may be past their expiry. Raises `ValueError` for
+        a cursor that does not come from a page.
         """
         ...
 
     async def settled(self, where: Filter, *, after: str | None, limit: int) -> SettledPage:
-        """A page of settled questions, the newest ending first, from just behind the cursor `after`.
+        """A page of settled questions, the latest first, starting after the cursor `after`.
 
-        `recipient` narrows it to what that person may see, as in `may_see`. No more than `MAX_EVENTS_SCANNED` events
-        are looked through: a page may be short, or empty, and have a cursor all the same. Anyone who goes on from
-        there meets every question that was settled when they began, and none twice. Raises `ValueError` for a
-        cursor that no page has given out.
+        `recipient` limits it to questions that this person may see, as in `may_see`. No more than
+        `MAX_EVENTS_SCANNED` events are read: a page may be short or empty, and still have a cursor. Reading
+        page after page returns every question that was settled at the beginning, and none twice. Raises
+        `ValueError` for a cursor that does not come from a page.
         """
         ...
 
     async def endings(self, workspace: str, *, since: datetime, limit: int) -> Sequence[Ending]:
-        """How up to `limit` questions ended since an instant, the newest first.
+        """How up to `limit` questions ended since a given time, the latest first.
 
-        About ten times as many events are looked through at most: where nearly all of them end nothing, some of
-        the oldest endings are left out.
+        At most about ten times as many events are read: if nearly all of them end nothing, some of the oldest
+        endings are left out.
         """
         ...
 
     async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
-        """Do every due deed of every timeline, or of one workspace's; give back what one of them settled.
+        """Do every due step of every timeline, or of one workspace's; return the questions that were settled.
 
-        Works in batches of `limit`, each atomic. Never waits for another sweep: what another process is
-        working on is passed over. A deed is done once, in its order, with one event.
+        Works in batches of `limit`, each atomic. Never waits for another sweep: questions that another
+        process is working on are skipped. A step is done once, in order, with one event.
         """
         ...
 
     async def expire_older(
         self, workspace: str, asker: str, max_age: timedelta, *, limit: int
     ) -> Sequence[Ref]:
-        """Expire up to `limit` of an asker's questions asked longer than `max_age` ago; give back which."""
+        """Expire up to `limit` of an asker's questions asked longer than `max_age` ago; return them."""
         ...
 
     async def count_pending(self, workspace: str, asker: str) -> int:
@@ -217,34 +217,35 @@ class Store(Protocol):
         ...
 
     async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
-        """Use up the approval of an action, with one event; False where it is not there to be used.
+        """Consume the approval of an action, with one event; False if there is none to consume.
 
-        One conditional statement: the question is answered with an approval of just this digest, was asked
-        by `by`, and has been neither consumed nor taken back; its `valid_for` is not over; and if it was answered by a
-        grant, that holds now, and its giver may answer the question. Its history must say the same: that it ended once, with an
-        approval of this digest. Of any number of requests one gets True. It is kept in the event, and gets True again
-        however often it is made, which changes nothing.
+        One conditional statement: the question is answered with an approval of exactly this digest, was asked
+        by `by`, and has been neither consumed nor taken back; its `valid_for` is not over; and if it was
+        answered by a grant, the grant is valid now, and its giver may answer the question. Its history must
+        agree: it ended once, with an approval of this digest. Of any number of requests one gets True. That
+        request is stored in the event and gets True again each time it is repeated, which changes nothing.
         """
         ...
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
-        """Take on to show a question in a chat; False unless it is there to be shown now.
+        """Claim the task of showing a question in a chat; False if it must not be shown now.
 
-        One conditional statement: it is pending, was asked by `by`, has not been marked as sent, and nobody else has
-        taken it on within their lease. Leaves no event. Of any number of callers at once, one gets True.
+        One conditional statement: it is pending, was asked by `by`, has not been marked as sent, and nobody
+        else holds a claim whose lease is not over. Leaves no event. Of any number of concurrent callers, one
+        gets True.
         """
         ...
 
     async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
-        """Record that a question was shown in a chat, with one event; False where that changes nothing.
+        """Record that a question was shown in a chat, with one event; False if that changes nothing.
 
-        One conditional statement: it is pending, was asked by `by`, and has not been marked before. Whether somebody
-        else has taken it on meanwhile does not matter.
+        One conditional statement: it is pending, was asked by `by`, and has not been marked before. Claims of
+        others do not matter.
         """
         ...
 
     async def take_back(self, ref: Ref, *, by: str, reason: str | None) -> bool:
-        """Take an approval back, with one event; False where that cannot be, or was done before.
+        """Take an approval back, with one event; False if that is not possible, or was done before.
 
         One conditional statement: the question is answered with an approval that has been neither consumed nor taken
         back, and `by` is one of those who gave it, or an administrator of the directory, as in `may_take_back`. Of a
@@ -253,21 +254,22 @@ class Store(Protocol):
         ...
 
     async def tidy(self, *, rest: timedelta, keep: timedelta | None, limit: int) -> int:
-        """Make room: remove every question settled longer than `keep` ago, with its events and deliveries.
+        """Remove every question settled longer than `keep` ago, with its events and deliveries.
 
-        With None nothing is removed. What is removed was never there: its id and its key are free again. A question
-        whose grant holds stays until that ends. A store may besides put questions elsewhere that were settled longer
-        than `rest` ago, where every method finds them as before. Works in small batches, never on what is pending, and
-        never waits for anybody; of any number of processes that tidy at once, one may do it for all. Gives back
-        about how many questions it moved or removed; with `limit` or more, there may be others.
+        With None nothing is removed. After removal it is as if the question had never existed: its id and its
+        key are free again. A question whose grant is still valid stays until that ends. A store may also move
+        questions that were settled longer than `rest` ago to another place, where every method still finds
+        them. Works in small batches, never on pending questions, and never waits for a lock; of any number of
+        processes that tidy at once, one may do it for all. Returns about how many questions it moved or
+        removed; if that is `limit` or more, there may be others.
         """
         ...
 
     async def find_grant(self, question: Question) -> Grant | None:
-        """The grant that holds now for the action that a question asks about, or None.
+        """The valid grant for the action that a question asks about, or None.
 
-        Its scope is one that the question offers, and its giver may answer the question. Of several it is the one
-        that lasts longest.
+        Its scope is one that the question offers, and its giver may answer the question. If there are
+        several, it is the one that lasts longest.
         """
         ...
 
@@ -276,7 +278,7 @@ class Store(Protocol):
         ...
 
     async def revoke(self, workspace: str, grant_id: str, *, by: str) -> Grant | None:
-        """End a grant now, with one event; a second time changes nothing. None where there is none."""
+        """End a grant now, with one event; calling it again changes nothing. None if there is none."""
         ...
 
     async def history(self, ref: Ref) -> Sequence[Event]:
@@ -284,19 +286,19 @@ class Store(Protocol):
         ...
 
     async def feed(self, workspace: str, *, after: str | None, limit: int) -> Sequence[Event]:
-        """The workspace's events in a fixed order, from just behind the cursor `after`.
+        """The workspace's events in a fixed order, starting after the cursor `after`.
 
-        An event never appears before one that was already given out: anyone who reads to the end and goes on
-        from the last cursor misses nothing, however late a transaction commits.
+        A new event never appears before one that was already returned: anyone who reads to the end and
+        continues from the last cursor misses nothing, however late a transaction commits.
         """
         ...
 
     async def trail(
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[Event | WorkspaceEvent]:
-        """Everything that is sealed in a workspace: what its feed gives out, and the events of the workspace.
+        """Everything that is sealed in a workspace: the events of its feed, and the events of the workspace.
 
-        In one order, which is that of the feed. As there, nothing appears before what was already given out.
+        They are in the order of the feed. As there, nothing appears before what was already returned.
         """
         ...
 
@@ -305,21 +307,21 @@ class Store(Protocol):
     ) -> Sequence[WorkspaceEvent]:
         """The events of a workspace that are about no question, in the order of the trail.
 
-        Raises `ValueError` for a cursor that no trail has given out.
+        Raises `ValueError` for a cursor that does not come from the trail.
         """
         ...
 
     async def feed_end(self, workspace: str) -> str:
-        """The cursor behind everything that `feed` gives out now: from there on it gives what is new."""
+        """The cursor after everything that `feed` returns now: from there on `feed` returns new events."""
         ...
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
-        """How much waits, everywhere or in one workspace, where no deliveries are counted.
+        """How much is pending, everywhere or in one workspace; deliveries are not counted for a workspace.
 
-        Counted up to some 100,000 questions; what is beyond that is left out.
+        Counts up to about 100,000 questions; more are left out.
         """
         ...
 
     async def durability(self) -> Durability:
-        """What an acknowledged write survives here."""
+        """Which failures an acknowledged write survives here."""
         ...

@@ -100,7 +100,7 @@ def _application() -> _Application:
     app = _Application(
         title="Handraise",
         version=__version__,
-        summary="A program asks a person something, stops durably, and carries on with a validated answer.",
+        summary="A program asks a person something, stops durably, and continues with a validated answer.",
         routes=_routes(),
         openapi_url="/v1/openapi.json",
         generate_unique_id_function=operation_id,

@@ -273,18 +273,18 @@ def _log_warnings(settings: ServerSettings) -> None:
         _log.warning("%s", sentence)
     if settings.is_exposed:
         _log.warning(
-            "people reach this server over plain http at %s: keys and sessions can be read on their way. "
+            "people reach this server over plain http at %s: keys and sessions can be read in transit. "
             "Put TLS in front of it and set HANDRAISE_PUBLIC_URL=https://…",
             settings.base_url,
         )
     if settings.url == "memory:":
-        _log.warning("memory: keeps nothing: every question is gone when this process ends")
+        _log.warning("memory: stores nothing: every question is gone when this process ends")
 
 
 def _bind_error(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
-            f"Something listens at {host}:{port} already. Stop it, or choose another port: "
+            f"Something already listens at {host}:{port}. Stop it, or choose another port: "
             "handraise serve --port 0 finds a free one."
         )
     if error.errno == errno.EACCES:

@@ -1,4 +1,4 @@
-"""What single settings may be: each type says in its error what is expected."""
+"""Types of single settings: each says in its error what is expected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _proxies(text: str) -> str:
         except ValueError:
             if each != "*":
                 raise ValueError(
-                    "expected addresses and networks with commas between, such as 10.0.0.7,10.1.0.0/16, or * for all"
+                    "expected addresses and networks separated by commas, such as 10.0.0.7,10.1.0.0/16, or * for all"
                 ) from None
     return text
 
@@ -97,7 +97,7 @@ MicrosoftAddress = Annotated[str, pydantic.AfterValidator(_microsoft_address)]
 DiscordPublicKey = Annotated[str, pydantic.AfterValidator(_public_key)]
 TelegramSecret = Annotated[
     pydantic.SecretStr,
-    # Telegram takes no other letters.
+    # Telegram accepts no other characters.
     _token(re.compile(r"[A-Za-z0-9_-]{16,256}").fullmatch, "16 to 256 letters, digits, _ and -"),
 ]
 TelegramToken = Annotated[

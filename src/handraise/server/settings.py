@@ -1,4 +1,4 @@
-"""What an operator can set, from the environment: `HANDRAISE_` and the name in capitals."""
+"""The settings of a server, read from the environment: `HANDRAISE_` and the name in capitals."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from handraise.server.setting_types import (
 )
 
 SHORTEST_SECRET = 32
-"""Of the secret that sign-ins by OIDC are signed with, in characters."""
+"""The shortest secret for signing OIDC sign-ins, in characters."""
 PREFIX = "HANDRAISE_"
-"""What the name of every variable begins with."""
+"""The prefix of every variable."""
 _LONGEST_MAILBOX = 20
-"""Mail servers take 64 characters before the @, and the code of a reply needs most of them."""
+"""Mail servers accept 64 characters before the @, and the code of a reply needs most of them."""
 
 
 class ServerSettings(BaseSettings):
@@ -55,18 +55,18 @@ class ServerSettings(BaseSettings):
     listen_url: str | None = pydantic.Field(
         default=None,
         repr=False,
-        description="PostgreSQL without the pooler in between, for the listener and for migrations",
+        description="the address of PostgreSQL without the pooler, for the listener and for migrations",
     )
     bus: str | None = pydantic.Field(
         default=None,
         repr=False,
         description="what carries wake-ups between processes instead of the store: `nats://host:4222`",
     )
-    host: str = pydantic.Field(default="127.0.0.1", description="the address to listen at")
-    port: int = pydantic.Field(default=8765, ge=0, le=65_535, description="the port to listen at")
+    host: str = pydantic.Field(default="127.0.0.1", description="the address to listen on")
+    port: int = pydantic.Field(default=8765, ge=0, le=65_535, description="the port to listen on")
     public_url: Address | None = pydantic.Field(
         default=None,
-        description="how people reach the server, for links and `question.url`; `http://host:port` where not set",
+        description="the URL by which people reach the server, for links and `question.url`; `http://host:port` if not set",
     )
     workspace: Annotated[str, pydantic.Field(min_length=1, max_length=200)] = pydantic.Field(
         default="default", description="the workspace whose first administrator gets a link at the start"
@@ -75,13 +75,16 @@ class ServerSettings(BaseSettings):
         default="admin", description="the name of that first administrator"
     )
     connections: int = pydantic.Field(
-        default=8, ge=2, description="the most that PostgreSQL gets from one process, its listener included"
+        default=8,
+        ge=2,
+        description="the most connections of one process to PostgreSQL, its listener included",
     )
     poll_interval: Seconds = pydantic.Field(
-        default=1.0, description="how long a lost wake-up may go unnoticed, and between sweeps, in seconds"
+        default=1.0,
+        description="how long a lost wake-up may go unnoticed, and the time between sweeps, in seconds",
     )
     heartbeat: Seconds = pydantic.Field(
-        default=15.0, description="seconds between signs of life on an event stream"
+        default=15.0, description="seconds between keep-alive messages on an event stream"
     )
     longest_wait: Seconds = pydantic.Field(
         default=60.0, description="the longest that a long poll may wait, in seconds"
@@ -90,27 +93,27 @@ class ServerSettings(BaseSettings):
         default="200/second", description="requests that one key or session may make"
     )
     sign_in_limit: Rate = pydantic.Field(
-        default="30/minute", description="refused credentials that one network address may present"
+        default="30/minute", description="invalid credentials that one network address may send"
     )
     stream_limit: int = pydantic.Field(
         default=1_000,
         ge=0,
-        description="event streams and long polls that one key or session may have open at a process; "
+        description="event streams and long polls that one key or session may have open in a process; "
         "0 for a quarter of what the process may have open, which is the most in any case",
     )
     workspace_stream_limit: int = pydantic.Field(
         default=20_000,
         ge=0,
-        description="the same for everybody of a workspace together; 0 for three quarters",
+        description="the same for a whole workspace; 0 for three quarters",
     )
     connection_limit: int = pydantic.Field(
         default=10_000,
         ge=0,
-        description="connections that one network address may have open at a process, trusted proxies aside; "
+        description="connections that one network address may have open in a process, except trusted proxies; "
         "0 for half of what the process may have open, which is the most in any case",
     )
     head_seconds: Seconds = pydantic.Field(
-        default=20.0, description="how long the head of a request may take to come"
+        default=20.0, description="how long the headers of a request may take to arrive"
     )
     body_limit: int = pydantic.Field(
         default=524_288, ge=1024, description="the largest body of a request, in bytes"
@@ -122,7 +125,7 @@ class ServerSettings(BaseSettings):
     )
     check_recipients: bool = pydantic.Field(
         default=True,
-        description="refuse questions to people and groups that a workspace which has people does not know",
+        description="refuse questions to unknown people and groups, in workspaces that have people",
     )
     session_days: Annotated[float, pydantic.Field(gt=0, le=400)] = pydantic.Field(
         default=30.0, description="how long a person stays signed in"
@@ -132,114 +135,114 @@ class ServerSettings(BaseSettings):
     )
     archive_after_days: Annotated[float, pydantic.Field(ge=0, le=36_500)] = pydantic.Field(
         default=7.0,
-        description="how long a settled question stays beside the pending ones on PostgreSQL, before it is archived",
+        description="how long a settled question stays in the same table as pending ones on PostgreSQL, before it is archived",
     )
     keep_settled_days: Annotated[float, pydantic.Field(ge=0, le=36_500)] | None = pydantic.Field(
         default=None,
-        description="how long settled questions are kept, of every workspace; for ever where not set",
+        description="how long settled questions of every workspace are kept; forever if not set",
     )
     audit_key: Path | None = pydantic.Field(
         default=None,
-        description="the file with the key that seals of the audit trail are signed with; unsigned where not set",
+        description="the file with the key that signs the seals of the audit trail; they are unsigned if not set",
     )
     audit_heads: Path | None = pydantic.Field(
         default=None,
-        description="the file that keeps what the key signed last; `audit.heads` in the folder of the key where not set",
+        description="the file that records what the key signed last; `audit.heads` in the key's folder if not set",
     )
     seal_interval: Seconds = pydantic.Field(
-        default=10.0, description="how long events may wait until they are sealed, in seconds"
+        default=10.0, description="how long events may wait before they are sealed, in seconds"
     )
     embed_origins: tuple[Origin, ...] = pydantic.Field(
         default=(),
         description='sites that may show a question in a frame, as JSON: `["https://app.example.com"]`',
     )
     embed_approvals: bool = pydantic.Field(
-        default=False, description="let approvals be decided in such a frame, not only in a tab of their own"
+        default=False, description="let people decide approvals in such a frame, not only in a separate tab"
     )
     trusted_proxies: Proxies = pydantic.Field(
         default="",
-        description="addresses of proxies, with commas between, that are believed about whom they speak for; else none",
+        description="addresses of trusted proxies, separated by commas, whose forwarding headers count; none if not set",
     )
     drain_seconds: Annotated[float, pydantic.Field(ge=0, le=600)] = pydantic.Field(
         default=0.0,
-        description="how long to serve on after SIGTERM while `/readyz` says no, for load balancers to notice",
+        description="how long to keep serving after SIGTERM while `/readyz` returns 503, so that load balancers notice",
     )
     stop_seconds: Seconds = pydantic.Field(
-        default=30.0, description="how long requests under way may take to finish at the end"
+        default=30.0, description="how long running requests may take to finish at shutdown"
     )
     secret: pydantic.SecretStr | None = pydantic.Field(
         default=None,
-        description="signs sign-ins by OIDC and links in messages to people; the same for all processes",
+        description="the secret that signs OIDC sign-ins and links in messages to people; the same for all processes",
     )
     secret_fallbacks: tuple[pydantic.SecretStr, ...] = pydantic.Field(
         default=(),
-        description="secrets of before that still count while the secret is replaced, as JSON; nothing new is signed with them",
+        description="earlier secrets that are still accepted while the secret is replaced, as JSON; nothing new is signed with them",
     )
     oidc_issuer: Issuer | None = pydantic.Field(
         default=None, description="the OIDC provider that people sign in with"
     )
     oidc_client_id: str | None = pydantic.Field(
-        default=None, validate_default=True, description="our name at that provider"
+        default=None, validate_default=True, description="your client id at that provider"
     )
     oidc_client_secret: pydantic.SecretStr | None = pydantic.Field(
-        default=None, description="our secret at that provider"
+        default=None, description="your client secret at that provider"
     )
     oidc_assume_verified: bool = pydantic.Field(
         default=False,
-        description="believe e-mail addresses of which the provider does not say whether they are verified",
+        description="trust e-mail addresses if the provider does not say whether they are verified",
     )
     oidc_workspace: str = pydantic.Field(
-        default="default", description="the workspace that an OIDC sign-in leads to"
+        default="default", description="the workspace for people who sign in with OIDC"
     )
     oidc_join: tuple[str, ...] = pydantic.Field(
         default=(),
         description='e-mail domains whose people may join without an invitation, as JSON: `["example.com"]`',
     )
     webhooks: bool = pydantic.Field(
-        default=False, description="tell systems of questions by signed webhooks, and take their answers"
+        default=False, description="notify systems of questions by signed webhooks, and accept their answers"
     )
     webhook_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
         default=(),
         description='private networks that webhooks may reach, also over plain http, as JSON: `["10.1.0.0/16"]`',
     )
     slack_bot_token: SlackBotToken | None = pydantic.Field(
-        default=None, description="the token of our bot at Slack (`xoxb-…`): turns Slack on"
+        default=None, description="your bot's token at Slack (`xoxb-…`): turns Slack on"
     )
     slack_signing_secret: pydantic.SecretStr | None = pydantic.Field(
-        default=None, description="what Slack signs its requests with, to hear from it over HTTP"
+        default=None, description="the secret that Slack signs its requests with, to receive events over HTTP"
     )
     slack_app_token: SlackAppToken | None = pydantic.Field(
         default=None,
         validate_default=True,
-        description="the token of our app at Slack (`xapp-…`), to hear from it over Socket Mode",
+        description="your app's token at Slack (`xapp-…`), to receive events over Socket Mode",
     )
     slack_api_url: str = pydantic.Field(
-        default="https://slack.com/api", description="where Slack's API is; another one for GovSlack"
+        default="https://slack.com/api", description="the URL of Slack's API; GovSlack has another one"
     )
     telegram_bot_token: TelegramToken | None = pydantic.Field(
-        default=None, description="the token of our bot at Telegram (`123456:ABC…`): turns Telegram on"
+        default=None, description="your bot's token at Telegram (`123456:ABC…`): turns Telegram on"
     )
     telegram_webhook_secret: TelegramSecret | None = pydantic.Field(
         default=None,
-        description="what Telegram sends with each request, to hear from it over HTTP; without it, we ask Telegram",
+        description="the secret that Telegram sends with each request, to receive updates over HTTP; without it, the server polls",
     )
     telegram_api_url: str = pydantic.Field(
         default="https://api.telegram.org",
-        description="where Telegram's Bot API is; another one for a server of your own",
+        description="the URL of Telegram's Bot API; change it for a server of your own",
     )
     discord_bot_token: pydantic.SecretStr | None = pydantic.Field(
-        default=None, description="the token of our bot at Discord: turns Discord on"
+        default=None, description="your bot's token at Discord: turns Discord on"
     )
     discord_public_key: DiscordPublicKey | None = pydantic.Field(
         default=None,
         validate_default=True,
-        description="the public key of our application at Discord, to know what it has signed",
+        description="your application's public key at Discord, to verify its requests",
     )
     discord_api_url: str = pydantic.Field(
         default="https://discord.com/api/v10", description="where Discord's API is"
     )
     teams_app_id: str | None = pydantic.Field(
-        default=None, description="the app id of our bot at Microsoft Teams: turns Teams on"
+        default=None, description="your bot's app id at Microsoft Teams: turns Teams on"
     )
     teams_app_secret: pydantic.SecretStr | None = pydantic.Field(
         default=None, validate_default=True, description="the client secret of that app"
@@ -249,7 +252,7 @@ class ServerSettings(BaseSettings):
     )
     teams_workspace: str = pydantic.Field(
         default="default",
-        description="the workspace in which replies that people type in Teams are looked for",
+        description="the workspace of the questions that people answer by typing in Teams",
     )
     teams_service_urls: tuple[TeamsService, ...] = pydantic.Field(
         default=(),
@@ -258,15 +261,15 @@ class ServerSettings(BaseSettings):
     )
     teams_login_url: MicrosoftAddress = pydantic.Field(
         default="https://login.microsoftonline.com",
-        description="where the bot's token comes from; another one for government clouds",
+        description="the URL that issues the bot's token; government clouds have another one",
     )
     teams_issuer: MicrosoftAddress = pydantic.Field(
         default="https://api.botframework.com",
-        description="who makes the tokens of what comes from Teams; another one for government clouds",
+        description="the issuer of the tokens in requests from Teams; government clouds have another one",
     )
     teams_metadata_url: MicrosoftAddress = pydantic.Field(
         default="https://login.botframework.com/v1/.well-known/openidconfiguration",
-        description="where the keys of those tokens are; another one for government clouds",
+        description="the URL of the keys for those tokens; government clouds have another one",
     )
     email_smtp_url: pydantic.SecretStr | None = pydantic.Field(
         default=None,
@@ -275,27 +278,27 @@ class ServerSettings(BaseSettings):
     email_from: str | None = pydantic.Field(
         default=None,
         validate_default=True,
-        description="who that mail is from: `Handraise <desk@example.com>`",
+        description="the sender of that mail: `Handraise <desk@example.com>`",
     )
     email_reply_to: str | None = pydantic.Field(
         default=None,
         description="the mailbox for replies, `reply@example.com`; they come to `reply+code@example.com`",
     )
     email_imap_url: pydantic.SecretStr | None = pydantic.Field(
-        default=None, description="where that mailbox is read: `imaps://user:password@host`"
+        default=None, description="the server to read that mailbox from: `imaps://user:password@host`"
     )
     email_inbound_secret: pydantic.SecretStr | None = pydantic.Field(
         default=None,
         validate_default=True,
-        description="`whsec_…`, with which replies are signed that a mail server posts here instead",
+        description="the secret (`whsec_…`) that signs replies which a mail server posts here instead",
     )
     email_authserv_id: str | None = pydantic.Field(
         default=None,
-        description="the receiving server's name in `Authentication-Results`; then only what it found genuine counts",
+        description="the receiving server's name in `Authentication-Results`; then only mails that it found genuine count",
     )
     push_contact: str | None = pydantic.Field(
         default=None,
-        description="turns web push on: whom push services write to, as `mailto:ops@example.com`; needs the secret",
+        description="turns web push on: the contact for push services, as `mailto:ops@example.com`; needs the secret",
     )
     push_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
         default=(), description="private networks with push services of your own, as JSON"
@@ -304,7 +307,7 @@ class ServerSettings(BaseSettings):
         default=None, description="turns ntfy on: the server with the topics, such as `https://ntfy.sh`"
     )
     ntfy_token: pydantic.SecretStr | None = pydantic.Field(
-        default=None, description="our access token there (`tk_…`), where topics are protected"
+        default=None, description="your access token there (`tk_…`), if topics are protected"
     )
     ntfy_allow_private: tuple[pydantic.IPvAnyNetwork, ...] = pydantic.Field(
         default=(),
@@ -319,16 +322,17 @@ class ServerSettings(BaseSettings):
         default=(), description="private networks that Apprise may reach, as JSON"
     )
     channels: str | None = pydantic.Field(
-        default=None, description="channels of your own, with commas between: `my_module:open_mine`"
+        default=None, description="your own channels, separated by commas: `my_module:open_mine`"
     )
     log_format: Literal["json", "console"] | None = pydantic.Field(
         default=None, description="`json` or `console`; by default `console` at a terminal"
     )
     log_level: Literal["debug", "info", "warning", "error"] = pydantic.Field(
-        default="info", description="the least that is logged: `debug`, `info`, `warning` or `error`"
+        default="info", description="the lowest level that is logged: `debug`, `info`, `warning` or `error`"
     )
     otel: bool = pydantic.Field(
-        default=False, description="send traces and metrics where the `OTEL_EXPORTER_OTLP_…` variables say"
+        default=False,
+        description="send traces and metrics to the address in the `OTEL_EXPORTER_OTLP_…` variables",
     )
 
     @pydantic.field_validator("push_contact")
@@ -337,7 +341,7 @@ class ServerSettings(BaseSettings):
         if text is not None and not text.startswith(("mailto:", "https://")):
             raise ValueError("expected mailto:… or https://…")
         if text is not None and info.data.get("secret") is None:
-            raise ValueError("needs HANDRAISE_SECRET, from which our key at the push services comes")
+            raise ValueError("needs HANDRAISE_SECRET, from which the key for the push services is made")
         return text
 
     @pydantic.field_validator("ntfy_allow_private")
@@ -348,7 +352,7 @@ class ServerSettings(BaseSettings):
         url = info.data.get("ntfy_url")
         if url is not None and read_server_url(url, networks) is None:
             raise ValueError(
-                "HANDRAISE_NTFY_URL must be https://… without a path; in a network that is named here, also http://…"
+                "HANDRAISE_NTFY_URL must be https://… without a path; in a network listed here, also http://…"
             )
         return networks
 
@@ -371,16 +375,14 @@ class ServerSettings(BaseSettings):
     @classmethod
     def _completes_oidc(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
         if "oidc_issuer" not in others.data:
-            return text  # it was refused itself
+            return text  # it is invalid itself
         issuer, secret = others.data["oidc_issuer"], others.data.get("secret")
         if text and not issuer:
-            raise ValueError("it is for sign-in by OIDC, which needs HANDRAISE_OIDC_ISSUER too")
+            raise ValueError("it is for OIDC sign-in, which also needs HANDRAISE_OIDC_ISSUER")
         if issuer and not text:
-            raise ValueError("sign-in by OIDC needs it")
+            raise ValueError("OIDC sign-in needs it")
         if issuer and len(secret.get_secret_value() if secret else "") < SHORTEST_SECRET:
-            raise ValueError(
-                f"sign-in by OIDC needs HANDRAISE_SECRET with {SHORTEST_SECRET} characters or more"
-            )
+            raise ValueError(f"OIDC sign-in needs HANDRAISE_SECRET with {SHORTEST_SECRET} characters or more")
         return text
 
     @pydantic.field_validator("slack_app_token")
@@ -389,14 +391,14 @@ class ServerSettings(BaseSettings):
         cls, token: pydantic.SecretStr | None, others: pydantic.ValidationInfo
     ) -> pydantic.SecretStr | None:
         if others.data.get("slack_bot_token") and not (token or others.data.get("slack_signing_secret")):
-            raise ValueError("give it or HANDRAISE_SLACK_SIGNING_SECRET, to hear what people answer")
+            raise ValueError("give it or HANDRAISE_SLACK_SIGNING_SECRET, to receive people's answers")
         return token
 
     @pydantic.field_validator("discord_public_key")
     @classmethod
     def _is_a_public_key(cls, text: str | None, others: pydantic.ValidationInfo) -> str | None:
         if text is None and others.data.get("discord_bot_token"):
-            raise ValueError("give it, to hear what people answer")
+            raise ValueError("give it, to receive people's answers")
         return text
 
     @pydantic.field_validator("teams_app_id", "teams_tenant")
@@ -457,7 +459,7 @@ class ServerSettings(BaseSettings):
         if mail_address(text) is None or "+" in text or text.index("@") > _LONGEST_MAILBOX:
             raise ValueError("expected a mailbox such as reply@example.com")
         if info.data.get("secret") is None:
-            raise ValueError("replies need HANDRAISE_SECRET, with which their addresses are made")
+            raise ValueError("replies need HANDRAISE_SECRET, which their addresses are made with")
         return text
 
     @pydantic.field_validator("email_inbound_secret")
@@ -473,12 +475,12 @@ class ServerSettings(BaseSettings):
 
     @property
     def secret_keys(self) -> tuple[bytes, ...]:
-        """The secret, then those of before; none where there is no secret."""
+        """The secret, then the earlier ones; empty if there is no secret."""
         secrets = (self.secret, *self.secret_fallbacks) if self.secret else ()
         return tuple(each.get_secret_value().encode() for each in secrets)
 
     def may_join(self, workspace: str, name: str) -> bool:
-        """Whether this is the name of somebody who gets in without an invitation, once they sign in."""
+        """Whether this is the name of somebody who may sign in without an invitation."""
         domains = {domain.lower() for domain in self.oidc_join} if workspace == self.oidc_workspace else set()
         return "@" in name and name == name.lower() and name.rpartition("@")[2] in domains
 
@@ -489,19 +491,19 @@ class ServerSettings(BaseSettings):
 
     @property
     def listening_url(self) -> str:
-        """Where the server itself listens, whatever stands in front of it."""
+        """The address on which the server itself listens, without any proxy in front of it."""
         # A server that listens on 0.0.0.0 can be reached at 127.0.0.1; no browser opens 0.0.0.0.
         host = "localhost" if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104 -- not bound here
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
     def is_exposed(self) -> bool:
-        """Whether keys and sessions can be read on their way: over a network, without TLS."""
+        """Whether keys and sessions could be read in transit: over a network, without TLS."""
         return (
             not self.is_https and self.host not in ("localhost", "::1") and not self.host.startswith("127.")
         )
 
     @property
     def is_https(self) -> bool:
-        """Whether people reach it safely, so that cookies may insist on it."""
+        """Whether people reach it over TLS, so that cookies may require it."""
         return self.base_url.startswith("https:")

@@ -1,4 +1,4 @@
-"""What tests need: a stand-in person, a clock that moves by hand, buses that fail on purpose, and the contract of backends.
+"""Tools for tests: a scripted person, a manual clock, buses that fail on purpose, and the contract of backends.
 
 `handraise.testing.contract` needs `pip install "handraise[testing]"`.
 """

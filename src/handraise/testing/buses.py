@@ -1,4 +1,4 @@
-"""Buses that misbehave, to show that a hint changes nothing but speed."""
+"""Buses that misbehave, to show that hints only affect speed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class SilentBus:
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Hear nothing."""
+        """Receive nothing."""
         del on_hint, feeds
         yield
 
 
 class ManualBus:
-    """Delivers hints only when a test says so: with `deliver`, early, twice or about nothing."""
+    """Delivers hints only when a test calls `deliver`: early, twice or about nothing."""
 
     def __init__(self) -> None:
         self.sent: list[Ref] = []
         self._listening: list[HintHandler] = []
 
     async def wake(self, topics: Collection[Ref]) -> None:
-        """Note the hints."""
+        """Record the hints."""
         self.sent.extend(topics)
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Receive what `deliver` is given."""
+        """Receive the hints that are passed to `deliver`."""
         del feeds  # the caller of `deliver` decides
         self._listening.append(on_hint)
         try:

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is moved."""
+"""A clock that does not move by itself."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 class ManualClock:
     """Time for a store under test: `open_desk(url, clock=ManualClock())`.
 
-    It starts far in the future: what it timed is not yet due for a desk with the real clock on the same
-    store, such as a server that another test started.
+    It starts far in the future: for a desk with the real clock on the same store, such as a server that
+    another test started, nothing that it timed is due yet.
     """
 
     def __init__(self, start: datetime = datetime(2100, 1, 1, 9, 0, tzinfo=UTC)) -> None:
         self._now = start
 
     def now(self) -> datetime:
-        """The instant the clock shows."""
+        """The current time of the clock."""
         return self._now
 
     def advance(self, span: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""The promises, and the mark that ties a test to the ones it can see broken."""
+"""The promises, and the mark that links a test to the promises that it checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROMISES = {
 
 
 def promise(*ids: str) -> Callable[[Test], Test]:
-    """Tie a test to the promises it proves."""
+    """Link a test to the promises that it proves."""
     unknown = [each for each in ids if each not in PROMISES]
     if unknown:
         raise ValueError(f"There is no promise {', '.join(unknown)}.")

@@ -14,7 +14,7 @@ _PAUSE = 0.002
 class StandIn:
     """Answers at a desk in a test, as a person would in another process.
 
-    Run it beside the agent: `await asyncio.gather(agent(desk), StandIn(desk).answer("approve"))`.
+    Run it together with the agent: `await asyncio.gather(agent(desk), StandIn(desk).answer("approve"))`.
     """
 
     def __init__(self, desk: Desk, *, by: str = "ana", patience: Span = 10) -> None:
@@ -36,7 +36,7 @@ class StandIn:
         return page.items[0]
 
     async def answer(self, *values: Json) -> Question:
-        """Answer the next questions, one with each of these; get the last one as it then stands."""
+        """Answer the next questions, one with each of these; return the last one as it is then."""
         if not values:
             raise ValueError("Say what the person answers: answer('approve')")
         *first, last = values

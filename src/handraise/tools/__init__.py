@@ -1,4 +1,4 @@
-"""What a model calls and what a client draws: tools that ask, and the two layers of a tool call."""
+"""Tools that a model calls to ask people, and the calls that a client shows for them."""
 
 from handraise.tools.approvals import ApprovalOptions, requires_approval
 from handraise.tools.approved_tool import ApprovedTool

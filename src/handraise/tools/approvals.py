@@ -1,7 +1,7 @@
-"""Functions that run only when a person has approved just this call.
+"""Functions that run only after a person has approved exactly this call.
 
-What runs is what is in the record, not what the caller holds: a call is frozen and hashed when it is asked
-about, and executed from there, at most once for each approval.
+The call that runs comes from the record, not from the caller: it is frozen and hashed when approval is
+requested, and executed from the record at most once for each approval.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ Arguments = Mapping[str, Any]
 
 
 class ApprovalOptions(QuestionOptions, total=False):
-    """What can be said about a function's approvals: who decides, what they may change, and how far it reaches.
+    """Options of a function's approvals: who decides, what they may change, and how far an approval reaches.
 
-    `prompt` is what a person reads above the action. `call_key` names a call for ever: run again after a crash,
-    it finds the approval given meanwhile. The rest is as in `Approval.of` and `post`.
+    `prompt` is what a person reads above the action. `call_key` identifies a call permanently: if it runs
+    again after a crash, it finds the approval that was given meanwhile. The rest is as in `Approval.of` and
+    `post`.
     """
 
     prompt: str
@@ -48,7 +49,7 @@ class ApprovalOptions(QuestionOptions, total=False):
 
 
 class AsyncDecorator(Protocol):
-    """Decorates a function of either kind so that it is awaited."""
+    """Decorates a function, sync or async, so that it is awaited."""
 
     @overload
     def __call__(
@@ -63,7 +64,7 @@ class BlockingDecorator(Protocol):
     """Decorates a function so that it blocks."""
 
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
-        """The function behind an approval."""
+        """The function that needs approval."""
         ...
 
 
@@ -79,7 +80,7 @@ def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptio
     """Let a function run only after a person has approved the call; anything else raises `NotApproved`.
 
     On a desk the decorated function is awaited, whether it was written with `async` or not; on a blocking
-    desk it blocks. Its arguments are kept as JSON and read again by the function's annotations.
+    desk it blocks. Its arguments are stored as JSON and converted back with the function's annotations.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,10 +116,10 @@ def requires_approval(desk: Desk | BlockingDesk, **options: Unpack[ApprovalOptio
 
 
 class FrozenCall:
-    """How calls of one function become actions, and approved actions calls.
+    """Turns calls of one function into actions, and approved actions into calls.
 
-    Arguments are read by the function's own annotations, kept as JSON, and read again before the call: also
-    those that a person has edited.
+    Arguments are validated with the function's annotations, stored as JSON, and validated again before the
+    call, including those that a person has edited.
     """
 
     def __init__(self, function: Callable[..., Any], options: ApprovalOptions) -> None:
@@ -169,7 +170,7 @@ class FrozenCall:
         )
 
     def about(self, arguments: Arguments) -> QuestionOptions:
-        """What else is said about the question."""
+        """The other options of the question."""
         options: Any = {
             name: value for name, value in self._options.items() if name in QuestionOptions.__annotations__
         }
@@ -195,7 +196,7 @@ class FrozenCall:
         return await asyncio.to_thread(self.run, arguments)
 
     def _field(self, name: str, arguments: Arguments) -> Field | str:
-        """The form of an editable argument: from its annotation, else from its present value."""
+        """The form of an editable argument: from its annotation, else from its current value."""
         annotation: Any = self._parameters.model_fields[name].annotation
         try:
             form = None if annotation in (None, Any) else typed(annotation).form

@@ -1,4 +1,4 @@
-"""A function as a model's tool that runs only when a person has approved the call."""
+"""A function as a model's tool that runs only after a person has approved the call."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from handraise.tools.tool_spec import ToolSpec
 
 
 class ApprovedTool:
-    """A tool whose calls become approvals, and approved calls executions: one for each approval.
+    """A tool whose calls need approval; an approved call is executed once.
 
-    Its schema comes from the function's signature and docstring. What a person sees and what runs is the
-    frozen action, not what the model says about it. A call id counts within the `run`, as in `AskTool`.
+    Its schema comes from the function's signature and docstring. A person sees the frozen action, and exactly
+    that runs, whatever the model says about it. A call id is unique within the `run`, as in `AskTool`.
     """
 
     def __init__(
@@ -60,19 +60,19 @@ class ApprovedTool:
         )
 
     def answers_to(self, name: str) -> bool:
-        """Whether a model that calls this name means this tool."""
+        """Whether this is one of the tool's names."""
         return name == self.spec.name
 
     async def execute(self, arguments: Arguments, *, call_id: str | None = None) -> ToolResult:
-        """Ask for approval, wait, run the function if it was given, and get what goes back to the model.
+        """Ask for approval, wait, run the function if it was approved, and return the result for the model.
 
-        With a `call_id`, a call made again after a restart finds its approval and does not run twice.
+        With a `call_id`, a call that is repeated after a restart finds its approval and does not run twice.
         """
         asked = await self._ask(arguments, call_id)
         return asked if isinstance(asked, ToolResult) else await self.resume([asked.id])
 
     async def start(self, arguments: Arguments, *, call_id: str | None = None) -> Interrupt | ToolResult:
-        """Ask and do not wait: an interrupt to raise or return, or the result where nobody need be asked."""
+        """Ask and do not wait: returns an interrupt to raise or return, or the result if nobody needs to be asked."""
         asked = await self._ask(arguments, call_id)
         if isinstance(asked, ToolResult):
             return asked
@@ -82,7 +82,7 @@ class ApprovedTool:
         return Interrupt(self.spec.name, self.conversation, call_id, (event,))
 
     async def resume(self, question_ids: Sequence[str], *, timeout: Span | None = None) -> ToolResult:
-        """Run what was approved and get what goes back to the model, in this process or in another."""
+        """Run the approved call and return the result for the model, in this process or in another."""
         (question_id,) = question_ids
         if not self._is_mine(await self._desk.get(question_id)):
             raise QuestionNotFound(question_id, self._desk.workspace)
@@ -95,19 +95,19 @@ class ApprovedTool:
             action = await self._desk.consume_approval(question_id)
         except (NotApproved, AlreadyConsumed) as refused:
             result = to_tool_result(question)
-            # What was approved and may not be executed any more must not read like an approval.
+            # An approval that can no longer be used must not read like an approval.
             return _with(result, {"error": str(refused)}) if question.decision else result
         result = to_tool_result(question)
         try:
             output = await self._call.run_async(action.arguments)
-        except Exception as error:  # noqa: BLE001 -- whatever it raises is what the model must know
+        except Exception as error:  # noqa: BLE001 -- the model must know whatever it raises
             return _with(result, {"error": f"{type(error).__name__}: {error}"})
         return _with(
             result, {"output": output if not any(json_problems(output, "", depth=64)) else str(output)}
         )
 
     async def _ask(self, arguments: Arguments, call_id: str | None) -> Question | ToolResult:
-        """The stored question of a call, answered from a grant where one holds, else shown to people."""
+        """The stored question of a call, answered from a grant if one applies, else shown to people."""
         try:
             frozen = self._call.read(json_object(arguments))
         except InvalidQuestion as refusal:
@@ -117,7 +117,7 @@ class ApprovedTool:
         except InvalidQuestion as refusal:
             return invalid_result(self.spec.name, refusal.problems)
         except KeyConflict as conflict:
-            # Asked by an earlier run that was set up otherwise: it stays as it was asked, if it is the same call.
+            # Asked by an earlier run with other options: it stays as it was asked, if it is the same call.
             if conflict.existing is None or not self._is_mine(conflict.existing, arguments=frozen):
                 problem = Problem("call_id", "was used for a call with other arguments; use a new one")
                 return invalid_result(self.spec.name, [problem])
@@ -131,14 +131,14 @@ class ApprovedTool:
             if inspect.isawaitable(shown):
                 await shown
         except Exception as error:  # noqa: BLE001 -- whatever an emitter raises, nobody was shown the action
-            with suppress(AlreadySettled):  # somebody decided all the same
+            with suppress(AlreadySettled):  # somebody decided anyway
                 await self._desk.withdraw(question.id, reason=f"{UNDELIVERED}: {type(error).__name__}")
             question = await self._desk.get(question.id)
             return question if question.decision else to_tool_result(question)
         return question
 
     def _is_mine(self, question: Question, *, arguments: dict[str, Json] | None = None) -> bool:
-        """Whether this tool asked the question, for these arguments where they are given."""
+        """Whether this tool asked the question, and with these arguments if they are given."""
         form = question.form
         return (
             isinstance(form, Approval)
@@ -166,6 +166,6 @@ class ApprovedTool:
 
 
 def _with(result: ToolResult, more: dict[str, Json]) -> ToolResult:
-    """The result of an approval, and what came of it."""
+    """The result of an approval and of its execution."""
     value = {**(result.value or {}), **more}
     return replace(result, value=value, text=str(next(iter(more.values()))))

@@ -39,11 +39,12 @@ CLARIFY_EXPIRES_IN = 600.0
 class AskTool:
     """A tool that asks people in the name of a desk's asker, within one conversation.
 
-    Made by `ask_human` and its presets. Arguments that cannot be asked and events that cannot be shown are
+    `ask_human` and its presets make it. Arguments that cannot be asked and events that cannot be shown are
     results, not exceptions: the model reads them.
 
-    `run` is your name for the run in which the model makes its calls: a call id counts within it. Give it if your
-    model numbers its calls anew in each run, and give the same name again after a restart.
+    `run` is your name for the run in which the model makes its calls: a call id is unique within it. Give it
+    if your model numbers its calls from the beginning in each run, and give the same name again after a
+    restart.
     """
 
     def __init__(
@@ -75,10 +76,10 @@ class AskTool:
         return name in self._names
 
     async def execute(self, arguments: Arguments, *, call_id: str | None = None) -> ToolResult:
-        """Ask, wait for the outcome, and get what goes back to the model.
+        """Ask, wait for the outcome, and return the result for the model.
 
-        `call_id` is the id that the model API gave to the call: executed again after a restart, it finds its
-        question, also when that was answered meanwhile. A cancelled call leaves its question pending.
+        `call_id` is the id that the model API gave to the call: if it is executed again after a restart, it
+        finds its question, even if that was answered meanwhile. A cancelled call leaves its question pending.
         """
         asked = await self._ask(arguments, call_id or None)
         if isinstance(asked, ToolResult):
@@ -96,7 +97,7 @@ class AskTool:
         )
 
     async def resume(self, question_ids: Iterable[str], *, timeout: Span | None = None) -> ToolResult:
-        """What goes back to the model for a call that was started, in this process or in another.
+        """Return the result for the model of a call that was started, in this process or in another.
 
         If `timeout` passes first, the status is `still_pending` and nothing changes.
         """
@@ -170,7 +171,7 @@ class AskTool:
             await shown
 
     async def _undelivered(self, asked: Sequence[Posted], reason: str) -> ToolResult:
-        """Take back what nobody was shown. An answer that came all the same counts."""
+        """Withdraw questions that nobody was shown. An answer that came anyway counts."""
         await self._withdraw(asked, reason)
         result = await self._result(asked)
         lost = [
@@ -253,7 +254,7 @@ def clarify(
 ) -> AskTool:
     """A question with up to 4 choices or an open one, or a batch of up to 5 of them.
 
-    They expire after ten minutes unless you say otherwise; with None they wait for ever.
+    They expire after ten minutes by default; with None they wait forever.
     """
     return AskTool(
         CLARIFY,
@@ -276,7 +277,7 @@ def ask_clarifying_question(
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
 ) -> AskTool:
-    """An open question, with the reason why it is asked. It waits for ever unless you give `expires_in`."""
+    """An open question, with the reason why it is asked. It waits forever unless you give `expires_in`."""
     return AskTool(
         ASK_CLARIFYING_QUESTION,
         read_clarifying_question,
@@ -298,7 +299,7 @@ def human_intervention_request(
     expires_in: Span | None = None,
     recipients: Sequence[str] = (),
 ) -> AskTool:
-    """A decision between options that the model names. It waits for ever unless you give `expires_in`."""
+    """A decision between options that the model names. It waits forever unless you give `expires_in`."""
     return AskTool(
         HUMAN_INTERVENTION_REQUEST,
         read_intervention,
@@ -320,7 +321,7 @@ def preset_tools(
     emit: Emit | None = None,
     recipients: Sequence[str] = (),
 ) -> tuple[AskTool, AskTool, AskTool]:
-    """The three presets of `ask_human`, each with its own default for how long a question lives."""
+    """The three presets of `ask_human`, each with its own default expiry."""
     return (
         clarify(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
         ask_clarifying_question(desk, conversation=conversation, run=run, emit=emit, recipients=recipients),
@@ -342,7 +343,7 @@ Tool = TypeVar("Tool", bound=NamedTool)
 
 
 def find_tool(tools: Iterable[Tool], name: str) -> Tool | None:
-    """The tool that a model means by this name, or None."""
+    """The tool with this name, or None."""
     return next((tool for tool in tools if tool.answers_to(name)), None)
 
 
@@ -399,7 +400,7 @@ ASK_HUMAN = ToolSpec(
 CLARIFY = ToolSpec(
     "clarify",
     "Ask the user when you cannot go on without knowing. Put what can be chosen into choices, never into the "
-    "text of the question. Ask several questions at once only where none depends on another. Where little "
+    "text of the question. Ask several questions at once only if none depends on another. If little "
     "depends on it, decide yourself. This is not an approval: do not use it before a dangerous action.",
     {
         "type": "object",

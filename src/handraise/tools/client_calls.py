@@ -1,8 +1,8 @@
-"""The two layers of a tool call: what a client draws and answers, and what the model sees of it.
+"""The two layers of a tool call: what a client shows and answers, and what the model sees of it.
 
 A model's call (`call_…`) that waits for a person becomes a client's call (`hitl_…` or `approval_…`) of a
-function that begins with `client.`. The model never sees that second layer. It is drawn from the stored
-question, and what comes back is checked against the stored question: message history is never asked.
+function that begins with `client.`. The model never sees that second layer. It is made from the stored
+question, and its result is checked against the stored question; message history is never trusted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Message = dict[str, Json]
 
 
 def client_message(question: Question) -> Message:
-    """The assistant message that a client draws a question from."""
+    """The assistant message from which a client shows a question."""
     call_id = _client_call_id(question)
     return {
         "role": "assistant",
@@ -58,7 +58,7 @@ def client_message(question: Question) -> Message:
 
 
 async def pending_client_messages(desk: Desk, conversation: str) -> list[Message]:
-    """What a client has to draw for a conversation, oldest first; the same after any restart."""
+    """What a client has to show for a conversation, oldest first; the same after any restart."""
     messages: list[Message] = []
     after = None
     while True:
@@ -70,11 +70,11 @@ async def pending_client_messages(desk: Desk, conversation: str) -> list[Message
 
 
 class ToolResultSubmission(pydantic.BaseModel):
-    """A client's result for one of its calls, by the names of this class or those in camel case.
+    """A client's result for one of its calls, with the names of this class or the same in camel case.
 
-    Whatever else a client sends along, options and arguments for instance, is ignored: the question is stored.
-    `arguments` are edits to an action that is approved. `conversation` is the one that the client is in; a
-    server sets it from its own route.
+    Anything else that a client sends, such as options, is ignored: the stored question counts. `arguments`
+    are edits to an action that is approved. `conversation` is the one that the client is in; a server sets it
+    from its own route.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
@@ -100,12 +100,12 @@ async def submit_tool_result(
     *,
     by: str | Responder,
 ) -> Message | None:
-    """Take a client's result as this person's answer, and get the message that it makes for the model.
+    """Take a client's result as this person's answer, and return the message for the model.
 
-    The message has the model's own call id and just the chosen text. None where nothing goes to the model
-    yet: more people must agree, the call has further questions, it was an approval, whose executor speaks to
-    the model, or no model's call is behind the question. Raises what `answer` raises; a call that is not this
-    agent's, or not of this conversation, is not found.
+    The message has the model's own call id and only the chosen text. None if there is no message for the
+    model yet: more people must agree, the call has further questions, it was an approval (its executor
+    answers the model), or the question does not come from a model's call. Raises what `answer` raises; a call
+    of another agent or another conversation is not found.
     """
     given = _read(submission)
     question = await _called_for(desk, given)
@@ -132,7 +132,7 @@ def _client_name(question: Question) -> str:
 
 
 def _call_status(question: Question) -> dict[str, Json]:
-    """Whether a client's call is complete and, where somebody answered, with what and when."""
+    """Whether a client's call is complete and, if somebody answered, with what and when."""
     outcome = question.outcome
     if not isinstance(outcome, Answered):
         return {"complete": outcome is not None}
@@ -141,7 +141,7 @@ def _call_status(question: Question) -> dict[str, Json]:
 
 
 def _drawing(question: Question) -> dict[str, Json]:
-    """The arguments of a client's call: all it needs to draw the question, and nothing of the asker's state."""
+    """The arguments of a client's call: all it needs to show the question, and nothing of the asker's state."""
     form = question.form
     drawing = {
         "agent": question.asker,
@@ -184,7 +184,7 @@ def _options(question: Question) -> list[str]:
 
 
 def _original_call(question: Question) -> Json:
-    """The model's call behind a question, None where there is none."""
+    """The model's call that asked a question, or None."""
     if isinstance(question.form, Approval):
         action = question.form.action
         return {"id": question.tool_call, "name": action.tool, "args": action.arguments}
@@ -204,7 +204,7 @@ def _read(submission: ToolResultSubmission | Mapping[str, Json]) -> ToolResultSu
 
 
 async def _called_for(desk: Desk, given: ToolResultSubmission) -> Question:
-    """The question behind a client's call, where it is this agent's and of this conversation."""
+    """The question of a client's call, if it belongs to this agent and this conversation."""
     prefix = next((each for each in (HITL, APPROVAL) if given.tool_call_id.startswith(each)), None)
     if prefix is not None:
         question = await desk.get(given.tool_call_id.removeprefix(prefix))
@@ -219,7 +219,7 @@ async def _called_for(desk: Desk, given: ToolResultSubmission) -> Question:
 
 
 def _problems(given: ToolResultSubmission, question: Question) -> list[Problem]:
-    """What contradicts the stored question, or itself. Whether the choice fits is for the desk to say."""
+    """What contradicts the stored question, or itself. The desk checks whether the choice fits."""
     problems = []
     if given.tool_name not in (None, _client_name(question)):
         problems.append(Problem("tool_name", f"expected {_client_name(question)}"))
@@ -254,7 +254,7 @@ async def _settle(
 
 
 def _details(given: ToolResultSubmission, question: Question) -> dict[str, Json]:
-    """What the history keeps of a client's result besides the answer: the decision about which call."""
+    """What the history keeps of a client's result besides the answer: the call and the decision."""
     original = _original_call(question) or {"name": None, "args": {}}
     return {
         "tool_call_id": given.tool_call_id,

@@ -1,6 +1,6 @@
-"""What a model may see of a history: everything but the client's own calls and their results.
+"""What a model may see of a history: everything except the client's own calls and their results.
 
-Three APIs write histories differently, and each message says by its shape which one it is: chat completions
+Three APIs write histories differently, and the shape of each message shows which one it is: chat completions
 (`tool_calls`, role `tool`), Anthropic's messages (blocks `tool_use` and `tool_result`) and Responses (items
 `function_call` and `function_call_output`).
 """
@@ -19,11 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 def filter_client_messages(messages: Sequence[Any]) -> list[Any]:
-    """What goes to the model: the same messages or items without the client's calls and their results.
+    """Return what goes to the model: the same messages or items without the client's calls and their results.
 
-    Takes histories of chat completions, of Anthropic's messages and of Responses. A message that is not touched is the
-    same object. A turn keeps its other calls; one that has nothing left goes, and so does a result whose call is not
-    there, which no model API would take. Only Responses takes one, where the call is in the response before.
+    Takes histories of chat completions, of Anthropic's messages and of Responses. An unchanged message is the
+    same object. A turn keeps its other calls; an empty turn is dropped, and so is a result whose call is
+    missing, because no model API accepts it. Only Responses accepts one, if the call is in the previous
+    response.
     """
     kept: list[Any] = []
     calls: set[Any] = set()
@@ -48,7 +49,7 @@ def filter_client_messages(messages: Sequence[Any]) -> list[Any]:
 
 
 def _for_model(message: Any, calls: set[Any]) -> list[Any]:
-    """The message as the model may see it, or nothing where nothing is left of it; `calls` are those made so far."""
+    """The message as the model may see it, or nothing if nothing is left; `calls` are those made so far."""
     if _part(message, "role") == "tool" and not _is_own_result(_part(message, "tool_call_id"), calls):
         return []
     left = [each for plain in _without_client_blocks(message, calls) for each in _without_client_calls(plain)]

@@ -1,4 +1,4 @@
-"""One question for one call, however often the call is made, and one for equal calls while it is pending."""
+"""Post one question for one call, however often the call is made, and one for equal calls while it is pending."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NUMBERED = re.compile(r"(?:.*[^A-Za-z0-9])?[0-9]{1,4}", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A model's call of a tool: who calls, in which conversation, and by which id if the model API gave one.
+    """A model's call of a tool: who calls, in which conversation, and the call id if the model API gave one.
 
-    An id counts within its `run`, or within the conversation where no run is given.
+    An id is unique within its `run`, or within the conversation if no run is given.
     """
 
     desk: Desk
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """The question of a call; `own` where no other call can be waiting for it."""
+    """The question of a call; `own` if no other call can be waiting for it."""
 
     intent: Intent
     question: Question
@@ -45,11 +45,11 @@ class Posted:
 
 
 async def post_once(call: Call, intent: Intent) -> Posted:
-    """The question that this call stands for, posted unless it is stored already.
+    """Return the question of this call; it is posted unless it is already stored.
 
-    A call with an id has its question for ever: made again after a restart, it finds the same one, settled or
-    not. Besides, a call joins an equal question that is pending: same tool, content, asker and conversation. One with an
-    id has that for ever too.
+    A call with an id keeps its question: repeated after a restart, it finds the same one, settled or not. A
+    call also joins an equal pending question: same tool, content, asker and conversation. A call with an id
+    keeps that one too.
     """
     async with _alone(call, intent):
         if call.id is not None:
@@ -58,7 +58,7 @@ async def post_once(call: Call, intent: Intent) -> Posted:
 
 
 def origin_of(question: Question) -> dict[str, Json]:
-    """What the tool that asked has kept with a question; empty where no tool did."""
+    """What the tool that asked stored with a question; empty if no tool asked it."""
     state = question.state
     return state if isinstance(state, dict) and {"tool", "call_id", "digest"} <= state.keys() else {}
 
@@ -69,20 +69,20 @@ async def _post_for_id(call: Call, intent: Intent, call_id: str) -> Posted:
     if stored is not None and stored.asker == call.desk.asker:
         if stored.outcome is not None and call.run is None and _NUMBERED.fullmatch(call_id):
             _log.warning(
-                "%s: the call %s has an answer already, and gets it again. If your model numbers its calls anew in each "
+                "%s: the call %s has an answer already, and gets it again. If your model starts its call ids again in each "
                 "run, give the tool run=…",
                 call.tool,
                 call_id,
             )
         return Posted(intent, stored, own=stored.key == key)
     if equal := await _pending_equal(call, intent):
-        with suppress(AlreadySettled):  # meanwhile: then it is too late to join
+        with suppress(AlreadySettled):  # it ended meanwhile: then it is too late to join
             return Posted(intent, await call.desk.join(equal.id, key=key), own=False)
     return Posted(intent, await _post(call, intent, key), own=True)
 
 
 async def _post_next(call: Call, intent: Intent) -> Posted:
-    """Post under the next number where the last one is settled; two calls that do this at once get the same question."""
+    """Post under the next number if the last one is settled; two concurrent calls get the same question."""
     if equal := await _pending_equal(call, intent):
         return Posted(intent, equal, own=False)
     series = _key(call, intent)
@@ -91,7 +91,7 @@ async def _post_next(call: Call, intent: Intent) -> Posted:
         number += 1
         try:
             question = await _post(call, intent, f"{series}:{number}")
-        except KeyConflict:  # somebody else's name by chance or on purpose
+        except KeyConflict:  # somebody else uses this key, by chance or on purpose
             continue
         if question.outcome is None:
             return Posted(intent, question, own=True)
@@ -112,7 +112,7 @@ async def _post(call: Call, intent: Intent, key: str) -> Question:
     try:
         return await call.desk.post(intent.prompt, **about)
     except KeyConflict as conflict:
-        # Asked by an earlier run that was set up otherwise, with another expiry say: it stays as it was asked.
+        # Asked by an earlier run with other options, such as another expiry: it stays as it was asked.
         if conflict.existing is None:
             raise
         return conflict.existing
@@ -148,7 +148,7 @@ async def _last_number(desk: Desk, series: str) -> int:
 
 
 def _key(call: Call, intent: Intent, *more: Json) -> str:
-    """A name for the call or its content; hashed, because conversations and call ids can be long."""
+    """A key for the call or its content; hashed, because conversations and call ids can be long."""
     run = [] if call.run is None or not more else [call.run]
     return "tool:" + digest([call.tool, call.desk.asker, call.conversation, intent.digest, *more, *run])
 
@@ -158,8 +158,8 @@ def _state(call: Call, intent: Intent) -> Json:
     return state if intent.place is None else {**state, "batch": {"place": intent.place, "id": intent.echo}}
 
 
-# Two calls of one model turn that ask the same would both find nothing pending and both post. Locks live only
-# as long as somebody holds or awaits them, and belong to one event loop.
+# Without the lock, two equal calls of one model turn would both find nothing pending and both post. A lock
+# exists only as long as somebody holds or awaits it, and belongs to one event loop.
 _locks: WeakValueDictionary[tuple[int, str, str, str, str], asyncio.Lock] = WeakValueDictionary()
 
 

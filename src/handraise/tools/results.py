@@ -1,4 +1,4 @@
-"""What goes back to the model: one typed result for every way a tool call can end, and one rendering of it."""
+"""The result for the model: one typed result for every way a tool call can end, and one rendering of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ResultStatus = Literal[
 """How a tool call ended, in one word."""
 
 UNDELIVERED = "undelivered"
-"""How the reason begins with which a tool withdraws what it could not show to anybody."""
+"""Prefix of the reason with which a tool withdraws a question that it could not show to anybody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class ToolResult:
     def content(self) -> str:
         """The result as compact JSON text, the same for every model API."""
         text = json.dumps(_parts(self), ensure_ascii=False, separators=(",", ":"))
-        # A path can name what a model sent, which need not be text that anything can carry.
+        # A path can contain what a model sent, which may not be valid text.
         return text.encode("utf-8", "backslashreplace").decode()
 
     def for_openai_chat(self, call_id: str) -> dict[str, Json]:
@@ -78,13 +78,13 @@ class ToolResult:
         return {"type": "function_call_output", "call_id": call_id, "output": self.content}
 
     def for_anthropic(self, call_id: str) -> dict[str, Json]:
-        """The `tool_result` block of Anthropic messages; an error where nothing was asked or shown."""
+        """The `tool_result` block of Anthropic messages; an error if nothing was asked or shown."""
         block = {"type": "tool_result", "tool_use_id": call_id, "content": self.content}
         return {**block, "is_error": True} if self.status in ("invalid", "undelivered") else block
 
 
 def to_tool_result(question: Question) -> ToolResult:
-    """The result of a tool call that asked this question, as it stands."""
+    """The result of a tool call that asked this question, as it is now."""
     outcome = question.outcome
     match outcome:
         case None:

@@ -1,4 +1,4 @@
-"""What a model sent as arguments, made into the questions it means, or every reason why it cannot be asked."""
+"""Turn a model's arguments into the questions it wants to ask, or report every reason why they cannot be asked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Arguments = str | bytes | dict[str, Json]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """One question that a model wants asked. `place` is where it stands in a batch, None outside of one."""
+    """One question that a model wants to ask. `place` is its place in a batch, None outside of one."""
 
     prompt: str = field(repr=False)
     form: AnyForm = field(repr=False)
@@ -70,7 +70,7 @@ def read_intervention(arguments: Arguments) -> tuple[Intent, ...]:
 
 
 def json_object(arguments: Arguments) -> dict[str, Json]:
-    """The arguments as one JSON object that a store could keep."""
+    """The arguments as one JSON object that a store can keep."""
     given = arguments if isinstance(arguments, dict) else _parse_json(arguments)
     if not isinstance(given, dict):
         raise InvalidQuestion([Problem("", "expected one JSON object with the parameters by name")])
@@ -93,7 +93,7 @@ def arguments_of(tool: str, question: Question) -> dict[str, Json]:
 
 
 def problems_for(tool: str, place: int | None, problems: Sequence[Problem]) -> list[Problem]:
-    """A desk's problems with a question, at the paths of the tool's parameters; others are left out."""
+    """A desk's problems with a question, with the paths of the tool's parameters; others are left out."""
     prompt, options = (
         ("prompt", "options") if tool == "human_intervention_request" else ("question", "choices")
     )
@@ -175,7 +175,7 @@ class _Parameters(pydantic.BaseModel):
 
 
 class _QuestionParameters(_Parameters):
-    """What is asked for in one question, besides its text. A preset leaves `context` out."""
+    """The options of one question, besides its text. A preset leaves `context` out."""
 
     choices: tuple[Option, ...] | None = None
     multi_select: bool | None = None
@@ -198,7 +198,7 @@ class _OneOrSeveral(_QuestionParameters):
         if (self.question is None) == (self.questions is None):
             raise _parameter_error("give either question or questions")
         if self.questions is not None and self.choices is not None:
-            raise _parameter_error("choices belong into each of the questions")
+            raise _parameter_error("choices belong in each of the questions")
         return self
 
 
@@ -217,7 +217,7 @@ class _AskHuman(_OneOrSeveral):
     @pydantic.model_validator(mode="after")
     def _check_context(self) -> Self:
         if self.questions is not None and self.context is not None:
-            raise _parameter_error("context belongs into each of the questions")
+            raise _parameter_error("context belongs in each of the questions")
         return self
 
 
@@ -263,7 +263,7 @@ def _validated(parameters: type[_P], arguments: Arguments) -> _P:
 
 
 def _storage_problems(value: Json) -> list[Problem]:
-    """Everything that keeps this value from being stored."""
+    """Every reason why this value cannot be stored."""
     return list(json_problems(value, "", depth=_DEEPEST))
 
 
@@ -294,5 +294,5 @@ def _intent(
 
 
 def _parameter_error(message: str) -> PydanticCustomError:
-    # A message template in braces would be filled in; what a model sent can have braces.
+    # Pydantic fills in braces in a message template, and a model's text can contain braces.
     return PydanticCustomError("misfit", "{text}", {"text": message})

@@ -1,4 +1,4 @@
-"""What a tool call shows while it waits: the event for a surface, and the interrupt for an executor."""
+"""What a tool call emits while it waits: the event for a user interface, and the interrupt for an executor."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from handraise.model.json_values import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskEvent:
-    """What to show to people: the question is stored, and this draws it.
+    """What to show to people: a stored question, ready to be shown.
 
-    The same event may come again after a restart or for an equal call; `question_id` tells that it is the
-    same question. `kind` is the kind of its form.
+    The same event may come again after a restart or for an equal call; then `question_id` is the same. `kind`
+    is the kind of its form.
     """
 
     question_id: str
@@ -29,13 +29,13 @@ class AskEvent:
 
 
 Emit = Callable[[AskEvent], Awaitable[None] | None]
-"""Shows an event to people, and raises where it cannot."""
+"""Shows an event to people, and raises if it cannot."""
 
 
 class Interrupt(Exception):
     """A tool call that waits for people: raise it or return it, park, and resume with `question_ids`.
 
-    `events` has what to show, one for each question.
+    `events` holds what to show, one for each question.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as model APIs want to hear of it; `parameters` is a JSON Schema of one object."""
+    """A tool as model APIs expect it; `parameters` is a JSON Schema of one object."""
 
     name: str
     description: str = field(repr=False)
@@ -43,7 +43,7 @@ class ToolSpec:
             "name": self.name,
             "description": self.description,
             "parameters": copy.deepcopy(self.parameters),
-            # Strict mode, the default there, knows no parameter that may be left out.
+            # Strict mode, the default there, has no optional parameters.
             "strict": False,
         }
 

@@ -1,1 +1,1 @@
-"""What crosses a process: requests, records, events, problems and credentials, the same for both ends."""
+"""What client and server exchange: requests, records, events, problems and credentials."""

@@ -1,7 +1,7 @@
 """Credentials: secret texts that say who is calling, and what a desk at a server needs of them.
 
-A token says what it is and where it belongs, `hra_<workspace>_<secret>`, so that a server looks for it in that
-workspace only. What is kept of one is its digest.
+A token names its kind and its workspace, `hra_<workspace>_<secret>`, so that a server looks for it only in
+that workspace. Only its digest is stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as it was presented; the secret itself is gone."""
+    """A token as it was presented, without the secret itself."""
 
     kind: TokenKind
     workspace: str
@@ -46,7 +46,7 @@ def make_token(kind: TokenKind, workspace: str, secret: bytes) -> str:
 
 
 def read_token(text: str) -> Token | None:
-    """What a text says it opens, or None where it is no token."""
+    """The kind and workspace of a token, or None if the text is not a token."""
     kind, _, rest = text.partition("_")
     name, _, secret = rest.partition("_")
     if kind not in tuple(TokenKind) or not _SECRET.fullmatch(secret):
@@ -55,18 +55,20 @@ def read_token(text: str) -> Token | None:
         workspace = base64.b32decode(name.upper() + "=" * (-len(name) % 8)).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
         return None
-    if not workspace or text_problem(workspace):  # no store could keep such a name, so none has
+    if not workspace or text_problem(
+        workspace
+    ):  # no store can keep such a name, so there is no such workspace
         return None
     return Token(TokenKind(kind), workspace, digest_of(text))
 
 
 def digest_of(text: str) -> str:
-    """What is kept of a token. 256 random bits need no slow hash."""
+    """The digest of a token, which is stored. 256 random bits need no slow hash."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Credentials(Protocol):
-    """Finds the token to present for what a desk does: nobody answers with the key of an agent."""
+    """Chooses the token for each call of a desk: nobody answers with the key of an agent."""
 
     async def agent(self, workspace: str, asker: str) -> str:
         """The token with which this asker asks."""
@@ -77,5 +79,5 @@ class Credentials(Protocol):
         ...
 
     async def reader(self, workspace: str, asker: str) -> str:
-        """The token with which a desk looks around: at pages, histories, feeds and grants."""
+        """The token with which a desk reads: pages, histories, feeds and grants."""
         ...

@@ -13,13 +13,13 @@ from handraise.wire.requests import Request
 
 
 class PutAddress(Request):
-    """Where a recipient can be reached. What `to` holds is the channel's own affair."""
+    """Where a recipient can be reached. Each channel defines what `to` holds."""
 
     to: Any
 
 
 class AddressRecord(Record):
-    """An address by its names. Where it leads is not given out: there may be a secret in it."""
+    """An address by its names. Its `to` is never returned, because it may hold a secret."""
 
     recipient: str
     channel: str
@@ -47,7 +47,7 @@ class DeliveryRecord(Record):
     status: DeliveryStatus
     created_at: datetime
     sent_at: datetime | None = None
-    due_at: datetime | None = pydantic.Field(default=None, description="when it is tried next")
+    due_at: datetime | None = pydantic.Field(default=None, description="when it will be tried next")
     tries: int
     problem: str | None = None
 
@@ -58,27 +58,27 @@ class DeliveryRecord(Record):
 
 
 class DeliveryList(Record):
-    """The deliveries of a question, oldest first; `unreached` says that nobody could be told of it."""
+    """The deliveries of a question, oldest first; `unreached` says that nobody could be notified of it."""
 
     unreached: bool
     deliveries: tuple[DeliveryRecord, ...]
 
 
 class SubscriptionKeys(Request):
-    """With what a message is encrypted for a browser."""
+    """The keys that encrypt a message for a browser."""
 
     p256dh: Annotated[str, pydantic.Field(max_length=200)]
     auth: Annotated[str, pydantic.Field(max_length=100)]
 
 
 class Subscription(Request):
-    """Where a browser can be told, as it gives it out itself."""
+    """A browser's push subscription, as the browser returns it."""
 
     endpoint: Annotated[str, pydantic.Field(max_length=2_000)]
     keys: SubscriptionKeys
 
 
 class PushKey(Record):
-    """Our key at the push services, in base64url."""
+    """The server's public key for the push services, in base64url."""
 
     key: str

@@ -1,7 +1,7 @@
-"""Errors as problem documents (RFC 9457), and the errors behind them again at the other end.
+"""Errors as problem documents (RFC 9457), and back to errors at the client.
 
-Every document has the stable `code` of the error tree. What it says of a thing that is not there is the same
-whether it is somewhere else or nowhere.
+Every document has the stable `code` of the error tree. For a missing thing it says the same, whether it
+exists in another workspace or nowhere.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ STATUSES: dict[type[HandraiseError], int] = {
     DeskClosed: 503,
     StoreUnavailable: 503,
 }
-"""The status of each error that a server gives out. What is not here is a fault of the server: 500."""
+"""The status of each error that a server returns. Any other error is a fault of the server: 500."""
 
 
 class ConflictingQuestion(HandraiseError):
-    """A `KeyConflict` on its way: the client knows the draft that it needs."""
+    """A `KeyConflict` in transit: the client adds the draft."""
 
     code = KeyConflict.code
 
@@ -71,14 +71,14 @@ class ConflictingQuestion(HandraiseError):
 
 
 class ProblemEntry(Record):
-    """One thing that is wrong with a request, and where."""
+    """One thing that is wrong with a request, with its path."""
 
     path: str
     message: str
 
 
 class ProblemDocument(Record):
-    """What went wrong. `problems` has every single thing; `outcome` is how a settled question ended."""
+    """What went wrong. `problems` lists each problem; `outcome` is how a settled question ended."""
 
     type: str
     title: str
@@ -116,7 +116,7 @@ def problem_of(error: HandraiseError) -> ProblemDocument:
 
 
 def error_of(document: ProblemDocument, *, subject: str, workspace: str, actor: str) -> HandraiseError:
-    """The error behind a document; `subject` is the id of what was asked for, by `actor`."""
+    """The error of a document; `subject` is the requested id, `actor` is who requested it."""
     read = _ERRORS.get(document.code)
     if read is None:
         return StoreUnavailable(f"The server failed: {document.detail} ({document.code}, {document.status})")
@@ -132,7 +132,9 @@ def _detail(error: HandraiseError) -> str:
         case QuestionNotFound() | GrantNotFound():
             return f"There is no such {'question' if isinstance(error, QuestionNotFound) else 'grant'} here."
         case StoreUnavailable() if error.__cause__ is not None:
-            return "The store cannot be reached just now; try again."  # what a driver says is for the log
+            return (
+                "The store cannot be reached just now; try again."  # the driver's message is only for the log
+            )
         case _:
             return str(error)
 
@@ -146,7 +148,7 @@ _TITLES = {
     "already_settled": "The question is settled",
     "already_consumed": "The approval has been used",
     "not_approved": "The action is not approved",
-    "approval_lapsed": "The approval is not good any more",
+    "approval_lapsed": "The approval is no longer valid",
     "approval_taken_back": "The approval was taken back",
     "unauthenticated": "Nobody is signed in",
     "permission_denied": "Not allowed",

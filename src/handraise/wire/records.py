@@ -1,4 +1,4 @@
-"""The records that a server gives out, and the values behind them again at the other end."""
+"""The records that a server returns, and back to values at the client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from handraise.ports import Durability, Recovered
 
 
 class Record(pydantic.BaseModel):
-    """Something that crosses the wire. A reader ignores what it does not know: a newer end may say more."""
+    """A record on the wire. A reader ignores unknown fields: a newer server or client may send more."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
 
@@ -41,14 +41,14 @@ Seconds = Annotated[
 
 
 class EscalationRecord(Record):
-    """After so many seconds, others may answer too."""
+    """After this many seconds, others may answer too."""
 
     after: Seconds
     to: tuple[str, ...]
 
 
 class TimelineRecord(Record):
-    """What happens while nobody answers; spans are in seconds and count from the asking."""
+    """What happens while nobody answers; times are in seconds and count from when the question is asked."""
 
     remind: tuple[Seconds, ...] = ()
     escalate: tuple[EscalationRecord, ...] = ()
@@ -68,7 +68,7 @@ class TimelineRecord(Record):
         )
 
     def timeline(self) -> Timeline:
-        """The timeline behind the record. Raises `OverflowError` for a span that no clock knows."""
+        """The timeline of the record. Raises `OverflowError` for a duration that is too long."""
         return Timeline(
             remind=tuple(timedelta(seconds=span) for span in self.remind),
             escalate=tuple(
@@ -80,7 +80,7 @@ class TimelineRecord(Record):
 
 
 class OutcomeRecord(Record):
-    """How a question ended. `value`, `source` and `evidence` are there where it was answered."""
+    """How a question ended. `value`, `source` and `evidence` are set if it was answered."""
 
     status: Literal["answered", "declined", "expired", "withdrawn", "exhausted"]
     at: datetime
@@ -101,20 +101,20 @@ class OutcomeRecord(Record):
         )
 
     def outcome(self) -> Outcome:
-        """The outcome behind the record."""
+        """The outcome of the record."""
         record = self.model_dump(exclude_none=True, exclude={"status", "at", "value"})
         return outcome_of(self.status, self.at, {**record, "value": self.value})
 
 
 class VoteRecord(Record):
-    """One person's accepted answer where several must agree. Equal ballots agree."""
+    """One person's accepted answer if several people must agree. Equal ballots agree."""
 
     by: str
     ballot: str
 
 
 LEFT_OUT = frozenset({"overdue"})
-"""The fields of a question that do not cross: they are between a store and its desk."""
+"""The fields of a question that are not sent: only a store and its desk use them."""
 _MADE_OVER = frozenset({"state", "steps", "votes", "outcome"})
 _AS_THEY_ARE = tuple(
     each.name for each in fields(Question) if each.name not in LEFT_OUT and each.name not in _MADE_OVER
@@ -122,7 +122,7 @@ _AS_THEY_ARE = tuple(
 
 
 class QuestionRecord(Record):
-    """A question and how it stands. `state` is the asker's own: nobody else is shown it."""
+    """A question and its current state. The field `state` is private to the asker: nobody else sees it."""
 
     id: str
     workspace: str
@@ -171,7 +171,7 @@ class QuestionRecord(Record):
         )
 
     def question(self) -> Question:
-        """The question behind the record."""
+        """The question of the record."""
         return Question(
             **{name: getattr(self, name) for name in _AS_THEY_ARE},
             state=self.state,
@@ -182,7 +182,7 @@ class QuestionRecord(Record):
 
 
 def question_to_dict(question: Question) -> dict[str, Any]:
-    """A question as the HTTP API writes it, ready for `json.dumps`; the asker's own `state` is left out."""
+    """A question as the HTTP API writes it, ready for `json.dumps`; the asker's private `state` is left out."""
     return QuestionRecord.of(question, with_state=False).model_dump(mode="json", exclude_none=True)
 
 
@@ -194,7 +194,7 @@ class QuestionPage(Record):
 
 
 class OutcomeState(Record):
-    """How one question stands: pending and no outcome, or settled and how."""
+    """The status of one question: pending without an outcome, or settled with one."""
 
     id: str
     status: Status
@@ -202,14 +202,14 @@ class OutcomeState(Record):
 
 
 class OutcomeStates(Record):
-    """Those of the questions asked for that are settled, and those that are not there at all."""
+    """The requested questions that are settled, and those that do not exist."""
 
     settled: tuple[OutcomeState, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
 class EventRecord(Record):
-    """One line of a question's history."""
+    """One event of a question's history."""
 
     cursor: str
     workspace: str
@@ -231,14 +231,14 @@ class EventRecord(Record):
 
 
 class EventPage(Record):
-    """Some events in order; `next` is the cursor to go on from, also if all events since then are not for the caller."""
+    """Some events in order; `next` is the cursor to continue from, even if no event since then is for the caller."""
 
     items: tuple[EventRecord, ...]
     next: str | None = None
 
 
 class WorkspaceEventRecord(Record):
-    """Something that changed in the workspace and is about no question: who did it, and what is different."""
+    """A change in the workspace that is about no question: who made it, and what is different."""
 
     cursor: str
     kind: WorkspaceEventKind
@@ -253,7 +253,7 @@ class WorkspaceEventRecord(Record):
 
 
 class WorkspaceEventPage(Record):
-    """Some events of the workspace in order; `next` is the cursor to go on from."""
+    """Some events of the workspace in order; `next` is the cursor to continue from."""
 
     items: tuple[WorkspaceEventRecord, ...]
     next: str | None = None
@@ -267,7 +267,7 @@ class ActionRecord(Record):
 
 
 class ClaimedRecord(Record):
-    """Whether a question is one's own to show, now."""
+    """Whether the caller may show the question now."""
 
     claimed: bool
 
@@ -307,7 +307,7 @@ class GrantPage(Record):
 
 
 class RecoveredRecord(Record):
-    """What a recovery found."""
+    """The result of a recovery."""
 
     expired: int
     live: int
@@ -330,7 +330,7 @@ class WithdrawnRecord(Record):
 
 
 class DurabilityRecord(Record):
-    """What an acknowledged write survives, and the settings that rests on."""
+    """Which failures an acknowledged write survives, and the settings that this depends on."""
 
     survives: str
     settings: dict[str, str]
@@ -341,7 +341,7 @@ class DurabilityRecord(Record):
 
 
 class CallerRecord(Record):
-    """Who one is to the server: an agent, a person or a reader, and only one of them."""
+    """Who the caller is: an agent, a person or a reader, and only one of them."""
 
     workspace: str
     agent: str | None = None
@@ -351,10 +351,10 @@ class CallerRecord(Record):
 
 
 class StatisticsRecord(Record):
-    """How a workspace answered since an instant: later than asked for, if more ended than are counted.
+    """How a workspace answered since a time, which is later than requested if more questions ended than are counted.
 
-    `ended` has the number for each status. The times are those of `answered_by_people`: half of them took at most
-    `median_seconds`, nine of ten at most `ninetieth_seconds`.
+    `ended` holds the number for each status. The times are for `answered_by_people`: half of them took at
+    most `median_seconds`, nine of ten at most `ninetieth_seconds`.
     """
 
     since: datetime
@@ -420,14 +420,14 @@ class PersonPage(Record):
 
 
 class LinkRecord(Record):
-    """A way to sign in that works once: send `url` to the person it is for, and to nobody else."""
+    """A sign-in link that works once: send `url` to the person it is for, and to nobody else."""
 
     url: str = pydantic.Field(repr=False)
     expires_at: datetime
 
 
 class QuestionLinkRecord(Record):
-    """A way for one person to answer one question: send `url` to them, or show it to them in a frame."""
+    """A link for one person to answer one question: send `url` to them, or show it to them in a frame."""
 
     url: str = pydantic.Field(repr=False)
     person: str
@@ -455,7 +455,10 @@ class SessionRecord(Record):
 
 
 class OpenSessionRecord(Record):
-    """A session that has not ended. `vouched_by` made the link that it began with; `current` is the caller's own."""
+    """A session that has not ended.
+
+    `vouched_by` made the link that it began with; `current` marks the caller's own.
+    """
 
     id: str
     person: str
@@ -473,12 +476,12 @@ class SessionList(Record):
 
 
 class ToolResultRecord(Record):
-    """The message that a client's result makes for the model, where it makes one already."""
+    """The message for the model that a client's result makes, if there is one yet."""
 
     message: dict[str, Any] | None = None
 
 
 class ClientMessages(Record):
-    """What a client has to draw for a conversation, oldest first."""
+    """What a client has to show for a conversation, oldest first."""
 
     messages: tuple[dict[str, Any], ...]

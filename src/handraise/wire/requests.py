@@ -1,4 +1,4 @@
-"""What a server is asked for. A field that it does not know is refused: the sender means something by it."""
+"""Requests to a server. Unknown fields are refused, because the sender means something by them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handraise.model.questions import Draft
 from handraise.wire.records import Seconds, TimelineRecord
 
 QUESTION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}")
-"""What a question's id looks like over HTTP: it stands in paths."""
+"""The format of a question's id over HTTP: it is part of paths."""
 
 
 def _keepable(text: str) -> str:
@@ -29,7 +29,7 @@ Name = Annotated[str, pydantic.Field(min_length=1, max_length=200), pydantic.Aft
 
 
 class Request(pydantic.BaseModel):
-    """A body."""
+    """The body of a request."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -45,12 +45,13 @@ AnyFormOrSchema = Annotated[
 
 
 class PostQuestion(Request):
-    """A question to leave. Say what a valid answer is with `choices` or `form`; else it is free text.
+    """A question to ask. Say what a valid answer is with `choices` or `form`; else it is free text.
 
-    `form` is one of Handraise's forms or a flat JSON Schema; an approval's digest may be left out. An `id` of one's own makes
-    posting it again safe. `if_exists` says what a `key` that is taken gives: the question that is there if it is the same
-    (`equal`), or in any case (`keep`). A key is the agent's own, unless it is `shared` with others that say so too.
-    With `check_recipients` false, recipients whom the directory does not know are taken as well.
+    `form` is one of Handraise's forms or a flat JSON Schema; an approval's digest may be left out. If you
+    give your own `id`, posting it again is safe. `if_exists` says what is returned if the `key` is taken: the
+    stored question if it is the same (`equal`), or always (`keep`). A key belongs to the agent, unless it is
+    `shared` with others that say so too. With `check_recipients` false, recipients whom the directory does
+    not know are accepted too.
     """
 
     prompt: str
@@ -84,7 +85,7 @@ class PostQuestion(Request):
 
     @classmethod
     def of(cls, draft: Draft) -> PostQuestion:
-        """The request that leaves a draft."""
+        """The request that posts a draft."""
         names = [
             "id",
             "prompt",
@@ -109,7 +110,7 @@ class PostQuestion(Request):
         )
 
     def options(self) -> QuestionOptions:
-        """What `post` takes besides the prompt."""
+        """The options of `post` besides the prompt."""
         options: dict[str, Any] = {
             name: getattr(self, name) for name in self.model_fields_set & set(QuestionOptions.__annotations__)
         }
@@ -123,10 +124,10 @@ class PostQuestion(Request):
 
 
 class ResponseRequest(Request):
-    """What comes with an answer. `by` may only be the person who is signed in.
+    """Details of an answer. `by` may only be the person who is signed in.
 
-    `channel` is where they answered. `evidence` can be said to be less than the server knows, never more. `shown_digest` is the
-    SHA-256 of the question as they saw it there, in hexadecimal.
+    `channel` is where they answered. `evidence` may be weaker than what the server knows, never stronger.
+    `shown_digest` is the SHA-256 of the question as they saw it there, in hexadecimal.
     """
 
     by: str | None = None
@@ -149,72 +150,72 @@ class DeclineQuestion(ResponseRequest):
 
 
 class TakeBack(Request):
-    """An approval is taken back."""
+    """Take back an approval."""
 
     by: str | None = None
     reason: str | None = None
 
 
 class ProblemRecord(Request):
-    """One thing that is wrong, and where."""
+    """One problem and its path."""
 
     path: str = ""
     message: str
 
 
 class RejectAnswer(ResponseRequest):
-    """An answer that fits the form but not the asker's need, with the reasons."""
+    """An answer that fits the form but not the asker's needs, with the reasons."""
 
     value: Any
     problems: Annotated[tuple[ProblemRecord, ...], pydantic.Field(min_length=1, max_length=100)]
 
 
 class WithdrawQuestion(Request):
-    """Taking a question back; `by` is the administrator who does so for its asker."""
+    """Withdraw a question; `by` is the administrator who does so for its asker."""
 
     reason: str | None = None
     by: str | None = None
 
 
 class WithdrawAll(Request):
-    """Taking back everything that an agent has pending."""
+    """Withdraw all pending questions of an agent."""
 
     asker: Annotated[str, pydantic.Field(min_length=1, max_length=200)]
     reason: str | None = None
 
 
 class ConsumeQuestion(Request):
-    """Using up an approval. The same `request` again gets the same action again."""
+    """Consume an approval. The same `request` again returns the same action again."""
 
     request: str | None = None
 
 
 class ClaimSending(Request):
-    """Taking on to show a question in a chat of one's own, for `lease` seconds."""
+    """Claim the task of showing a question in your own chat, for `lease` seconds."""
 
     lease: Annotated[float, pydantic.Field(gt=0, le=3_600)] = 30
 
 
 class MarkSent(Request):
-    """That a question was shown in a chat."""
+    """Record that a question was shown in a chat."""
 
     channel: str | None = None
 
 
 class JoinQuestion(Request):
-    """Another key that stands for a question."""
+    """Another key that names a question."""
 
     key: str
 
 
 class Recover(Request):
-    """At an agent's start-up: expire what it asked longer ago than this many seconds."""
+    """At an agent's start-up: expire the questions that it asked longer ago than this many seconds."""
 
     max_age: Annotated[Seconds, pydantic.Field(ge=0, le=3_155_760_000)]
 
 
 class CreateKey(Request):
-    """A new key for an agent. With `reads` it is for a program of that name, which reads what is settled and cannot ask."""
+    """A new key for an agent. With `reads` it is for a program that only reads settled questions and cannot ask."""
 
     agent: Name
     reads: bool = False
@@ -229,16 +230,16 @@ class PutPerson(Request):
 
 
 class PutGroup(Request):
-    """The people of a group, all of them."""
+    """All people of a group."""
 
     people: Annotated[tuple[Name, ...], pydantic.Field(max_length=10_000)]
 
 
 class CreateQuestionLink(Request):
-    """A link with which a person answers one question: oneself, unless `person` says otherwise.
+    """A link with which a person answers one question: you, unless `person` names somebody else.
 
-    It ends after `expires_in` seconds, a week unless said, 30 days at most. `channel` is how it reaches the person,
-    and goes into the record of the answer.
+    It ends after `expires_in` seconds: a week by default, at most 30 days. `channel` is how it reaches the
+    person, and is stored with the answer.
     """
 
     person: Name | None = None

@@ -1,4 +1,4 @@
-"""A2A v1, both ways: an agent's tasks wait for people, and people answer what a remote agent needs to know."""
+"""A2A v1, both ways: an agent's tasks wait for people, and people answer the questions of a remote agent."""
 
 from handraise.errors import MissingExtra
 

@@ -1,4 +1,4 @@
-"""Our people answer a remote A2A agent: whenever its task needs input, they are asked, and the task is told."""
+"""People at a desk answer a remote A2A agent: if its task needs input, they are asked, and it gets the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WHOLE = "answer"
 
 
 class RemoteAgent:
-    """An A2A agent, by its client, whose needs become questions at a desk."""
+    """A remote A2A agent, reached by its client. When it needs input, a question is posted on a desk."""
 
     def __init__(self, client: Client, desk: Desk, *, poll: float = 1.0) -> None:
         self._client = client
@@ -34,10 +34,10 @@ class RemoteAgent:
     async def run(
         self, message: Message, *, key: str, timeout: Span | None = None, **options: Unpack[PauseOptions]
     ) -> Task | Message:
-        """Send a message and see it through to where nobody need be asked any more; `key` names the errand.
+        """Send a message and run the task until no more input is needed; `key` identifies the run.
 
-        The same line carries on after a restart: what was asked is not asked again, and where the task has
-        needed input before, `message` is not sent again. `timeout` raises `StillPending` and changes nothing.
+        The same call continues after a restart: questions are not asked again, and if the task has needed
+        input before, `message` is not sent again. `timeout` raises `StillPending` and changes nothing.
         """
         run = Run(self._desk, key, options)
         saved = await run.saved()
@@ -57,7 +57,7 @@ class RemoteAgent:
             pauses = _pauses(needed)
             asked = await run.ask_all(list(pauses.values()), saved=json.dumps(asks))
             endings = await run.collect(asked, timeout=timeout)
-            # What it has been told before a crash, it is not told twice.
+            # An answer that it got before a crash is not sent twice.
             if _still_needs(task, needed):
                 task = await self._send(_reply(needed, pauses, endings))
             asks = None
@@ -78,7 +78,7 @@ class RemoteAgent:
         return await self._client.get_task(GetTaskRequest(id=task_id))
 
     async def _settle(self, task: Task) -> Task:
-        """The task as it stands when the agent has stopped working on it."""
+        """The task once the agent has stopped working on it."""
         while task.status.state in _UNDER_WAY:
             await asyncio.sleep(self._poll)
             task = await self._client.get_task(GetTaskRequest(id=task.id))
@@ -93,7 +93,7 @@ def _still_needs(task: Task, needed: Message) -> bool:
 
 
 def _pauses(needed: Message) -> dict[str, Pause]:
-    """What the agent needs: the questions of one that uses Handraise, else one question with its text."""
+    """What the agent needs: the questions of an agent that uses Handraise, else one question with its text."""
     questions = [each for each in marked(needed, "questions", list) if isinstance(each, dict)]
     if not questions:
         schema = schema_in(needed)
@@ -121,7 +121,7 @@ def _form(question: dict[str, Any]) -> Any:
 
 
 def _reply(needed: Message, pauses: dict[str, Pause], endings: dict[str, Ending]) -> Message:
-    """What the agent is told; the same message, id and all, however often it is made."""
+    """The message with the answers; it is always the same, including its id."""
     if set(pauses) == {_WHOLE}:
         ending = endings[_WHOLE]
         structured = ending.question is not None and isinstance(ending.question.form, Form)

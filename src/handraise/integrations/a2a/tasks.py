@@ -1,4 +1,4 @@
-"""An A2A agent asks through a desk: its task needs input, and goes on when a person has answered."""
+"""An A2A agent asks through a desk: its task needs input, and continues when a person has answered."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _TERMINAL = frozenset(
 )
 
 Person = Callable[[RequestContext], Responder | str | None]
-"""Who has sent this message, as the host has checked it; None where nobody is signed in."""
+"""The sender of this message, as verified by the host; None if nobody is signed in."""
 
 
 def signed_in(context: RequestContext) -> str | None:
-    """The user whom the host's `ServerCallContextBuilder` has put into the call."""
+    """The user that the host's `ServerCallContextBuilder` has put into the call."""
     user = context.call_context.user
     return user.user_name if user.is_authenticated else None
 
@@ -71,15 +71,15 @@ class DeskTask:
         self._said: list[str] = []
 
     async def begin(self) -> None:
-        """Open the task where it is new, and take the message as an answer where it is not."""
+        """Open the task if it is new; otherwise take the message as an answer."""
         if self.is_new:
             await self._queue.enqueue_event(new_task_from_user_message(self._message))
-        elif MARK not in self._context.call_context.state:  # not just woken: somebody has said something
+        elif MARK not in self._context.call_context.state:  # not only woken: somebody has sent a message
             await self._take_reply()
         await self.updater.start_work()
 
     async def ask(self, name: str, prompt: str, **options: Unpack[QuestionOptions]) -> Question:
-        """The question with this name in this task, as it stands; posted the first time."""
+        """The question with this name in this task, as it is now; it is posted the first time."""
         user = self._context.call_context.user
         about: QuestionOptions = {
             "conversation": self.updater.context_id,
@@ -98,7 +98,7 @@ class DeskTask:
         try:
             question = await self._desk.post(prompt, **about)
         except KeyConflict as conflict:
-            # Asked by an earlier release of the agent, with another expiry say: it stays as it was asked.
+            # Asked by an earlier release of the agent, perhaps with another expiry: it stays as it was asked.
             if conflict.existing is None:
                 raise
             question = conflict.existing
@@ -106,7 +106,7 @@ class DeskTask:
         return question
 
     async def paused(self) -> bool:
-        """Whether people must answer first. Then the task needs input now: return from `execute`."""
+        """Whether people must answer first. If so, the task needs input now: return from `execute`."""
         asked = [await self._desk.get(each) for each in self._asked.values()]
         pending = [each for each in asked if each.outcome is None]
         if pending:
@@ -163,9 +163,9 @@ class DeskTask:
 
 
 class TaskWaker:
-    """Lets a task go on when its last question is settled, in the inbox say: `keep_waking(desk, TaskWaker(…), …)`.
+    """Continues a task when its last question is settled elsewhere: `keep_waking(desk, TaskWaker(…), …)`.
 
-    `context` makes the call in whose name a task is loaded, from the `user` and the `tenant` that it was made by.
+    `context` makes the call context for loading a task, from the `user` and the `tenant` that created it.
     """
 
     name = _ENGINE
@@ -201,9 +201,9 @@ class TaskWaker:
             await self._handler.on_message_send(SendMessageRequest(message=message), call)
 
     async def _state_of(self, task_id: str, call: ServerCallContext) -> TaskState:
-        """How a task stands. One that is at work is given the time to see the answer itself, and to end.
+        """The state of a task. A task that is still working gets some time to see the answer itself, and to end.
 
-        But not for ever: it may have been at work when its process was killed.
+        But not forever: its process may have been killed while it worked.
         """
         until = time.monotonic() + _AT_WORK
         while True:
@@ -219,14 +219,14 @@ class TaskWaker:
 
 
 class _Owner(User):
-    """Whose task it is."""
+    """The owner of the task."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     @property
     def is_authenticated(self) -> bool:
-        """A task that belongs to somebody was made by somebody."""
+        """A task with an owner was made by a signed-in user."""
         return True
 
     @property
@@ -242,7 +242,7 @@ def _call(user: str | None, tenant: str) -> ServerCallContext:
 
 
 async def _pending(desk: Desk, conversation: str, task_id: str) -> list[Question]:
-    """What a task still waits for."""
+    """The questions that a task still waits for."""
     found: list[Question] = []
     after = None
     while True:

@@ -1,6 +1,6 @@
 """How questions and answers travel in A2A messages: as text for people, and as data for programs.
 
-A2A has no field for what a valid answer is. A data part has it, under the name `handraise`.
+A2A has no field that describes a valid answer. A data part holds it, under the name `handraise`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ MARK = "handraise"
 
 
 def question_parts(questions: Sequence[Question], said: Sequence[str]) -> list[Part]:
-    """What a client is shown: what came of its last message, then every question that is pending."""
+    """What a client is shown: the result of its last message, then every pending question."""
     text = "\n\n".join([*said, *(visible(each.prompt) for each in questions)])
     return [new_text_part(text), new_data_part({MARK: {"questions": [_shown(each) for each in questions]}})]
 
 
 def answer_parts(answers: Mapping[str, Json], words: Sequence[str]) -> list[Part]:
-    """What a remote agent is told: in words, and as data by the id of each question."""
+    """The answers for a remote agent: in words, and as data by the id of each question."""
     return [new_text_part("\n".join(words)), new_data_part({MARK: {"answers": dict(answers)}})]
 
 
 def marked(message: Message | None, name: str, kind: type) -> Any:
-    """What the data of a message has under this name, or an empty one of its kind."""
+    """The data of a message under this name, or an empty value of its kind."""
     for data in get_data_parts(message.parts if message is not None else []):
         if isinstance(data, dict) and isinstance(data.get(MARK), dict):
             found = data[MARK].get(name)
@@ -41,7 +41,7 @@ def marked(message: Message | None, name: str, kind: type) -> Any:
 
 
 def schema_in(message: Message) -> dict[str, Json] | None:
-    """The JSON Schema that somebody else's agent has put into a data part, or None."""
+    """The JSON Schema that another vendor's agent has put into a data part, or None."""
     for data in get_data_parts(message.parts):
         if isinstance(data, dict) and data.get("type") == "object" and "properties" in data:
             return data

@@ -1,4 +1,4 @@
-"""AG-UI 1.0, both ways: a front end answers our questions, and our people answer an AG-UI agent's interrupts."""
+"""AG-UI 1.0, both ways: a front end answers a desk's questions, and people at a desk answer an agent's interrupts."""
 
 from handraise.errors import MissingExtra
 

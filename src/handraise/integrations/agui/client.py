@@ -1,7 +1,7 @@
-"""Our people answer an AG-UI agent's interrupts: run it over HTTP, post what it asks, resume it with all answers.
+"""People at a desk answer an AG-UI agent's interrupts: run it over HTTP, post what it asks, resume it.
 
-What a run needs to go on is in the first question that it made. A process that runs it again with the same ids, in
-whichever process, finds that, and goes on from there.
+The first question of a run holds everything that is needed to continue. Any process that runs it again with
+the same ids finds that question and continues from there.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RunFailed(HandraiseError, RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
-    """How an agent ended: with its result, the conversation, and the state that it left."""
+    """How an agent ended: its result, the conversation, and its final state."""
 
     outcome: Literal["success", "cancelled"]
     run_id: str
@@ -66,9 +66,9 @@ class RunEnd:
 
 
 class AguiAgent:
-    """An AG-UI agent at an address, whose interrupts become questions at a desk.
+    """An AG-UI agent at an address. Its interrupts become questions on a desk.
 
-    `options` are said about every question: who may answer, above all. `headers` go with every request.
+    `options` apply to every question, above all who may answer. `headers` are sent with every request.
     """
 
     def __init__(
@@ -89,10 +89,11 @@ class AguiAgent:
         self._options = options
 
     async def run(self, run: RunAgentInput, *, timeout: float | None = None) -> RunEnd:
-        """Run the agent until it needs nobody any more; people are asked in between.
+        """Run the agent until it needs no more answers; people are asked in between.
 
-        Run again with the same thread and run id, it goes on behind the last question that was posted: what
-        the agent did before is not done again. `timeout` is for each answer; it raises `StillPending`.
+        If it is run again with the same thread and run id, it continues after the last question that was
+        posted: what the agent did before is not repeated. `timeout` is for each answer; it raises
+        `StillPending`.
         """
         while True:
             first = await self._stored(run.thread_id, run.run_id, 0)
@@ -104,7 +105,7 @@ class AguiAgent:
             run = await self._resumed(first, timeout)
 
     async def resume(self, question_id: str, *, timeout: float | None = None) -> RunEnd:
-        """Go on with the run that asked this question, knowing nothing else about it."""
+        """Continue the run that asked this question; nothing else needs to be known."""
         state = (await self._desk.get(question_id)).state
         about = state.get("agui") if isinstance(state, dict) else None
         if not isinstance(about, dict) or about.get("url") != self.url:
@@ -115,7 +116,7 @@ class AguiAgent:
         return await self.run(await self._resumed(first, timeout), timeout=timeout)
 
     async def _send(self, run: RunAgentInput) -> Transcript:
-        """What a run leaves behind, once it has ended."""
+        """The result of a run, once it has ended."""
         run = run.model_copy(update={"protocol_version": PROTOCOL_VERSION})
         body = run.model_dump_json(by_alias=True)
         transcript = Transcript(json.loads(body)["messages"], run.state)
@@ -129,9 +130,9 @@ class AguiAgent:
                 async for data in _events(run.run_id, response):
                     transcript.read(data)
         except httpx2.HTTPError as error:
-            raise RunFailed(run.run_id, f"{type(error).__name__} on the way to the agent") from error
+            raise RunFailed(run.run_id, f"{type(error).__name__} while calling the agent") from error
         except (ValueError, KeyError) as error:
-            raise RunFailed(run.run_id, "the agent sent what is not AG-UI") from error
+            raise RunFailed(run.run_id, "the agent's response is not AG-UI") from error
         if transcript.error is not None:
             raise RunFailed(run.run_id, f"the agent says: {transcript.error[0][:500]}")
         if transcript.end is None:
@@ -141,7 +142,7 @@ class AguiAgent:
         return transcript
 
     async def _keep(self, run: RunAgentInput, transcript: Transcript) -> Question:
-        """Post the first question with all that is needed to post the others and to go on."""
+        """Post the first question with everything that is needed to post the others and to continue."""
         left = {
             "run": {
                 **json.loads(run.model_dump_json(by_alias=True)),
@@ -153,7 +154,7 @@ class AguiAgent:
         return await self._post(run, transcript, transcript.interrupts[0], 0, canonical_json(left))
 
     async def _resumed(self, first: Question, timeout: float | None) -> RunAgentInput:
-        """The run that goes on with every answer, once all of them are there."""
+        """The next run, with all answers, once all of them are there."""
         left = json.loads(first.state["left"])
         run = RunAgentInput.model_validate(left["run"])
         interrupts = [Interrupt.model_validate(each) for each in left["interrupts"]]
@@ -193,18 +194,19 @@ class AguiAgent:
         if interrupt.tool_call_id:
             about["tool_call"] = interrupt.tool_call_id
         if (ends := _expiry(interrupt)) is not None:
-            # What has expired already is asked all the same, for an instant: the record says what became of it.
+            # An interrupt that has already expired is still posted, and expires at once: the record shows
+            # what happened.
             about["expires_in"] = max((ends - self._now()).total_seconds(), 0.001)
         try:
             return await self._desk.post(interrupt.message or interrupt.reason, **about)
         except KeyConflict as conflict:
-            # Posted by another process meanwhile, a moment earlier or later, which moves the expiry.
+            # Another process posted it at a slightly different time, so its expiry differs.
             if conflict.existing is None:
                 raise
             return conflict.existing
 
     async def _entry(self, interrupt: Interrupt, question: Question) -> ResumeEntry:
-        """What goes back to the agent for an interrupt. Whatever is not an answer abandons it, and says why."""
+        """The agent's input for an interrupt. If there is no answer, the interrupt is abandoned, with the reason."""
         outcome = question.outcome
         ends = _expiry(interrupt)
         if not isinstance(outcome, Answered) or (ends is not None and ends <= self._now()):
@@ -229,7 +231,8 @@ class AguiAgent:
         except NotApproved as refused:  # it has lapsed or was taken back
             return {"approved": False, "reason": refused.reason}
         except AlreadyConsumed:
-            # By this very run before a crash, the key is its own: sending the same again is safe by the protocol.
+            # This run consumed it before a crash, because the key is its own: the protocol allows sending the
+            # same again.
             action = decision.action
         return {"approved": True} | ({"editedArgs": action.arguments} if decision.edited else {})
 
@@ -241,7 +244,7 @@ class AguiAgent:
 
 
 def _form(interrupt: Interrupt, transcript: Transcript) -> AnyForm:
-    """What a valid answer to an interrupt is; `InvalidQuestion` where no person could be shown its schema."""
+    """The form of an interrupt's answers; raises `InvalidQuestion` if its schema cannot be shown to a person."""
     schema = interrupt.response_schema
     properties = schema.get("properties") if schema else None
     wants = properties if isinstance(properties, dict) else {}
@@ -259,7 +262,7 @@ def _form(interrupt: Interrupt, transcript: Transcript) -> AnyForm:
 
 
 def _editable(edits: Json, arguments: dict[str, Json]) -> list[str]:
-    """The arguments that a person may change: those the agent lets be changed and that are one value."""
+    """The arguments that a person may change: those that the agent allows and that are single values."""
     if not isinstance(edits, dict):
         return []
     named = edits.get("properties")
@@ -268,7 +271,7 @@ def _editable(edits: Json, arguments: dict[str, Json]) -> list[str]:
 
 
 def _expiry(interrupt: Interrupt) -> datetime | None:
-    """When an interrupt stops being answerable; what is not a date never comes."""
+    """When an interrupt expires; never if the text is not a date."""
     try:
         ends = datetime.fromisoformat(interrupt.expires_at or "")
     except ValueError:

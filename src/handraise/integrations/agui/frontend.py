@@ -1,6 +1,6 @@
-"""An AG-UI front end answers our questions: what is pending in a thread becomes interrupts, `resume[]` answers.
+"""An AG-UI front end answers a desk's questions: pending questions of a thread become interrupts, `resume[]` answers.
 
-Who answers is whom the host application has signed in; what the request says about that is never read.
+The person who answers is the one whom the host application has signed in; the request's own claims are ignored.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ Agent = Callable[[RunAgentInput, Responder], AsyncGenerator[BaseEvent, None]]
 """The host's agent: its events between RUN_STARTED and RUN_FINISHED. To ask, it posts and returns."""
 
 Person = Callable[[Request], Awaitable[Responder | str | None] | Responder | str | None]
-"""Who has sent this request, by the host's own session; None where nobody is signed in."""
+"""The sender of this request, by the host's own session; None if nobody is signed in."""
 
 IGNORED = "handraise:ignored"
-"""The name of the CUSTOM event that says which entries of `resume[]` were not taken, and why."""
+"""The name of the CUSTOM event that says which entries of `resume[]` were ignored, and why."""
 
 WAITING_FOR_OTHERS = "handraise:waiting_for_others"
 """The reason of an interrupt that this person cannot answer: others were asked."""
@@ -81,10 +81,10 @@ class RejectedEntry:
 def agui_route(
     path: str, desk: Desk, agent: Agent, *, person: Person, evidence: str = _CLIENT_ASSERTED
 ) -> Route:
-    """A route that speaks AG-UI: it takes answers, runs the agent, and ends with what is still to be answered.
+    """A route that speaks AG-UI: it accepts answers, runs the agent, and returns what must still be answered.
 
-    The thread is the conversation. While something in it is pending, the agent is not run. `evidence` is how
-    sure the host is of the person; the default is too little for an approval of high risk.
+    The thread is the conversation. While something in it is pending, the agent is not run. `evidence` says
+    how the host identified the person; the default is too weak for an approval of high risk.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -100,7 +100,7 @@ def agui_route(
             run = RunAgentInput.model_validate_json(body)
         except pydantic.ValidationError as error:
             wrong = [".".join(map(str, each["loc"])) or "body" for each in error.errors(include_input=False)]
-            return _problem(422, f"This is no RunAgentInput: {', '.join(wrong[:10])}")
+            return _problem(422, f"This is not a RunAgentInput: {', '.join(wrong[:10])}")
         if why := _contradiction(run):
             return _problem(422, why)
         responder = Responder(by) if isinstance(by, str) else by
@@ -118,7 +118,7 @@ def agui_route(
 async def open_interrupts(
     desk: Desk, thread: str, *, by: str | Responder, refused: Sequence[RejectedEntry] = ()
 ) -> list[Interrupt]:
-    """What is pending in a thread, oldest first; what others were asked is there too, but without its content."""
+    """The pending questions of a thread, oldest first; those to other people are listed without their content."""
     mine = [each async for each in _pending(desk, conversation=thread, recipient=by)]
     why = {each.interrupt_id: each.problems for each in refused}
     interrupts = [interrupt_of(each, why.get(each.id, ())) for each in mine]
@@ -216,18 +216,18 @@ async def _take(
 
 
 def _decision(form: Approval, payload: Json) -> tuple[Json, list[Problem]]:
-    """A decision from `{"approved", "editedArgs"?, "reason"?, "digest"?}`; anything else is for the desk to refuse."""
+    """A decision from `{"approved", "editedArgs"?, "reason"?, "digest"?}`; the desk refuses anything else."""
     if not isinstance(payload, dict):
         return payload, []
     value = {name: part for name, part in payload.items() if name not in ("approved", "editedArgs")}
     approved = payload.get("approved")
-    # Just these two: 1 is not a yes, and what is missing is not one either.
+    # Only these two values: 1 is not a yes, and neither is a missing value.
     value["decision"] = "approve" if approved is True else "deny" if approved is False else None
     edited = payload.get("editedArgs")
     if edited is None:
         return value, []
     value["arguments"] = edited
-    # They replace all arguments. Left out is not unchanged: nobody has seen the action without it.
+    # They replace all arguments. A missing argument does not mean unchanged: nobody has seen the action without it.
     missing = set(form.action.arguments) - set(edited) if isinstance(edited, dict) else set()
     return value, [
         Problem(f"editedArgs.{name}", "is missing; send all arguments") for name in sorted(missing)
@@ -269,7 +269,7 @@ _OTHER = {
 
 
 def _seen(schema: Json, *, named: bool = False) -> Json:
-    """The schema with its texts for people made visible; `named` where the keys are names of properties."""
+    """The schema with its texts for people made visible; `named` if the keys are names of properties."""
     if isinstance(schema, list):
         return [_seen(each) for each in schema]
     if not isinstance(schema, dict):
@@ -322,7 +322,7 @@ async def _pending(desk: Desk, **which: Any) -> AsyncIterator[Question]:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body of a request, None where it is too large."""
+    """The body of a request, or None if it is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -334,7 +334,7 @@ async def _body(request: Request) -> bytes | None:
 def _contradiction(run: RunAgentInput) -> str | None:
     """Why this input cannot be run, or None."""
     if not run.thread_id.strip() or len(run.thread_id) > _LONGEST_THREAD or text_problem(run.thread_id):
-        return "threadId is no name of a conversation."
+        return "threadId is not a valid name of a conversation."
     answered = [entry.interrupt_id for entry in run.resume or []]
     return "resume[] answers an interrupt twice." if len(set(answered)) < len(answered) else None
 

@@ -1,4 +1,4 @@
-"""What a run of an AG-UI agent leaves behind: its messages, its state, its tool calls, and how it ended."""
+"""The result of an AG-UI agent's run: its messages, its state, its tool calls, and how it ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN = frozenset(each.value for each in EventType)
 
 @dataclass
 class Transcript:
-    """The conversation so far, and what each event of a run does to it. Events of subagents leave it alone."""
+    """The conversation so far, updated by each event of a run. Events of subagents are ignored."""
 
     messages: list[dict[str, Json]]
     state: Json = None
@@ -34,12 +34,12 @@ class Transcript:
 
     @property
     def interrupts(self) -> list[Any]:
-        """What the run waits for; empty where it does not."""
+        """The interrupts that the run waits for; empty if it does not wait."""
         outcome = self.end.outcome if self.end else None
         return list(outcome.interrupts) if isinstance(outcome, RunFinishedInterruptOutcome) else []
 
     def call(self, call_id: str | None) -> tuple[str, dict[str, Json]] | None:
-        """The tool and the arguments of a call, None where it was never seen or has no readable arguments."""
+        """The tool and the arguments of a call, or None if the call is unknown or its arguments cannot be read."""
         if call_id is None or call_id not in self._calls:
             return None
         function = self._calls[call_id]["function"]
@@ -50,7 +50,7 @@ class Transcript:
         return (function["name"], arguments) if isinstance(arguments, dict) else None
 
     def read(self, data: str) -> None:
-        """Take one event of the stream. What no version of the protocol that we know has is left alone."""
+        """Take one event of the stream. Unknown events are ignored."""
         raw = json.loads(data)
         if not isinstance(raw, dict) or raw.get("type") not in _KNOWN:
             return
@@ -117,7 +117,7 @@ class Transcript:
 
 
 def patched(document: Json, operations: list[dict[str, Json]]) -> Json:
-    """A document after a JSON Patch (RFC 6902); ValueError where it does not apply."""
+    """A document after a JSON Patch (RFC 6902); raises ValueError if it does not apply."""
     root = {"": copy.deepcopy(document)}
     for each in operations:
         steps = _steps(each["path"])
@@ -173,5 +173,5 @@ def _take_out(root: Json, steps: list[str]) -> Json:
 
 def _index(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"{text!r} is no place in a list")
+        raise ValueError(f"{text!r} is not an index of a list")
     return int(text)

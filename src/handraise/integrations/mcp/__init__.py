@@ -1,4 +1,4 @@
-"""An MCP server: any MCP client asks people, requests approvals and collects what came of them.
+"""An MCP server: any MCP client can ask people, request approvals and collect the answers.
 
 Needs `pip install "handraise[mcp]"`; `handraise mcp` runs it.
 """

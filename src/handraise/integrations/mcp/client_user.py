@@ -1,4 +1,4 @@
-"""The person at the client: what they may answer, and how what the client says in their name is recorded."""
+"""The person at the client: what they may answer, and how answers that the client sends for them are recorded."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TO_RECORD = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What came of what a client said.
+    """The result of a client's answer.
 
-    It has `problems` to show, or was `refused` for a reason, or was `dismissed` unanswered; else it counts, or
-    somebody was faster.
+    It has `problems` to show, or was `refused` for a reason, or was `dismissed` unanswered; otherwise it
+    counts, or somebody else was first.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -47,15 +47,15 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class ClientPerson:
-    """Who sits at the client, as the one who starts the server says, and the desk at which they may answer."""
+    """The person at the client, as configured when the server was started, and the desk on which they may answer."""
 
     desk: Desk
     responder: Responder
 
     async def may_answer(self, question: Question) -> bool:
-        """Whether the question is among those that wait for this person; the desk knows their groups.
+        """Whether this person may answer the question; the desk knows their groups.
 
-        Where their desk does not let them in, they may not: the question is asked elsewhere all the same.
+        If their desk rejects them, they may not: the question can still be answered elsewhere.
         """
         after = None
         while True:
@@ -76,9 +76,9 @@ class ClientPerson:
             after = page.next
 
     async def take(self, question: Question, elicitation: Elicitation, given: types.ElicitResult) -> Taken:
-        """Record what the client says its user said, as the word of a program in between.
+        """Record the answer that the client sends for its user, as only asserted by a program.
 
-        What a person has sent is recorded also where the call ends meanwhile.
+        A person's answer is recorded even if the call ends meanwhile.
         """
         if given.action == "cancel":
             return Taken(dismissed=True)
@@ -90,9 +90,9 @@ class ClientPerson:
             except AlreadySettled:
                 return Taken()
             except HandraiseError as error:
-                return Taken(refused=f"What was said at this client does not count: {error}")
+                return Taken(refused=f"The answer from this client does not count: {error}")
             return Taken()
-        return Taken(refused="What was said at this client could not be recorded in time.")
+        return Taken(refused="The answer from this client could not be recorded in time.")
 
     async def _record(self, question: Question, elicitation: Elicitation, given: types.ElicitResult) -> None:
         provenance = Provenance(channel=CHANNEL, evidence=CLIENT_ASSERTED)

@@ -1,7 +1,7 @@
-"""A question as an MCP client shows it: a message, a flat schema, and how what it sends back is read.
+"""A question as an MCP client shows it: a message, a flat schema, and how its response is read.
 
-What comes from an agent is made visible, also where it is a name or an option: the way back is kept here. A
-question that cannot be shown whole is not shown at all.
+Invisible characters in an agent's text are shown, also in names and options; the mapping back is kept here. A
+question that cannot be shown completely is not shown at all.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ OTHER = "other"
 _ARGUMENT = "arguments."
 _TITLED_SINCE = "2025-11-25"
 _LONGEST = 12_000
-"""A person does not read more than this in a dialogue, and an action must be read whole."""
+"""A person does not read more than this in a dialogue, and an action must be read completely."""
 _KNOWN = frozenset({"type", "format", "minLength", "maxLength", "minimum", "maximum"})
 
 
 class Unshowable(Exception):
-    """The question cannot be shown whole by this client; the text says why."""
+    """This client cannot show the whole question; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elicitation:
-    """What to show, and how to read what comes back into an answer. Whether that fits is for the desk to say."""
+    """What to show, and how to read the response as an answer. The desk checks whether it fits."""
 
     message: str = field(repr=False)
     schema: Schema = field(repr=False)
@@ -84,7 +84,7 @@ def _fields(form: Form, message: str, version: str) -> Elicitation:
         for name, given in content.items():
             if name not in parts:
                 value[name] = given
-            # Many clients send an empty text for what was left empty.
+            # Many clients send an empty text for an empty field.
             elif given != "" or name in required:
                 value[shown[name]] = parts[name].read(given)
         return value
@@ -105,7 +105,8 @@ def _approval(form: Approval, message: str, version: str) -> Elicitation:
     properties["reason"] = {"type": "string", "title": "Reason", "description": "For a denial, if you like"}
 
     def read(content: Content) -> Json:
-        # A desk takes yes for an approval where a person means it; a form that asks for a word gets no other.
+        # A desk accepts yes as an approval if a person means it; this form asks for a certain word and
+        # accepts no other.
         decision = content.get("decision")
         value: dict[str, Json] = {
             "decision": decision if isinstance(decision, str) else None,
@@ -126,7 +127,7 @@ def _approval(form: Approval, message: str, version: str) -> Elicitation:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One property: its schema, and the value behind what a client sends for it."""
+    """One property: its schema, and how to read the value that a client sends for it."""
 
     schema: Schema
     read: Callable[[Json], Json]
@@ -159,11 +160,11 @@ class _Part:
     def of_field(cls, entry: Field, version: str) -> _Part:
         part = cls.of(entry.form, version)
         if isinstance(entry.form, (Choice, MultiChoice)) and entry.form.allow_other:
-            raise Unshowable("it has a choice with a text of one's own among other fields")
+            raise Unshowable("it has several fields, and one of them is a choice that allows other text")
         described = ". ".join(filter(None, (entry.description, part.schema.get("description"))))
         texts = {"title": entry.title or entry.name, "description": described}
         schema = part.schema | {name: visible(text) for name, text in texts.items() if text}
-        # What is filled in beforehand is sent back unseen: only what shows itself as it is.
+        # A default is sent back without being looked at, so it must look exactly like its value.
         default = entry.default
         if isinstance(default, (bool, int, float)) or (
             isinstance(default, str) and visible(default) == default
@@ -177,7 +178,7 @@ def _titled(ids: Mapping[str, str], titles: Sequence[str]) -> list[Schema]:
 
 
 def _distinct(names: Sequence[str]) -> dict[str, str]:
-    """Names as they are shown, and what each stands for."""
+    """Names as they are shown, and what each means."""
     shown = {visible_line(name): name for name in names}
     if len(shown) < len(names):
         raise Unshowable("two of its names look the same")
@@ -189,7 +190,7 @@ def _object(properties: dict[str, Schema], required: list[str]) -> Schema:
 
 
 def _lines(question: Question) -> Iterator[str]:
-    """What a person reads. What the agent wrote is marked line by line: it cannot pass for ours."""
+    """The text for a person. Every line of the agent's text is marked, so that it cannot pass as Handraise's own."""
     form = question.form
     asker = visible_line(question.asker)
     if isinstance(form, Approval):

@@ -1,4 +1,4 @@
-"""The MCP server: a call becomes a question, and the client's own user may answer it right there, as anybody elsewhere.
+"""The MCP server: a call becomes a question, which the client's user may answer right there, or anybody elsewhere.
 
 The record decides. A form in a client is one more view of it: the first answer counts, wherever it is given, and a
 question that outlives its call comes back by its id. In the protocol of 2025 and before, the form is a request in the
@@ -66,12 +66,13 @@ def mcp_server(
     least_risk: Risk = "medium",
     state_keys: Sequence[str | bytes] = (),
 ) -> Server[Any]:
-    """A server with the tools, which asks in the name of the desk's asker.
+    """Make a server with the tools, which asks in the name of the desk's asker.
 
-    A call waits for at most `wait`. With a `person`, clients that can elicit show them the question; what a client
-    says in their name is kept as just that, and is too little to approve an action of high risk. No action is taken to
-    be of less than `least_risk`, whatever a model says. `state_keys` are secrets of at least 32 bytes that all servers
-    behind one address share; without them a form that was shown before a restart cannot be sent after it.
+    A call waits for at most `wait`. With a `person`, clients that support elicitation show them the question;
+    their answer is only asserted by the client, which is too weak to approve an action of high risk. Every
+    action has at least the risk `least_risk`, whatever a model says. `state_keys` are secrets of at least 32
+    bytes that all servers behind one address share; without them a form that was shown before a restart
+    cannot be sent after it.
     """
     if person is not None and person.responder.id == desk.asker:
         raise PermissionDenied(desk.asker, "the asker cannot answer")
@@ -109,7 +110,7 @@ class AskingServer(Server[Any]):
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What we have given to a client to bring back. It is sealed; nothing in it is believed but the id."""
+    """State that a client sends back. It is sealed, and only its id is used."""
 
     question_id: str
     number: int = 0
@@ -133,7 +134,7 @@ class _Round:
 
 
 class Calls:
-    """What the server does with a call. It keeps nothing that cannot be lost."""
+    """Handles the calls. Everything that it keeps in memory may be lost."""
 
     def __init__(
         self,
@@ -175,7 +176,7 @@ class Calls:
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Ask or collect. What goes wrong is told to the model in words, and never as an approval."""
+        """Ask or collect. The model gets errors in words, and never as an approval."""
         if params.name not in SPECS:
             raise MCPError(code=types.INVALID_PARAMS, message="There is no such tool.")
         try:
@@ -187,7 +188,7 @@ class Calls:
             return _result({"status": "failed", "code": error.code, "reason": str(error)}, failed=True)
         except MCPError:
             raise
-        except Exception:  # noqa: BLE001 -- what is in it may be secret: a client gets none of it
+        except Exception:  # noqa: BLE001 -- it may contain secrets: a client gets none of it
             _log.exception("%s failed", params.name)
             raise MCPError(code=types.INTERNAL_ERROR, message="Internal error") from None
 
@@ -200,7 +201,7 @@ class Calls:
         where = _HIGH_RISK if _is_high(question) else None
         elicitation = await self._elicitation(ctx, question) if wait else None
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            # What comes without our seal was not asked for, and nobody reads it.
+            # Input without our seal was not requested, and is ignored.
             given = (params.input_responses or {}).get(_INPUT) if came_back else None
             taken = Taken()
             if elicitation is not None and isinstance(given, types.ElicitResult):
@@ -217,7 +218,7 @@ class Calls:
         return _result(await told(self._desk, await self._desk.get(question.id), where=where))
 
     async def _question(self, ctx: Context, call: Call, came_back: _Round | None) -> Question:
-        """The question that a call stands for: the one it was shown for before, or has named, or asks now."""
+        """The question of a call: the one that was shown for it before, that it names, or that it asks now."""
         if call.intent is None or came_back is not None:
             question = await self._desk.get(came_back.question_id if came_back else call.question_id or "")
             if not self._is_of(question, call):
@@ -239,7 +240,7 @@ class Calls:
         return await self._desk.get(asked.question_ids[0])
 
     def _is_of(self, question: Question, call: Call) -> bool:
-        """Whether one of these tools asked the question, and for this call where that says what it asks."""
+        """Whether one of these tools asked the question, and for the same content if the call has some."""
         if (question.asker, question.conversation) != (self._desk.asker, self._conversation):
             return False
         match question.state:
@@ -251,7 +252,7 @@ class Calls:
                 return False
 
     async def _elicitation(self, ctx: Context, question: Question) -> Elicitation | None:
-        """How the client's user is shown the question; None where they are not."""
+        """How the client's user is shown the question; None if they are not."""
         if self._person is None or question.outcome is not None or _is_high(question):
             return None
         if question.id in self._dismissed or not _elicits(ctx.session.client_capabilities):
@@ -270,7 +271,7 @@ class Calls:
     async def _settled_or_elicited(
         self, ctx: Context, question: Question, elicitation: Elicitation, wait: float
     ) -> str | None:
-        """Wait while the client shows the question; give back why its answer was refused, if it was."""
+        """Wait while the client shows the question; return why its answer was refused, if it was."""
         refused: str | None = None
         failed: HandraiseError | None = None
 
@@ -298,7 +299,7 @@ class Calls:
                     await self._settled(question.id, wait)
                 except HandraiseError as error:
                     failed = error
-            # Settled elsewhere, or out of time: the client is told that its form is over.
+            # Settled elsewhere, or timed out: tell the client that its form is no longer needed.
             group.cancel_scope.cancel()
         if failed is not None:
             raise failed
@@ -328,14 +329,14 @@ def _elicits(capabilities: types.ClientCapabilities | None) -> bool:
 
 
 def _call_id(ctx: Context, call: Call) -> str | None:
-    """What names a call for ever: the model's own key, or a request of a session over HTTP.
+    """The permanent name of a call: the model's own key, or a request of a session over HTTP.
 
-    A bare request id names nothing: every client counts from one.
+    A request id alone is not unique: every client counts from one.
     """
     if call.key is not None:
         return f"key:{call.key}"
     if ctx.request is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return None  # what is called a session there was checked by nobody
+        return None  # nobody has verified the session there
     session = ctx.request.headers.get("mcp-session-id")
     return f"http:{session}:{ctx.request_id}" if session else None
 
@@ -352,7 +353,7 @@ def _input_required(
 
 def _result(parts: dict[str, Json], *, failed: bool = False) -> types.CallToolResult:
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
-    # A path can name what a model sent, which need not be text that anything can carry.
+    # A path can contain what a model sent, which may not be valid text.
     safe = text.encode("utf-8", "backslashreplace").decode()
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=safe)],

@@ -1,4 +1,4 @@
-"""The three tools: what a model is told of them, how its arguments are read, and what it is told back."""
+"""The three tools: their descriptions for a model, how its arguments are read, and the results for it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _DEEPEST = 64
 _RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 _NOTES = {
     "answered": None,
-    "declined": "A person would not answer. That is not an answer, and not consent.",
+    "declined": "A person declined to answer. That is not an answer, and not consent.",
     "expired": "Nobody answered in time. That is not an answer, and not consent.",
-    "withdrawn": "The question was taken back. There is no answer.",
+    "withdrawn": "The question was withdrawn. There is no answer.",
     "exhausted": "Too many answers did not fit, so there is none.",
     "undelivered": "Nobody could be shown the question. There is no answer.",
 }
@@ -76,7 +76,7 @@ class _Collect(_Arguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A model's call as it was meant: a question to ask, or the id of one that was asked."""
+    """A model's parsed call: a question to ask, or the id of one that was asked."""
 
     tool: str
     intent: Intent | None = None
@@ -86,7 +86,7 @@ class Call:
 
 
 def read_call(tool: str, arguments: dict[str, Json], *, least_risk: Risk) -> Call:
-    """What a model means, or `InvalidQuestion` with every problem. An action is never of less than `least_risk`."""
+    """Parse a model's call, or raise `InvalidQuestion` with every problem. An action has at least `least_risk`."""
     if problems := list(json_problems(arguments, "", depth=_DEEPEST)):
         raise InvalidQuestion(problems)
     if tool == COLLECT:
@@ -130,7 +130,7 @@ def _form(given: _Ask) -> AnyForm:
 
 
 async def told(desk: Desk, question: Question, *, where: str | None = None) -> dict[str, Json]:
-    """What the model is told of a question as it stands; an approved action is given out to the first who asks.
+    """The result for the model; an approved action is returned to the first caller only.
 
     `where` says where else it is decided, if not at the client.
     """
@@ -157,7 +157,7 @@ async def told(desk: Desk, question: Question, *, where: str | None = None) -> d
 
 
 async def _told_approval(desk: Desk, question: Question, parts: dict[str, Json]) -> dict[str, Json]:
-    """The same for an action: nothing in it reads like an approval unless the action may be executed now."""
+    """The same for an action: it never reads like an approval unless the action may be executed now."""
     for name in ("value", "text"):
         parts.pop(name, None)
     parts["approved"] = False
@@ -176,12 +176,12 @@ async def _told_approval(desk: Desk, question: Question, parts: dict[str, Json])
         "approved": True,
         "edited": decision.edited,
         "action": {"tool": action.tool, "arguments": action.arguments},
-        "note": "Execute just this action with just these arguments, once and now.",
+        "note": "Execute exactly this action with exactly these arguments, once and now.",
     }
 
 
 def invalid(tool: str, problems: Sequence[Problem]) -> dict[str, Json]:
-    """What the model is told of arguments that cannot be asked."""
+    """The result for the model if its arguments cannot be asked."""
     found = [{"path": each.path.replace("call_id", "key"), "message": each.message} for each in problems]
     return {
         "status": "invalid",
@@ -208,19 +208,19 @@ def _validated(kind: type[_Read], arguments: dict[str, Json]) -> _Read:
 
 _KEY = {
     "type": "string",
-    "description": "A name for this call. Called again with the same name, it is the same question, also when it "
+    "description": "A name for this call. A call with the same name is the same question, even if it "
     "has been answered meanwhile.",
 }
 _WAIT = {
     "type": "number",
     "minimum": 0,
-    "description": "How long to wait for the answer at most. With 0 the question is left and the call returns.",
+    "description": "How long to wait for the answer. With 0 the question is posted and the call returns at once.",
 }
 
 SPECS = {
     ASK: ToolSpec(
         ASK,
-        "Ask a person what you cannot find out or decide yourself. Waits a while for the answer; where none comes, "
+        "Ask a person what you cannot find out or decide yourself. Waits a while for the answer; if none comes, "
         f"the status is still_pending and {COLLECT} gets it later. Put what can be chosen into choices, never into "
         f"the text. This is not an approval: before a dangerous action call {APPROVE}.",
         {
@@ -252,7 +252,7 @@ SPECS = {
     ),
     APPROVE: ToolSpec(
         APPROVE,
-        "Ask a person to approve an action before you execute it. Where approved is true, execute just the action "
+        "Ask a person to approve an action before you execute it. If approved is true, execute exactly the action "
         "that comes back, once; its arguments may have been edited. Anything else is not an approval.",
         {
             "type": "object",
@@ -280,7 +280,7 @@ SPECS = {
     COLLECT: ToolSpec(
         COLLECT,
         f"Get the answer to a question that {ASK} or {APPROVE} left pending, by its question_id, also in another "
-        "session. An approved action is given out once.",
+        "session. An approved action is returned only once.",
         {
             "type": "object",
             "properties": {

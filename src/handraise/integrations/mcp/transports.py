@@ -27,9 +27,9 @@ async def serve_stdio(server: Server[Any]) -> None:
 
 
 def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None = None) -> ASGIApp:
-    """The server over streamable HTTP, both eras, as an ASGI app at `/mcp`; with a `token`, only for who has it.
+    """The server over streamable HTTP, in both protocol versions, as an ASGI app at `/mcp`; `token` limits access.
 
-    It needs one if anybody but this machine could come, or if a person may answer at the clients of the server.
+    It needs a token if other machines can connect, or if a person may answer in the clients of the server.
     """
     person = server.person if isinstance(server, AskingServer) else None
     if token is None and person is not None:
@@ -49,7 +49,7 @@ def http_app(server: Server[Any], *, host: str = "127.0.0.1", token: str | None 
 async def serve_http(
     server: Server[Any], *, host: str, port: int, token: str | None, listening: Callable[[str], None]
 ) -> None:
-    """Serve clients over HTTP until a signal comes; `listening` is told the address. With port 0, a free one."""
+    """Serve clients over HTTP until a signal comes; `listening` is called with the address. Port 0 is a free one."""
     app = http_app(server, host=host, token=token)
     with socket.create_server((host, port), family=_family(host)) as listener:
         name = f"[{host}]" if ":" in host else host
@@ -79,14 +79,14 @@ class _Serving(uvicorn.Server):
         self._listening = listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take connections, and say so."""
+        """Accept connections, and report the address."""
         await super().startup(sockets)
         if self.started:
             self._listening()
 
 
 class _Guarded:
-    """Lets nobody in without the token."""
+    """Rejects requests without the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app

@@ -137,7 +137,7 @@ class _FeedBroadcaster:
         except (DeskClosed, StoreUnavailable):
             pass
         except Exception as error:  # noqa: BLE001 -- every stream depends on this task, and clients come back
-            _log.error("the streams of a workspace cannot go on; they end", exc_info=error)
+            _log.error("the streams of a workspace cannot continue; they end", exc_info=error)
         finally:
             stopping.cancel()
             self._end()
@@ -198,7 +198,7 @@ class _Subscriber:
     def deliver(self, events: VisibleEvents) -> None:
         """Wake the stream with new events, or move its cursor past the events of others.
 
-        A stream that was woken before goes on from what it was woken with.
+        A stream that was already woken keeps the events that it was woken with.
         """
         if events.events:
             self.wake(events)

@@ -26,7 +26,7 @@ PARAMETER = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "description": "Makes it safe to send the request again: it is done handle_once and answered the same.",
+    "description": "Makes it safe to send the request again: it is done once and gets the same response.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 

@@ -1,4 +1,4 @@
-"""The contract of a backend, as a pytest class. To run it on yours, with pytest-asyncio in auto mode.
+"""The contract of a backend, as a pytest class. Run it on your own backend, with pytest-asyncio in auto mode.
 
 For example:
 
@@ -7,7 +7,7 @@ For example:
         def backend(self) -> Backend:
             return AddressBackend("mine://…")
 
-Every test opens its own desks in a workspace of its own, so that one store can serve a whole run.
+Every test opens its own desks in its own workspace, so that one store can serve a whole run.
 """
 
 from handraise.model.errors import MissingExtra
@@ -56,4 +56,4 @@ class DeskContract(
     ViewCases,
     SettledCases,
 ):
-    """Everything that a desk promises, on whatever the `backend` fixture opens."""
+    """Everything that a desk promises, on the backend of the `backend` fixture."""

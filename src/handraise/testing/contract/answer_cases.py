@@ -1,4 +1,4 @@
-"""Answering: what fits, what does not, who may, and who was first."""
+"""Answering: which answers fit, who may answer, and who was first."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Order(pydantic.BaseModel):
 
 
 class Even(pydantic.BaseModel):
-    """A type with a rule that no form can carry."""
+    """A type with a rule that no form can express."""
 
     number: int
 
@@ -173,7 +173,7 @@ class Even(pydantic.BaseModel):
 
 
 class AnswerCases(ContractFixtures):
-    """The first valid answer of somebody entitled wins, and nothing else counts."""
+    """The first valid answer of somebody who may answer wins, and nothing else counts."""
 
     @promise("P2", "P13")
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Approving: what was approved is what is executed, once; a remembered approval holds for its own."""
+"""Approving: exactly the approved action is executed, once; a remembered approval applies only to equal actions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PAY = Approval.of("pay", _ARGUMENTS, editable=["amount"])
 
 
 def wide(arguments: dict[str, Any] = _ARGUMENTS, **options: Any) -> Approval:
-    """An approval that a person may give for more than this once."""
+    """An approval that a person may give for more than one use."""
     return Approval.of("pay", arguments, scopes=("once", "session", "always"), **options)
 
 
@@ -488,7 +488,7 @@ class ApprovalCases(ContractFixtures):
         await desk.revoke_grant(grant.id, by="ana")
         with pytest.raises(ApprovalLapsed, match="grant"):
             await desk.consume_approval(again.id)
-        # What the person approved herself is another matter.
+        # What the person approved herself is not affected.
         assert await desk.consume_approval(first.id) == wide().action
 
     async def test_another_asker_cannot_use_a_grant_for_my_question(self, desk: Desk) -> None:

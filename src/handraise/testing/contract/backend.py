@@ -1,4 +1,4 @@
-"""What a contract test needs of the backend under test, and the fixtures it works with."""
+"""What a contract test needs from the backend under test, and its fixtures."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from handraise.desks import desk_from_store
 from handraise.testing.clock import ManualClock
 
 REFUSED = QuestionNotFound
-"""What another asker gets, on every desk: a question that is not its own is as good as not there."""
+"""What another asker gets, on every desk: for it, the question does not exist."""
 
 SOON = 10.0
 """No wait in the contract may take longer than this; one that passes takes milliseconds."""
 
 
 async def fed(desk: Desk, count: int, *, after: str | None = None) -> list[Event]:
-    """The feed once it has so many events: it may wait for a transaction that somebody else has under way."""
+    """The feed once it has this many events: it may wait for an open transaction of somebody else."""
     async with asyncio.timeout(SOON):
         while len(events := list(await desk.feed(after=after))) < count:  # noqa: ASYNC110 -- the store decides
             await asyncio.sleep(0.01)
@@ -34,7 +34,7 @@ async def fed(desk: Desk, count: int, *, after: str | None = None) -> list[Event
 
 
 def in_a_forked_child(work: Callable[[], object]) -> str:
-    """What `work` gives in a child of this process, as text: its result, or the name of the error it raises."""
+    """The result of `work` in a child of this process, as text, or the name of the error it raises."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -42,10 +42,10 @@ def in_a_forked_child(work: Callable[[], object]) -> str:
         )  # that a fork of threads is unsafe is what is tested
         child = os.fork()
     if child == 0:
-        signal.alarm(int(SOON))  # one that hangs is killed, and says nothing
+        signal.alarm(int(SOON))  # a child that hangs is killed, and prints nothing
         try:
             said = str(work())
-        except BaseException as error:  # noqa: BLE001 -- a child must not go on with the test
+        except BaseException as error:  # noqa: BLE001 -- a child must not continue the test
             said = type(error).__name__
         os.write(writing, said.encode())
         os._exit(0)
@@ -60,7 +60,7 @@ class Backend(Protocol):
     """Opens desks on one store."""
 
     def open(self, **options: Any) -> AbstractAsyncContextManager[Desk]:
-        """A desk of its own, as another process would have; takes what `open_desk` takes."""
+        """A separate desk, as another process would have; takes the arguments of `open_desk`."""
         ...
 
 
@@ -90,7 +90,7 @@ class MemoryBackend:
 
 
 class ContractFixtures:
-    """The fixtures that every part of the contract uses; `backend` is yours to give."""
+    """The fixtures that every part of the contract uses; you define `backend`."""
 
     @pytest.fixture
     def backend(self) -> Backend:

@@ -1,4 +1,4 @@
-"""The contract of a bus: hints reach the other processes, and nobody is worse off where they do not."""
+"""The contract of a bus: hints reach the other processes, and lost hints only cost time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Buses(NamedTuple):
 
 
 class RecordingListener:
-    """Keeps what was heard."""
+    """Keeps the received hints."""
 
     def __init__(self) -> None:
         self.topics: set[Ref] = set()
@@ -37,14 +37,14 @@ class RecordingListener:
         self._news.set()
 
     async def hears(self, *topics: Ref) -> None:
-        """Wait until all of these were heard."""
+        """Wait until all of these were received."""
         async with asyncio.timeout(SOON):
             while not self.topics.issuperset(topics):
                 self._news.clear()
                 await self._news.wait()
 
     async def hears_of_a_gap(self) -> None:
-        """Wait until it is said, from now on, that anything may have changed."""
+        """Wait for the next hint that anything may have changed."""
         before = self.gaps
         async with asyncio.timeout(SOON):
             while self.gaps == before:
@@ -53,7 +53,7 @@ class RecordingListener:
 
 
 class BusContract:
-    """What `handraise.ports.Bus` promises, on whatever the `buses` fixture opens."""
+    """What `handraise.ports.Bus` promises, on the buses of the `buses` fixture."""
 
     @pytest.fixture
     def buses(self) -> Buses:

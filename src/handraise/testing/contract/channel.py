@@ -1,4 +1,4 @@
-"""The contract of a channel, as a pytest class: give it the channel and the real thing, or its like, at the other end.
+"""The contract of a channel, as a pytest class: give it the channel, and the real service or a simulation of it.
 
 For example:
 
@@ -31,7 +31,7 @@ from handraise.ports.channel import Channel, Message, Notice, NotSent
 
 AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
 UNSEEN = "\u202e\u200b\u2066\x1b"
-"""What turns writing round, or hides in it."""
+"""Characters that change the direction of text, or are invisible."""
 HOSTILE = (
     "x</p><script>alert(1)</script><img src=x onerror=alert(1)> <!channel> <!everyone> <@U024BE7LH> <@&7> @everyone "
     "@here [Approve](https://evil.example) <https://evil.example|Approve> **b** *b* _i_ ~s~ `c` ``` > # - \\ & &lt; "
@@ -105,10 +105,10 @@ NONSENSE: tuple[Json, ...] = (
 
 @dataclass(frozen=True)
 class Received:
-    """A message, or a change to one, as it came to the other end.
+    """A message, or a change to one, as the other end received it.
 
-    `raw` is what came, without what may differ between two copies (a date, a signature); `text` is what it
-    makes of it for anyone who looks; `pressable` is what can be pressed in it to answer, links left out.
+    `raw` is what was received, without the parts that may differ between two copies (a date, a signature);
+    `text` is what people see; `pressable` lists the buttons for answering, without links.
     """
 
     raw: bytes
@@ -117,22 +117,22 @@ class Received:
 
 
 class Peer(Protocol):
-    """The other end of a channel: it takes only what the real one would."""
+    """The other end of a channel: it accepts only what the real service would."""
 
     def received(self) -> Sequence[Received]:
-        """Everything that has come, oldest first."""
+        """Everything that was received, oldest first."""
         ...
 
 
 class ChannelContract:
-    """Everything that a channel promises; `channel`, `peer`, `to` and `dead` are yours to give."""
+    """Everything that a channel promises; you define `channel`, `peer`, `to` and `dead`."""
 
     unsafe: ClassVar[Sequence[str]] = ()
-    """What no message may have in its text, whatever an agent wrote."""
+    """Texts that no message may contain, whatever an agent wrote."""
     updates: ClassVar[bool] = True
     """Whether a message is changed or followed up when its question has ended."""
     shows: ClassVar[bool] = False
-    """Whether its receipts have `shown`, the SHA-256 of what was put before the person."""
+    """Whether its receipts have `shown`, the SHA-256 of what was shown to the person."""
     recipient: ClassVar[str] = "ann"
 
     @pytest.fixture
@@ -150,7 +150,7 @@ class ChannelContract:
 
     @pytest.fixture
     def dead(self) -> Json:
-        """An address that makes sense, and where nobody listens."""
+        """A valid address where nobody listens."""
         raise NotImplementedError("A contract class needs a `dead` fixture.")
 
     def message(self, channel: Channel, to: Json, *questions: Question) -> Message:
@@ -212,7 +212,7 @@ class ChannelContract:
         assert link_to(question) in received.text
 
     async def test_a_receipt_says_what_was_put_before_the_person(self, channel: Channel, to: Json) -> None:
-        """The SHA-256 of it, so that the record of an answer can have it; not of several at once."""
+        """The receipt has the SHA-256 of what was shown, for the record of an answer; not if there are several."""
         question, other = a_question(), a_question(prompt="Quite another one?")
         receipts = [
             await channel.send(self.message(channel, to, *questions))
@@ -319,7 +319,7 @@ def a_question(form: AnyForm | None = None, **changes: Any) -> Question:
 
 
 def settled(question: Question, outcome: Outcome) -> Question:
-    """The question, ended like this."""
+    """The question, settled like this."""
     return dataclasses.replace(question, status=outcome.status, outcome=outcome)
 
 

@@ -1,4 +1,4 @@
-"""Sending: who shows a question in a chat of the asker's own, and the record that it was shown."""
+"""Sending: who shows a question in the asker's own chat, and the record that it was shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECOND = timedelta(seconds=1)
 
 
 class ChatClaimCases(ContractFixtures):
-    """One at a time shows a question; if that process dies, another one follows; the record is made once."""
+    """One process at a time shows a question; if it dies, another one does; this is recorded once."""
 
     @promise("P7")
     async def test_a_question_is_marked_as_sent_once_with_one_event(
@@ -53,7 +53,7 @@ class ChatClaimCases(ContractFixtures):
         assert await desk.claim_sending(question.id, lease=timedelta(minutes=1))
         clock.advance(59 * _SECOND)
         assert not await desk.claim_sending(question.id)
-        # The slow one has shown it all the same.
+        # The slow one has shown it anyway.
         assert (await desk.mark_sent(question.id)).sent_at == clock.now()
         assert [event.kind for event in await desk.history(question.id)] == ["asked", "sent"]
 

@@ -1,4 +1,4 @@
-"""Joining: another key of the asker that stands for a pending question, for ever."""
+"""Joining: another key of the asker that permanently names a pending question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handraise.testing.promises import promise
 
 
 class KeyAliasCases(ContractFixtures):
-    """A key that joined gives its question like the key that asked; what has ended cannot be joined."""
+    """A joined key returns its question like the original key; a settled question cannot be joined."""
 
     @promise("P7", "P9")
     async def test_a_key_that_joined_gives_the_question_pending_or_settled(self, desk: Desk) -> None:

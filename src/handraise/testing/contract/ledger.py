@@ -1,4 +1,4 @@
-"""The ledger: events are sealed in a chain, and what goes leaves nothing but that it was there."""
+"""The ledger: events are sealed in a chain, and a removed event leaves only the proof that it existed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CANARY = "canary-7f3a-ana-content"
 
 
 class LedgerContract(WorkspaceEventCases, ContractFixtures):
-    """Everything that a ledger promises; `ports` that go by the `clock` are yours to give."""
+    """Everything that a ledger promises; you define `ports`, which must use the `clock`."""
 
     @pytest.fixture
     def ports(self) -> Backend:
@@ -378,7 +378,7 @@ async def _answered(
 
 
 async def _final(ports: Backend, workspace: str, events: int) -> None:
-    """Wait until the feed shows so many events: it holds back what a transaction elsewhere may come before."""
+    """Wait until the feed has this many events: it holds events back while an older transaction is open."""
     async with asyncio.timeout(SOON):
         while len(await ports.store.feed(workspace, after=None, limit=events)) < events:  # noqa: ASYNC110 -- the store decides
             await asyncio.sleep(0.01)
@@ -397,7 +397,7 @@ async def _sealed(
 
 
 async def _tidied(ports: Backend, *, keep: timedelta | None) -> None:
-    """Remove what is over: first it is put aside, which waits for all writers."""
+    """Remove old questions: they are archived first, which waits for all writers."""
     for _ in range(3):
         await ports.store.tidy(rest=timedelta(0), keep=keep, limit=10_000)
 

@@ -34,7 +34,7 @@ _ALL: dict[str, Any] = {
 
 
 class OutboxContract(ContractFixtures):
-    """Everything that an outbox promises; `ports` that go by the `clock` are yours to give."""
+    """Everything that an outbox promises; you define `ports`, which must use the `clock`."""
 
     @pytest.fixture
     def ports(self) -> Backend:

@@ -1,4 +1,4 @@
-"""Rights: a store and a directory together, where people who voted or gave a grant lose what let them."""
+"""Rights: a store and a directory together, when people who voted or gave a grant lose the right to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAY = Approval.of("pay", {"amount": 10}, scopes=("once", "always"))
 
 
 class PermissionCases(ContractFixtures):
-    """Voters and givers are looked at again when it counts; a `parts` of one backend is yours to give."""
+    """Voters and givers of grants are checked again when it counts; you define `parts`, of one backend."""
 
     @pytest.fixture
     def parts(self) -> Backend:
@@ -118,7 +118,7 @@ class PermissionCases(ContractFixtures):
         await desk.answer(first.id, _ALWAYS, by="intern")
         again = await desk.post("Pay?", form=_PAY, recipients=["cfo"])
         assert await desk.apply_grant(again.id) is None
-        # Once it is escalated to them too, they may answer it, and so does their grant.
+        # Once it is escalated to them too, they may answer it, and so may their grant.
         same = await desk.post("Pay?", form=_PAY, recipients=["cfo"], timeline=late)
         assert await desk.apply_grant(same.id) is None
         clock.advance(minute)

@@ -19,7 +19,7 @@ from handraise.testing.promises import promise
 
 
 class QueueCases(ContractFixtures):
-    """What a store promises about everything that is pending; `StoreContract` has it all."""
+    """What a store promises about pending questions; part of `StoreContract`."""
 
     @pytest.fixture
     def store(self) -> Store:
@@ -55,7 +55,7 @@ class QueueCases(ContractFixtures):
     async def test_a_quota_never_refuses_a_question_that_is_there(self, store: Store, workspace: str) -> None:
         known = [_draft(workspace, "q-1", key="a"), _draft(workspace, "q-2")]
         first, second = await store.insert(known, quota=3)
-        # What is there already takes up no room in a batch either.
+        # A question that is already stored does not count towards the quota in a batch either.
         again = [
             _draft(workspace, "q-7", key="a"),
             known[1],

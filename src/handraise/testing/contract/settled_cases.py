@@ -1,4 +1,4 @@
-"""Looking back: what has ended, the newest ending first, for those whom it concerns."""
+"""Settled questions: the latest first, for the people concerned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPS = frozenset({"ops"})
 
 
 class SettledCases(ContractFixtures):
-    """Whatever has ended can be found again, and only by those who may see it."""
+    """Every settled question can be found again, and only by people who may see it."""
 
     @promise("P2")
     async def test_settled_lists_every_way_to_end_newest_first(self, desk: Desk, clock: ManualClock) -> None:
@@ -81,7 +81,7 @@ class SettledCases(ContractFixtures):
             after = page.next
             if after is None:
                 break
-            # What ends meanwhile comes before the first page, and moves none of the others.
+            # A question that is settled meanwhile comes before the first page, and does not move the others.
             late = await desk.post("Late?", conversation="c", recipients=["ana"])
             await desk.answer(late.id, "a", by="ana")
         assert after is None
@@ -133,7 +133,7 @@ class SettledCases(ContractFixtures):
         assert prompts(await desk.list_settled(recipient="cy")) == ["Which?"]
 
     async def test_whoever_took_part_sees_it_still(self, desk: Desk) -> None:
-        """In the group then, and no more: what they answered, declined or voted on is theirs to see."""
+        """People who have left the group still see what they answered, declined or voted on."""
         names = {"answered": "ana", "declined": "bob", "tried": 'c"y'}
         people = {did: Responder(name, groups=_OPS) for did, name in names.items()}
         answered = await desk.post("Answered?", recipients=["group:ops"])
@@ -196,5 +196,5 @@ class SettledCases(ContractFixtures):
 
 
 def prompts(page: Page[Question]) -> list[str]:
-    """What was asked, in the order of a page."""
+    """The prompts, in the order of a page."""
     return [question.prompt for question in page.items]

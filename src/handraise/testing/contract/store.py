@@ -1,4 +1,4 @@
-"""The store, where a desk cannot show what it promises: the end of a feed, how far a walk goes, the pulse."""
+"""The store, for promises that a desk cannot show: the end of a feed, how far a page reads, statistics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 class StoreContract(QueueCases):
-    """What a store promises by itself; a `store` that goes by the `clock` is yours to give."""
+    """What a store promises by itself; you define `store`, which must use the `clock`."""
 
     async def test_from_the_end_of_an_empty_feed_everything_is_new(
         self, store: Store, workspace: str, elsewhere: str
@@ -161,7 +161,7 @@ class StoreContract(QueueCases):
     async def test_the_pulse_counts_what_is_pending_by_age(
         self, store: Store, clock: ManualClock, workspace: str, elsewhere: str
     ) -> None:
-        # So far ahead that whatever other tests left in the same store is older than the last age but one.
+        # So far ahead that everything that other tests left in the same store is older than the last age but one.
         clock.advance(10_000 * _DAY)
         before = await store.queue_stats()
         assert tuple(before.pending) == AGES
@@ -211,7 +211,7 @@ class StoreContract(QueueCases):
             await store.settle([answer_move(question, Responder("ana"), "a")])
         began = clock.now()
         clock.advance(_DAY)
-        # With one ending more, the last event to be looked at is the end of a-2, and the next one that of a-1.
+        # With one more ending, the last event that is read is the end of a-2, and the next one is that of a-1.
         asked = [_draft(workspace, f"b-{n:04}") for n in range(MAX_EVENTS_SCANNED - 2)]
         for start in range(0, len(asked), 500):
             await store.insert(asked[start : start + 500])
@@ -231,7 +231,7 @@ class StoreContract(QueueCases):
         assert ([question.id for question in second.questions], second.after) == (["a-1"], None)
         by_person = Filter(workspace=workspace, recipient=Responder("ana"), asker="another agent")
         assert (await store.settled(by_person, after=None, limit=10)).after == first.after
-        # Statistics go on by themselves, and stop where everything is older than they care for.
+        # Statistics continue by themselves, and stop when everything is older than they need.
         ends = await store.endings(workspace, since=began, limit=2_000)
         assert [ending.settled_at for ending in ends] == [clock.now(), began, began]
         assert len(await store.endings(workspace, since=clock.now(), limit=2_000)) == 1
@@ -298,7 +298,7 @@ class StoreContract(QueueCases):
             ending("open", "answered", half, by="ana", source="person", channel="web"),
         ]
         found = list(await store.endings(workspace, since=began, limit=100))
-        # What one batch or one sweep settles is in no order that anybody promised.
+        # The order of questions that one batch or one sweep settles is not promised.
         assert sorted(found, key=repr) == sorted(wanted, key=repr)
         assert [each.settled_at for each in found] == sorted(
             (each.settled_at for each in found), reverse=True
@@ -437,7 +437,7 @@ def _draft(workspace: str, question_id: str, **options: Unpack[QuestionOptions])
 
 
 async def _events(store: Store, workspace: str, least: int, *, after: str | None = None) -> list[Event]:
-    """What is in a feed behind a cursor, once it is so much: a store may hold events back for a while."""
+    """The events of a feed after a cursor, once there are this many: a store may hold events back for a while."""
     events: list[Event] = []
     async with asyncio.timeout(SOON):
         while True:

@@ -29,7 +29,7 @@ _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=
 
 
 class TimelineCases(ContractFixtures):
-    """Timelines are the store's own doing, by one clock."""
+    """The store itself runs timelines, by one clock."""
 
     @promise("P10")
     async def test_without_a_timeline_it_waits_for_ever(self, desk: Desk, clock: ManualClock) -> None:
@@ -289,7 +289,7 @@ class TimelineCases(ContractFixtures):
     async def test_a_waiter_is_told_of_an_expiry_without_anybody_sweeping(
         self, backend: Backend, workspace: str
     ) -> None:
-        # No clock of ours: the store's own decides.
+        # Without a clock of the test: the store's own decides.
         async with backend.open(workspace=workspace, poll_interval=0.05) as desk:
             question = await desk.post("Which?", expires_in=0.1)
             assert isinstance(await desk.wait(question.id, timeout=SOON), Expired)

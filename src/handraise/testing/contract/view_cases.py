@@ -1,4 +1,4 @@
-"""Looking: pages, histories, the feed, and the walls between workspaces."""
+"""Reading: pages, histories, the feed, and the separation of workspaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting: subscribe, read, then sleep; a hint changes nothing but speed."""
+"""Waiting: subscribe, read, then sleep; hints only affect speed."""
 
 from __future__ import annotations
 

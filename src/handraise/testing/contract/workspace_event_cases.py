@@ -26,7 +26,7 @@ _DAY = timedelta(days=1)
 
 
 class WorkspaceEventCases:
-    """What a backend promises of the events of a workspace; `ports` and `workspace` are yours to give."""
+    """What a backend promises about the events of a workspace; you define `ports` and `workspace`."""
 
     @pytest.fixture
     def ports(self) -> Backend:
@@ -152,7 +152,7 @@ class WorkspaceEventCases:
 
 
 async def _final(ports: Backend, workspace: str, events: int) -> Sequence[WorkspaceEvent]:
-    """The events, once so many are final: what a transaction elsewhere may come before is held back."""
+    """The events, once this many are final: events are held back while an older transaction is open."""
     async with asyncio.timeout(SOON):
         while True:
             found = await ports.store.workspace_events(workspace, after=None, limit=100)

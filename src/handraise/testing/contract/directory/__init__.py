@@ -18,4 +18,4 @@ class DirectoryContract(
     IdempotencyCases,
     CleanupCases,
 ):
-    """Everything that a directory promises; a `directory` that goes by the `clock` is yours to give."""
+    """Everything that a directory promises; you define `directory`, which must use the `clock`."""

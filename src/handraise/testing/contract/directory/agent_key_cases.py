@@ -10,7 +10,7 @@ from handraise.testing.promises import promise
 
 
 class AgentKeyCases(DirectoryFixtures):
-    """What a directory promises of agent keys."""
+    """What a directory promises about agent keys."""
 
     async def test_a_key_is_found_by_its_digest(
         self, directory: Directory, clock: ManualClock, workspace: str

@@ -1,4 +1,4 @@
-"""Forgetting what is long over, and nothing else."""
+"""Deleting what ended long ago, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from handraise.testing.contract.directory.factories import (
 
 
 class CleanupCases(DirectoryFixtures):
-    """What a directory promises of what is over."""
+    """What a directory promises about old records."""
 
     async def test_old_requests_are_forgotten_and_young_ones_kept(
         self, directory: Directory, clock: ManualClock, workspace: str

@@ -1,4 +1,4 @@
-"""The fixtures that every part of the contract uses, and one of everything that a directory keeps."""
+"""The fixtures that every part of the contract uses, and factories for everything that a directory stores."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ INSTANT, MINUTE, HOUR, DAY = (
     timedelta(days=1),
 )
 AT_ONCE = 50
-"""So many do the same at the same time."""
+"""How many tasks do the same at the same time."""
 
 
 class DirectoryFixtures(ContractFixtures):
-    """A `directory` that goes by the `clock` is yours to give."""
+    """You define `directory`, which must use the `clock`."""
 
     @pytest.fixture
     def directory(self) -> Directory:
@@ -104,16 +104,16 @@ async def some_claim(
     fingerprint: str = "POST /questions",
     made: str = "q",
 ) -> Claim:
-    """What comes of claiming a request."""
+    """The result of claiming a request."""
     return await directory.claim(workspace, actor, key, fingerprint=fingerprint, made=made, patience=MINUTE)
 
 
 async def forget_all(directory: Directory, *, older_than: timedelta) -> None:
-    """Forget until there is nothing left to forget."""
+    """Delete until there is nothing left to delete."""
     while await directory.forget(older_than=older_than, limit=100):
         pass
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a secret."""
+    """The digest of a secret, which is stored."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -19,7 +19,7 @@ from handraise.testing.promises import promise
 
 
 class IdempotencyCases(DirectoryFixtures):
-    """What a directory promises of requests with an idempotency key."""
+    """What a directory promises about requests with an idempotency key."""
 
     async def test_a_request_is_new_then_busy_then_done(self, directory: Directory, workspace: str) -> None:
         assert await some_claim(directory, workspace, made="q-1") == Claim(state="new", made="q-1", turn=1)

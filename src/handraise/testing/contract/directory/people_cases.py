@@ -1,4 +1,4 @@
-"""People and groups: who is there, who is not any more, and what goes with them."""
+"""People and groups: who exists, who was removed, and what is removed with them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from handraise.testing.promises import promise
 
 
 class PeopleCases(DirectoryFixtures):
-    """What a directory promises of people and groups."""
+    """What a directory promises about people and groups."""
 
     async def test_a_person_is_found_by_name_and_by_e_mail(
         self, directory: Directory, clock: ManualClock, workspace: str

@@ -22,7 +22,7 @@ from handraise.testing.promises import promise
 
 
 class QuestionLinkCases(DirectoryFixtures):
-    """What a directory promises of links to one question."""
+    """What a directory promises about links to one question."""
 
     async def test_a_question_link_names_its_question_and_its_person(
         self, directory: Directory, clock: ManualClock, workspace: str, ana: Person
@@ -170,5 +170,5 @@ ALL = [f"{question} for {person}" for question in ("q-1", "q-2") for person in (
 
 
 async def left(directory: Directory, workspace: str) -> list[str]:
-    """Which of all links are there still."""
+    """The links that still exist."""
     return [each for each in ALL if await directory.find_question_link(workspace, digest_of(each))]

@@ -1,4 +1,4 @@
-"""Sessions and sign-in links: how people come in, once each and until it ends."""
+"""Sessions and sign-in links: a link works once, a session until it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from handraise.testing.promises import promise
 
 
 class SessionCases(DirectoryFixtures):
-    """What a directory promises of sessions and links."""
+    """What a directory promises about sessions and links."""
 
     async def test_a_session_lets_its_person_in(
         self, directory: Directory, clock: ManualClock, workspace: str, ana: Person
