@@ -207,7 +207,12 @@ def with_the_repository(stranger: Stranger) -> Iterator[None]:
 def with_a_browser(stranger: Stranger) -> Iterator[None]:
     """Somebody who does in the browser and in the inbox what the page says."""
     stranger.acts["the outcome: answered 'Canary' by admin"] = answer_in_the_browser
-    stranger.keys = [("Announce it?", ENTER), ("y or n", "1"), ("❯ 1  Yes", ENTER), ("Nothing is waiting", "")]
+    stranger.keys = [
+        ("Announce it?", ENTER),
+        ("y or n", "1"),
+        ("❯ 1  Yes", ENTER),
+        ("Nothing is waiting", ""),
+    ]
     yield
 
 

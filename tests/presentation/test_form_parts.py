@@ -14,8 +14,8 @@ from handraise.channels.slack.modals import answer_view
 from handraise.channels.slack.modals import read_answer as read_slack
 from handraise.channels.teams.cards import render_question
 from handraise.channels.teams.inputs import read_answer as read_teams
-from handraise.model.errors import Problem
 from handraise.model.forms import AnyForm, SimpleForm
+from handraise.model.problems import Problem
 from handraise.presentation.form_parts import Entered, Part, Reading, initial, is_about, parts_of, read_parts
 from handraise.presentation.form_text import hint_of, typed_hint
 from handraise.server.web.inbox import form_controls

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from handraise.model.errors import InvalidAnswer, Problem
+from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import (
     AnyForm,
     Approval,
@@ -24,6 +24,7 @@ from handraise.model.forms import (
     SimpleForm,
 )
 from handraise.model.json_values import Json
+from handraise.model.problems import Problem
 from handraise.model.validation import check_answer
 from handraise.model.visible import visible
 from handraise.presentation.form_text import missing_text
