@@ -19,9 +19,10 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.questions import Question
 from handraise.server import ServerContext, ServerSettings, create_app, open_server
+from tests.channels.chat_peer import ChatPeer
 
 WITHIN = 10.0
-P = TypeVar("P")
+P = TypeVar("P", bound=ChatPeer[Any, Any])
 """The stand-in for the service."""
 M = TypeVar("M")
 """A message as it stands there."""
@@ -80,11 +81,11 @@ class ChatTeam(abc.ABC, Generic[P, M]):
 
     def put_back(self, message: M) -> None:
         """Let a message look as it did before: somebody's client may show it so for a while."""
-        self.peer.messages[self.name_of(message)] = copy.deepcopy(message)  # type: ignore[attr-defined]  # likewise
+        self.peer.messages[self.name_of(message)] = copy.deepcopy(message)
 
     async def find(self, fits: Any) -> M:
         """The message that fits, once there is one."""
-        found: M = await self.peer.message(fits)  # type: ignore[attr-defined]  # every peer has it
+        found: M = await self.peer.message(fits)
         return found
 
     async def ask(self, prompt: str = "Which strategy?", **options: Any) -> tuple[Question, M]:

@@ -6,11 +6,9 @@ It refuses what Discord would refuse, with its codes, and signs with an Ed25519 
 from __future__ import annotations
 
 import asyncio
-import copy
 import itertools
 import json
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from handraise.testing.contract.channel import Received
+from tests.channels.chat_peer import ChatPeer
 from tests.channels.discord_rules import (
     EPHEMERAL,
     SUPPRESS_EMBEDS,
@@ -86,10 +85,13 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class DiscordPeer:
+class DiscordPeer(ChatPeer[Posted, Fault]):
     """Discord with one bot, some people and a room of a guild."""
 
+    within = WITHIN
+
     def __init__(self) -> None:
+        super().__init__()
         self.url = ""
         self.people: set[str] = set()
         self.closed: set[str] = set()
@@ -99,13 +101,11 @@ class DiscordPeer:
         """Every room, and with whom it is, where it is with one person."""
         self.calls: list[tuple[str, str, Any]] = []
         self.came: list[Received] = []
-        self.messages: dict[str, Posted] = {}
         self.told: list[tuple[str, Posted]] = []
         """Who was told what, so that nobody else saw it."""
         self.modals: dict[str, tuple[dict[str, Any], Posted]] = {}
         self.refused: list[str] = []
         """What was wrong with what came; a test that did not mean it fails at the end."""
-        self.faults: dict[str, deque[Fault]] = {}
         self.post: Post | None = None
         self.patience = WITHIN
         """How long an answer is waited for: Discord's three seconds only where a test is about them."""
@@ -113,7 +113,6 @@ class DiscordPeer:
         self._numbers = itertools.count(200_000_000_000_000_000)
         self._by_nonce: dict[str, Posted] = {}
         self._promised: dict[str, tuple[str, str]] = {}
-        self._changed = asyncio.Condition()
 
     @property
     def api_url(self) -> str:
@@ -134,26 +133,6 @@ class DiscordPeer:
         app = web.Application(client_max_size=25_000_000)
         app.router.add_route("*", "/api/v10/{path:.*}", self._api)
         return app
-
-    def fail(self, call: str, *faults: Fault) -> None:
-        """Let the next calls of a method and a path, up to its first id, end like this."""
-        self.faults.setdefault(call, deque()).extend(faults)
-
-    async def until(self, fits: Callable[[], bool]) -> None:
-        """Return once something is so, within a bound; it is looked at after every call."""
-        async with asyncio.timeout(WITHIN), self._changed:
-            await self._changed.wait_for(fits)
-
-    async def message(self, fits: Callable[[Posted], bool] = lambda _: True) -> Posted:
-        """The first message that fits, once there is one: a copy of how it stands."""
-        found: list[Posted] = []
-
-        def look() -> bool:
-            found[:] = [each for each in self.messages.values() if fits(each)]
-            return bool(found)
-
-        await self.until(look)
-        return copy.deepcopy(found[0])
 
     async def press(self, user: str, message: Posted, verb: str, *, option: int | None = None) -> Sent:
         """Somebody presses a button, or chooses from a menu, of a message as they see it."""
@@ -293,10 +272,6 @@ class DiscordPeer:
 
     def _id(self) -> str:
         return str(next(self._numbers))
-
-    async def _changes(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
 
     async def _api(self, request: web.Request) -> web.Response:
         path, raw = request.match_info["path"], await request.read()

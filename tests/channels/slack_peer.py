@@ -6,11 +6,9 @@ It refuses what Slack would refuse, and signs with Slack's own code. Slack's own
 from __future__ import annotations
 
 import asyncio
-import copy
 import itertools
 import json
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from aiohttp import WSMsgType, web
 from slack_sdk.signature import SignatureVerifier
 
 from handraise.testing.contract.channel import Received
+from tests.channels.chat_peer import ChatPeer
 from tests.channels.slack_rules import Invalid, as_text, check_message, check_view, elements_in
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-peer", "xapp-peer", "8f742231b10e8888abcd99yyyzzz85a5"
@@ -89,22 +88,21 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class SlackPeer:
+class SlackPeer(ChatPeer[Posted, Fault]):
     """One Slack team with a bot, some people and a room."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.url = ""
         self.people: dict[str, str] = {}
         self.rooms = {ROOM}
         self.calls: list[tuple[str, Any]] = []
         self.came: list[Received] = []
-        self.messages: dict[tuple[str, str], Posted] = {}
         self.told: list[tuple[str, str]] = []
         """Who was told what, so that nobody else saw it."""
         self.refused: list[str] = []
         """What was wrong with what came; a test that did not mean it fails at the end."""
         self.views: dict[str, dict[str, Any]] = {}
-        self.faults: dict[str, deque[Fault]] = {}
         self.dead: set[str] = set()
         self.triggers: dict[str, str] = {}
         self.post: Post | None = None
@@ -116,7 +114,6 @@ class SlackPeer:
         self._tickets: set[str] = set()
         self._acks: dict[str, asyncio.Future[Any]] = {}
         self._responses: dict[str, str] = {}
-        self._changed = asyncio.Condition()
         self._verifier = SignatureVerifier(SECRET)
 
     @property
@@ -135,26 +132,6 @@ class SlackPeer:
         app.router.add_post("/actions/{token}", self._respond)
         app.router.add_get("/link", self._socket)
         return app
-
-    def fail(self, method: str, *faults: Fault) -> None:
-        """Let the next calls of a method end like this."""
-        self.faults.setdefault(method, deque()).extend(faults)
-
-    async def until(self, fits: Callable[[], bool]) -> None:
-        """Return once something is so, within a bound; it is looked at after every call."""
-        async with asyncio.timeout(WITHIN), self._changed:
-            await self._changed.wait_for(fits)
-
-    async def message(self, fits: Callable[[Posted], bool] = lambda _: True) -> Posted:
-        """The first message that fits, once there is one: a copy of how it stands."""
-        found: list[Posted] = []
-
-        def look() -> bool:
-            found[:] = [each for each in self.messages.values() if fits(each)]
-            return bool(found)
-
-        await self.until(look)
-        return copy.deepcopy(found[0])
 
     async def press(self, user: str, message: Posted, action: str, *, option: int | None = None) -> Sent:
         """Somebody presses a button, or chooses from a menu, of a message as they see it."""
@@ -343,10 +320,6 @@ class SlackPeer:
         token = f"r{next(self._numbers)}"
         self._responses[token] = user
         return f"{self.url}/actions/{token}"
-
-    async def _changes(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
 
     async def _api(self, request: web.Request) -> web.Response:
         method = request.match_info["method"]

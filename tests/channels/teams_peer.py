@@ -5,14 +5,12 @@ It refuses what Microsoft would refuse, and sends activities with tokens that it
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import copy
 import functools
 import itertools
 import json
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from handraise.testing.contract.channel import Received
+from tests.channels.chat_peer import ChatPeer
 from tests.channels.teams_rules import Invalid, as_text, buttons_in, check_activity, check_card, inputs_in
 
 APP = "1a1b1c1d-2222-4333-8444-555555555555"
@@ -120,10 +119,11 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class TeamsPeer:
+class TeamsPeer(ChatPeer[Posted, Fault]):
     """One tenant with a bot, some people and a room."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.url = ""
         self.people: dict[str, str] = {}
         """The tenant of each person for whom the bot is installed."""
@@ -131,10 +131,8 @@ class TeamsPeer:
         self.key = Key.new("key-1")
         self.published = [self.key]
         self.came: list[Received] = []
-        self.messages: dict[tuple[str, str], Posted] = {}
         self.refused: list[str] = []
         """What was wrong with what came; a test that did not mean it fails at the end."""
-        self.faults: dict[str, deque[Fault]] = {}
         self.dead: set[str] = set()
         self.tokens: dict[str, float] = {}
         self.token_lasts = 3_599
@@ -144,7 +142,6 @@ class TeamsPeer:
         """What the next messages are called, as if they were one."""
         self.post: Post | None = None
         self._numbers = itertools.count(1)
-        self._changed = asyncio.Condition()
 
     @property
     def service(self) -> str:
@@ -168,26 +165,6 @@ class TeamsPeer:
         app.router.add_get("/v1/.well-known/keys", self._keys)
         app.router.add_route("*", "/teams/v3/{rest:.*}", self._connector)
         return app
-
-    def fail(self, what: str, *faults: Fault) -> None:
-        """Let the next calls end like this: `token`, `keys`, `create`, `say` or `change`."""
-        self.faults.setdefault(what, deque()).extend(faults)
-
-    async def until(self, fits: Callable[[], bool]) -> None:
-        """Return once something is so, within a bound; it is looked at after every call."""
-        async with asyncio.timeout(WITHIN), self._changed:
-            await self._changed.wait_for(fits)
-
-    async def message(self, fits: Callable[[Posted], bool] = lambda _: True) -> Posted:
-        """The first message that fits, once there is one: a copy of how it stands."""
-        found: list[Posted] = []
-
-        def look() -> bool:
-            found[:] = [each for each in self.messages.values() if fits(each)]
-            return bool(found)
-
-        await self.until(look)
-        return copy.deepcopy(found[0])
 
     def activity(self, user: str, conversation: str, **more: Any) -> dict[str, Any]:
         """What comes with everything that somebody does."""
@@ -354,8 +331,7 @@ class TeamsPeer:
         except Exception as wrong:
             self.refused.append(repr(wrong))
             raise
-        async with self._changed:
-            self._changed.notify_all()
+        await self._changes()
         return answer
 
     def _do(self, method: str, parts: Sequence[str], body: Any, raw: bytes) -> web.Response:

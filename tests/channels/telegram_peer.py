@@ -11,7 +11,6 @@ import itertools
 import json
 import random
 import re
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from handraise.testing.contract.channel import Received
+from tests.channels.chat_peer import ChatPeer
 from tests.channels.telegram_rules import ARGUMENTS, Invalid, as_text, check_markup, check_message
 
 BOT = 700_100
@@ -95,10 +95,13 @@ class Refused(Exception):
         self.status, self.description, self.parameters = status, description, parameters
 
 
-class TelegramPeer:
+class TelegramPeer(ChatPeer[Posted, Fault]):
     """One bot at Telegram, some people and a room."""
 
+    which = -1
+
     def __init__(self) -> None:
+        super().__init__()
         self.url = ""
         self.people: set[int] = set()
         """Who has begun a chat with the bot: nobody else can be written to."""
@@ -108,14 +111,12 @@ class TelegramPeer:
         self.dead: set[int] = set()
         self.calls: list[tuple[str, Any]] = []
         self.came: list[Received] = []
-        self.messages: dict[tuple[int, int], Posted] = {}
         self.toasts: list[tuple[int, str, bool]] = []
         """Who was told what over a button, and whether they must close it."""
         self.waiting: dict[str, int] = {}
         """Buttons whose pressers still wait to be told something."""
         self.refused: list[str] = []
         """What was wrong with what came; a test that did not mean it fails at the end."""
-        self.faults: dict[str, deque[Fault]] = {}
         self.webhook: dict[str, Any] | None = None
         self.post: Post | None = None
         """How the bot is reached over HTTP; it must ask where there is none."""
@@ -126,7 +127,6 @@ class TelegramPeer:
         self._numbers = itertools.count(1)
         # As the real one's, they begin anywhere: no test sees the number of another in the same database.
         self._updates = itertools.count(random.randrange(10**8, 10**9))
-        self._changed = asyncio.Condition()
         self._methods: dict[str, Callable[[Any, bytes], Awaitable[Any]]] = {
             "getMe": self._get_me,
             "setWebhook": self._set_webhook,
@@ -146,26 +146,6 @@ class TelegramPeer:
         app = web.Application(client_max_size=10_000_000)
         app.router.add_post("/bot{token}/{method}", self._api)
         return app
-
-    def fail(self, method: str, *faults: Fault) -> None:
-        """Let the next calls of a method end like this."""
-        self.faults.setdefault(method, deque()).extend(faults)
-
-    async def until(self, fits: Callable[[], bool]) -> None:
-        """Return once something is so, within a bound; it is looked at after every call."""
-        async with asyncio.timeout(WITHIN), self._changed:
-            await self._changed.wait_for(fits)
-
-    async def message(self, fits: Callable[[Posted], bool] = lambda _: True) -> Posted:
-        """The last message that fits, once there is one: a copy of how it stands."""
-        found: list[Posted] = []
-
-        def look() -> bool:
-            found[:] = [each for each in self.messages.values() if fits(each)]
-            return bool(found)
-
-        await self.until(look)
-        return copy.deepcopy(found[-1])
 
     async def press(self, user: int, message: Posted, label: str) -> int:
         """Somebody presses a button of a message as they see it."""
@@ -240,10 +220,6 @@ class TelegramPeer:
     def update_id(self) -> int:
         """A number for what happens next."""
         return next(self._updates)
-
-    async def _changes(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
 
     async def _api(self, request: web.Request) -> web.Response:
         try:

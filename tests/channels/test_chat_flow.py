@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -9,14 +10,17 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from handraise import Approval
+from handraise import AlreadySettled, Approval
 from handraise.channels.chat_flow import ChatFlow, decided, pressed, submitted
 from handraise.channels.payloads import InvalidPayload
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.forms import Choice, Confirm
 from handraise.model.outcomes import Answered
+from handraise.model.provenance import Provenance
+from handraise.model.questions import Question
 from tests.channels import discord_peer, discord_server, slack_server, teams_server, telegram_server
 from tests.channels.chat_team import ChatTeam
+from tests.tiers import sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -102,6 +106,35 @@ async def test_votes_are_told_and_the_message_stays_until_enough_agree(team: Any
     assert now.pressable == message.pressable
     await team.press(team.people["bob"], message, "yes")
     assert (await team.outcome(question)).status == "answered"
+
+
+@pytest.mark.parametrize("shared", ["slack", "discord", "telegram"], indirect=True)
+async def test_a_chat_and_the_desk_at_the_same_moment_have_one_winner(team: AnyTeam) -> None:
+    winners = set()
+    for turn in range(0, 40, sized(gate=3, nightly=1)):
+        question, message = await team.ask(f"Go {turn}?", form=Confirm(), recipients=["ann", "bob"])
+        _, his = await asyncio.gather(
+            team.press(team.people["ann"], message, "yes"), answer_at_the_desk(team, question, turns=5 * turn)
+        )
+        outcome = await team.outcome(question)
+        assert isinstance(outcome, Answered)
+        assert (outcome.by, outcome.value) == (("bob", False) if his else ("ann", True))
+        assert f"Answered by {outcome.by}" in (await team.ended(message)).shown
+        kinds = [each.kind.value for each in await team.desk.history(question.id)]
+        assert kinds.count("answered") == 1
+        winners.add(outcome.by)
+    assert winners == {"ann", "bob"}
+
+
+async def answer_at_the_desk(team: AnyTeam, question: Question, *, turns: int) -> bool:
+    """Whether bob was first, after so many turns of the loop."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    try:
+        await team.desk.answer(question.id, False, by="bob", provenance=Provenance(channel="web"))
+    except AlreadySettled:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from handraise import AlreadySettled, Approval, Declined, Timeline
+from handraise import Approval, Declined, Timeline
 from handraise.model.deliveries import DeliveryStatus
 from handraise.model.forms import Choice, Confirm, Field, Form, MultiChoice, Open, Option
 from handraise.model.outcomes import Answered
@@ -21,7 +21,6 @@ from tests.channels.discord_peer import GUILD, WITHIN, Fault, open_peer
 from tests.channels.discord_rules import modal_text
 from tests.channels.discord_server import ANN, BOB, Team, open_team
 from tests.samples import ON_DISK
-from tests.tiers import sized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -300,35 +299,6 @@ async def test_reminders_and_escalations_say_that_they_are(team: Team) -> None:
     await team.peer.press(BOB, escalation, "yes")
     await team.outcome(question)
     assert "Answered by bob" in (await team.ended(reminder)).shown
-
-
-async def test_discord_and_the_desk_at_the_same_moment_have_one_winner(team: Team) -> None:
-    winners = []
-    for turn in range(0, 30, sized(gate=3, nightly=1)):
-        question, message = await team.ask(f"Go {turn}?", form=Confirm(), recipients=["ann", "bob"])
-        hers, his = await asyncio.gather(
-            team.peer.press(ANN, message, "yes"), answer_at_the_desk(team, question, turns=5 * turn)
-        )
-        assert hers.status == 200
-        outcome = await team.outcome(question)
-        assert isinstance(outcome, Answered)
-        assert (outcome.by, outcome.value) == (("bob", False) if his else ("ann", True))
-        assert f"Answered by {outcome.by}" in (await team.ended(message)).shown
-        kinds = [each.kind.value for each in await team.desk.history(question.id)]
-        assert kinds.count("answered") == 1
-        winners.append(outcome.by)
-    assert set(winners) == {"ann", "bob"}
-
-
-async def answer_at_the_desk(team: Team, question: Question, *, turns: int) -> bool:
-    """Whether bob was first, after so many turns of the loop."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    try:
-        await team.desk.answer(question.id, False, by="bob", provenance=Provenance(channel="web"))
-    except AlreadySettled:
-        return False
-    return True
 
 
 async def test_what_discord_says_is_heeded(team: Team) -> None:

@@ -35,6 +35,8 @@ class ChatChannel(abc.ABC, Generic[A, P]):
     name: ClassVar[str]
     service: ClassVar[str]
     """What people call it."""
+    receipt: ClassVar[tuple[str, str]]
+    """What a receipt calls the place that a message went to, and the message there."""
     private = False
     """Owners of a service read its messages, and people pass them on: no link in one may answer."""
     patience = timedelta(days=1)
@@ -51,8 +53,8 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         place = await self._place(message.to)
         one = len(message.notices) == 1
         body = self._render(message)
-        receipt = await self._post(place, body, message.id, None)
-        return receipt | ({"shown": digest(body)} if one else {"several": True})
+        sent = await self._post(place, body, message.id, None)
+        return self._receipt(*sent) | ({"shown": digest(body)} if one else {"several": True})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Let a message say how its question ended. What has several questions is followed up below it."""
@@ -92,6 +94,14 @@ class ChatChannel(abc.ABC, Generic[A, P]):
             raise NotSent(f"the address makes no sense to {self.service}", again=False)
         return await self._open(address)
 
+    def _receipt(self, place: P, sent: Any) -> dict[str, Json]:
+        return dict(zip(self.receipt, (place, sent), strict=True))
+
+    def _sent(self, receipt: dict[str, Json]) -> tuple[P, Any] | None:
+        """Where a message went and what it is called there; None where a receipt does not say so."""
+        place, sent = (receipt.get(each) for each in self.receipt)
+        return None if place is None or sent is None else (place, sent)
+
     @abc.abstractmethod
     def _read_address(self, to: Json) -> A | None:
         """What an address leads to, or None where it makes no sense."""
@@ -109,16 +119,15 @@ class ChatChannel(abc.ABC, Generic[A, P]):
         """What is posted about how a question ended."""
 
     @abc.abstractmethod
-    async def _post(self, place: P, body: dict[str, Any], name: str, below: Any, /) -> dict[str, Json]:
-        """Post a message, in reply to another or not, and give a receipt for it; the same `name` twice is one message."""
+    async def _post(self, place: P, body: dict[str, Any], name: str, below: Any, /) -> tuple[P, Any]:
+        """Post a message, in reply to another or not, and say where it went and what it is called there.
+
+        The same `name` twice is one message, where the service can tell.
+        """
 
     @abc.abstractmethod
     async def _edit(self, place: P, sent: Any, body: dict[str, Any], /) -> None:
         """Change a message."""
-
-    @abc.abstractmethod
-    def _sent(self, receipt: dict[str, Json]) -> tuple[P, Any] | None:
-        """Where a message went and what it is called there; None where a receipt does not say so."""
 
     @abc.abstractmethod
     async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

@@ -67,6 +67,7 @@ class Discord(ChatChannel[tuple[str, str], str]):
 
     name = CHANNEL
     service = "Discord"
+    receipt = ("channel", "message")
 
     def __init__(self, api: DiscordApi, replies: Replies, public_key: str) -> None:
         super().__init__()
@@ -92,23 +93,16 @@ class Discord(ChatChannel[tuple[str, str], str]):
     def _render_outcome(self, message: Message) -> dict[str, Any]:
         return message_of(render_outcome(message.notices[0].question))
 
-    async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> dict[str, Json]:
+    async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> tuple[str, Any]:
         """Post a message. The same one again within minutes is told apart by Discord, by the name that we give it."""
         nonce = as_base64(hashlib.sha256(name.encode()).digest()[:16])
         body = {**body, "nonce": nonce, "enforce_nonce": True}
         if below is not None:
             body["message_reference"] = {"message_id": below, "fail_if_not_exists": False}
-        return {"channel": place, "message": await self._api.post(place, body)}
+        return place, await self._api.post(place, body)
 
     async def _edit(self, place: str, sent: Any, body: dict[str, Any], /) -> None:
         await self._api.edit(place, sent, body)
-
-    def _sent(self, receipt: dict[str, Json]) -> tuple[str, Any] | None:
-        match receipt:
-            case {"channel": str(room), "message": str(sent)}:
-                return room, sent
-            case _:
-                return None
 
     async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         if not is_genuine(self._key, headers, body):

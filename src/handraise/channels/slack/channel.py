@@ -77,6 +77,7 @@ class Slack(ChatChannel[str, str]):
 
     name = CHANNEL
     service = "Slack"
+    receipt = ("channel", "ts")
 
     def __init__(self, api: SlackApi, replies: Replies, signing_secret: str | None) -> None:
         super().__init__()
@@ -108,26 +109,20 @@ class Slack(ChatChannel[str, str]):
     def _render_outcome(self, message: Message) -> dict[str, Any]:
         return outcome_body(message.notices[0].question)
 
-    async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> dict[str, Json]:
+    async def _post(self, place: str, body: dict[str, Any], name: str, below: Any, /) -> tuple[str, Any]:
         """Post a message. The same one again is told apart by Slack, by the id that we give it."""
         where = {"channel": place, "client_msg_id": str(uuid.uuid5(_OURS, name))}
         if below is not None:
             where["thread_ts"] = below
         posted = await self._api.call("chat.postMessage", {**where, **body, **_POSTED})
-        found: dict[str, Json] = {"channel": posted.get("channel"), "ts": posted.get("ts")}
-        if not all(isinstance(each, str) for each in found.values()):
-            raise NotSent("Slack did not say where the message is", arrived_perhaps=True)
-        return found
-
-    async def _edit(self, place: str, sent: Any, body: dict[str, Any], /) -> None:
-        await self._api.call("chat.update", {"channel": place, "ts": sent, **body})
-
-    def _sent(self, receipt: dict[str, Json]) -> tuple[str, Any] | None:
-        match receipt:
+        match posted:
             case {"channel": str(channel), "ts": str(ts)}:
                 return channel, ts
             case _:
-                return None
+                raise NotSent("Slack did not say where the message is", arrived_perhaps=True)
+
+    async def _edit(self, place: str, sent: Any, body: dict[str, Any], /) -> None:
+        await self._api.call("chat.update", {"channel": place, "ts": sent, **body})
 
     async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         """What a request has in it: JSON for events, a form with JSON in it for what people press."""

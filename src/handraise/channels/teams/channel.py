@@ -82,6 +82,7 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
 
     name = CHANNEL
     service = "Teams"
+    receipt = ("conversation", "activity")
 
     def __init__(
         self,
@@ -121,24 +122,26 @@ class Teams(ChatChannel[Conversation | Person, Conversation]):
     def _render_outcome(self, message: Message) -> Element:
         return _activity(render_outcome(message.notices[0].question), summary_of(message))
 
-    async def _post(self, place: Conversation, body: Element, _: str, below: Any, /) -> dict[str, Json]:
+    async def _post(
+        self, place: Conversation, body: Element, _: str, below: Any, /
+    ) -> tuple[Conversation, Any]:
         """Post a card. Teams has no name for a message before it is there: a second copy is a second message."""
         activity = body if below is None else {**body, "replyToId": below}
-        said = await self._connector.say(place, activity, below=below)
-        return {"service_url": place.service, "conversation": place.id, "activity": said}
+        return place, await self._connector.say(place, activity, below=below)
 
     async def _edit(self, place: Conversation, sent: Any, body: Element, /) -> None:
         await self._connector.change(place, sent, body)
 
+    def _receipt(self, place: Conversation, sent: Any) -> dict[str, Json]:
+        return {"service_url": place.service, "conversation": place.id, "activity": sent}
+
     def _sent(self, receipt: dict[str, Json]) -> tuple[Conversation, Any] | None:
-        match receipt:
-            case {"conversation": str(conversation), "activity": str(said)}:
-                where = read_conversation(self._services.known(receipt.get("service_url")), conversation)
-                if where is None:
-                    raise NotSent("it was sent through a connector that is not known any more", again=False)
-                return where, said
-            case _:
-                return None
+        if not {*self.receipt} <= receipt.keys():
+            return None
+        where = read_conversation(self._services.known(receipt.get("service_url")), receipt["conversation"])
+        if where is None:
+            raise NotSent("it was sent through a connector that is not known any more", again=False)
+        return where, receipt["activity"]
 
     async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         """An activity that came with a token of Microsoft's. What cannot be read could not be shown to be genuine."""

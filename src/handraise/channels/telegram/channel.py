@@ -70,6 +70,7 @@ class Telegram(ChatChannel[int, int]):
 
     name = CHANNEL
     service = "Telegram"
+    receipt = ("chat", "message")
 
     def __init__(
         self,
@@ -105,26 +106,19 @@ class Telegram(ChatChannel[int, int]):
         notice = message.notices[0]
         return render_outcome(notice.question, notice.link, self._references).body
 
-    async def _post(self, place: int, body: dict[str, Any], _: str, below: Any, /) -> dict[str, Json]:
+    async def _post(self, place: int, body: dict[str, Any], _: str, below: Any, /) -> tuple[int, Any]:
         """Post a message. Telegram cannot tell a second copy of it: where one may have come, there may be two."""
         try:
-            return {"chat": place, "message": await self._api.send(place, body, reply_to=below)}
+            return place, await self._api.send(place, body, reply_to=below)
         except Refused as refused:
             # A group that has grown has another id, and its old one is gone for good.
             moved = _chat({"chat": object_in(refused.told, "parameters").get("migrate_to_chat_id")})
             if moved is None:
                 raise
-        return {"chat": moved, "message": await self._api.send(moved, body, reply_to=below)}
+        return moved, await self._api.send(moved, body, reply_to=below)
 
     async def _edit(self, place: int, sent: Any, body: dict[str, Any], /) -> None:
         await self._api.edit("editMessageText", place, sent, body)
-
-    def _sent(self, receipt: dict[str, Json]) -> tuple[int, Any] | None:
-        match receipt:
-            case {"chat": int(chat), "message": int(number)}:
-                return chat, number
-            case _:
-                return None
 
     async def _genuine(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         """An update that came with our secret."""
