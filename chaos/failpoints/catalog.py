@@ -106,9 +106,9 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "joined",
         ),
         "wait": (
-            "hear",
+            "announce_listener",
             "outcomes",
-            "unhear",
+            "forget_listener",
         ),
         "tidy": _TIDY,
         "revoke": (
@@ -231,11 +231,11 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "joined/commit",
         ),
         "wait": (
-            "hear",
+            "announce_listener",
             "begin",
             "outcomes",
             "outcomes/commit",
-            "unhear",
+            "forget_listener",
         ),
         "tidy": _TIDY,
         "revoke": (
@@ -257,7 +257,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "insert/open/log",
             "insert/open/log/commit",
             "insert/read_by_key",
-            "listening",
+            "listeners",
             "insert/read_by_key/commit",
         ),
         "answer": (
@@ -268,7 +268,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "settle/close/log",
             "settle/close/log/grant",
             "settle/close/log/grant/commit",
-            "listening",
+            "listeners",
             "settle/log",
             "settle/log/commit",
             "settle/close/log/commit",
@@ -280,7 +280,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "settle",
             "settle/log",
             "settle/log/commit",
-            "listening",
+            "listeners",
             "settle/close",
             "settle/close/log",
             "settle/close/log/commit",
@@ -297,7 +297,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "due/step/close",
             "due/step/close/log",
             "due/step/close/log/commit",
-            "listening",
+            "listeners",
             "old",
             "old/expire",
             "old/expire/close",
@@ -343,7 +343,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "consume",
             "consume/log",
             "consume/log/commit",
-            "listening",
+            "listeners",
             "consume/consumed_by",
             "consume/consumed_by/commit",
         ),
@@ -365,11 +365,11 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "wait": (
             "begin",
-            "hear",
-            "hear/commit",
+            "announce_listener",
+            "announce_listener/commit",
             "outcomes",
-            "unhear",
-            "unhear/commit",
+            "forget_listener",
+            "forget_listener/commit",
         ),
         "tidy": ("rules", "look_at"),
         "revoke": (
@@ -408,7 +408,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By backend and verb. `confined` is PostgreSQL with a transaction around each workspace's statements, as at a server."""
 
-BESIDE = frozenset({"notify", "listening", "rollback", "history", "history/commit"})
+BESIDE = frozenset({"notify", "listeners", "rollback", "history", "history/commit"})
 """What is done beside a verb, at no fixed moment: it is struck where the verb always comes to it. A history is read to say why
 an approval was not given out."""
 

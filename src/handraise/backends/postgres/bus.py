@@ -49,7 +49,9 @@ class PostgresBus:
             return
         payloads = {"payloads": list(encoded(settled)), "feeds": list(encoded(feeds))}
         try:
-            sent = await self._database.fetch(STATEMENTS["notify"], ears=list(self._listener_ids), **payloads)
+            sent = await self._database.fetch(
+                STATEMENTS["notify"], listeners=list(self._listener_ids), **payloads
+            )
         except StoreUnavailable:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
         else:
@@ -112,7 +114,7 @@ class _Listener:
         async with alone(self._address, "listener") as acquired:
             acquired.add_termination_listener(lambda *_: lost.set())
             await acquired.add_listener(CHANNEL, lambda *args: self._on_hint(decoded(str(args[-1]))))
-            await self._run(acquired, "hear")
+            await self._run(acquired, "announce_listener")
             beating = asyncio.create_task(self._keep_announcing(acquired, lost))
             try:
                 yield lost
@@ -123,17 +125,19 @@ class _Listener:
                     acquired.terminate()  # it may never say anything again
                 else:
                     with suppress(*DRIVER_ERRORS):
-                        await self._run(acquired, "unhear")
+                        await self._run(acquired, "forget_listener")
 
     async def _keep_announcing(self, acquired: Connection, lost: asyncio.Event) -> None:
         """Say at intervals that this process listens, which also finds a connection that died in silence."""
         try:
             while True:
                 await asyncio.sleep(_HEARTBEAT)
-                await self._run(acquired, "hear")
+                await self._run(acquired, "announce_listener")
         except DRIVER_ERRORS:
             lost.set()
 
     async def _run(self, acquired: Connection, what: str) -> None:
         statement = STATEMENTS[what]
-        await acquired.execute(statement.numbered, *statement.arguments(ear=self.name, feeds=self._feeds))
+        await acquired.execute(
+            statement.numbered, *statement.arguments(listener=self.name, feeds=self._feeds)
+        )

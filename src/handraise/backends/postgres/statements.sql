@@ -1006,15 +1006,15 @@ select array(
     order by a.place
 ) as pending;
 
--- name: hear
--- Say that an ear of this process listens, and whether for feeds too; it must say so again before the others
+-- name: announce_listener
+-- Say that this process listens, and whether for feeds too; it must say so again before the others
 -- forget it.
-insert into handraise.listeners (process, seen_at, feeds) values (:ear, now(), :feeds)
+insert into handraise.listeners (process, seen_at, feeds) values (:listener, now(), :feeds)
 on conflict (process) do update set seen_at = excluded.seen_at;
 
--- name: unhear
--- Say that an ear listens no more, and forget those that died without saying so.
-delete from handraise.listeners where process = :ear or seen_at < now() - interval '1 hour';
+-- name: forget_listener
+-- Say that a listener has gone, and forget those that died without saying so.
+delete from handraise.listeners where process = :listener or seen_at < now() - interval '1 hour';
 
 -- name: notify
 -- Wake the other processes, with each hint only if any that wants it could be listening.
@@ -1026,7 +1026,7 @@ from (
 ) as hint
 where exists (
     select from handraise.listeners
-    where process <> all (:ears::text[]) and seen_at > now() - interval '30 seconds'
+    where process <> all (:listeners::text[]) and seen_at > now() - interval '30 seconds'
         and (feeds or not hint.feed)
 );
 

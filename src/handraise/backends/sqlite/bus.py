@@ -38,12 +38,12 @@ class SqliteBus:
         """Send hints to every other process that listens; see the port."""
         try:
             listeners = await self._connections.read(
-                lambda connection: run(connection, "listening", since=_micros(-_FRESH))
+                lambda connection: run(connection, "listeners", since=_micros(-_FRESH))
             )
         except StoreUnavailable:
             _log.warning("a wake-up could not be sent; waits elsewhere will find out by polling")
             return
-        others = [listener for listener in listeners if listener["ear"] not in self._listener_ids]
+        others = [listener for listener in listeners if listener["listener"] not in self._listener_ids]
         followers = [listener for listener in others if listener["feeds"]]
         self._send(others, [topic for topic in topics if topic.id])
         self._send(followers, [topic for topic in topics if not topic.id])
@@ -58,7 +58,11 @@ class SqliteBus:
         )
         self._listener_ids.add(listener_id)
         try:
-            listener = {"ear": listener_id, "port": transport.get_extra_info("sockname")[1], "feeds": feeds}
+            listener = {
+                "listener": listener_id,
+                "port": transport.get_extra_info("sockname")[1],
+                "feeds": feeds,
+            }
             await self._announce(listener)
             async with _task(self._keep_announcing(listener)):
                 yield
@@ -66,7 +70,7 @@ class SqliteBus:
             transport.close()
             self._listener_ids.remove(listener_id)
             with suppress(StoreUnavailable):
-                await self._write("unhear", ear=listener_id, before=_micros(-3600))
+                await self._write("forget_listener", listener=listener_id, before=_micros(-3600))
 
     def close(self) -> None:
         """Give the sending socket back."""
@@ -76,10 +80,10 @@ class SqliteBus:
         for text in encoded(topics) if listeners else ():
             for listener in listeners:
                 with suppress(OSError):
-                    self._sender.sendto(f"{listener['ear']}{text}".encode(), (_HOST, listener["port"]))
+                    self._sender.sendto(f"{listener['listener']}{text}".encode(), (_HOST, listener["port"]))
 
     async def _announce(self, listener: dict[str, Any]) -> None:
-        await self._write("hear", now=_micros(0), **listener)
+        await self._write("announce_listener", now=_micros(0), **listener)
 
     async def _keep_announcing(self, listener: dict[str, Any]) -> None:
         while True:

@@ -41,8 +41,8 @@ class SqliteLedger(SqlLedger):
                 return False
             await run("append", last_number=upto, **seal_values(seal))
             await run("cover_removals", seal=seal.number, numbers=list(removals))
-            await run("let_go_of_removals", oldest=seal.oldest)
-            await run("let_go_of_seals", oldest=seal.oldest)
+            await run("delete_old_removals", oldest=seal.oldest)
+            await run("delete_old_seals", oldest=seal.oldest)
             return True
 
         return await self._executor.transact(seal.workspace, work)

@@ -90,12 +90,12 @@ returning number;
 update removals set seal = :seal
 where workspace = :workspace and seal is null and number in (select value from json_each(:numbers));
 
--- name: let_go_of_removals
--- Let go of what old seals say was removed.
+-- name: delete_old_removals
+-- Delete what old seals say was removed.
 delete from removals where workspace = :workspace and seal < :oldest;
 
--- name: let_go_of_seals
--- Let go of old seals.
+-- name: delete_old_seals
+-- Delete old seals.
 delete from seals where workspace = :workspace and number < :oldest;
 
 -- name: seals

@@ -656,15 +656,15 @@ order by since.key;
 -- How many deliveries there are of each status.
 select status, count(*) as count from (select status from deliveries limit :limit) group by status;
 
--- name: hear
+-- name: announce_listener
 -- Say that somebody listens; it must be said again before the others forget it.
-insert into listeners (process, port, feeds, seen_at) values (:ear, :port, :feeds, :now)
+insert into listeners (process, port, feeds, seen_at) values (:listener, :port, :feeds, :now)
 on conflict (process) do update set seen_at = excluded.seen_at;
 
--- name: unhear
+-- name: forget_listener
 -- Say that nobody listens there any more, and forget those who died without saying so.
-delete from listeners where process = :ear or seen_at < :before;
+delete from listeners where process = :listener or seen_at < :before;
 
--- name: listening
+-- name: listeners
 -- The ports at which somebody listens, and whether for feeds too.
-select process as ear, port, feeds from listeners where seen_at > :since;
+select process as listener, port, feeds from listeners where seen_at > :since;
