@@ -46,6 +46,10 @@ _LONGEST_ID = 150
 _SAYS = "application/vnd.microsoft.activity.message"
 _STEPS = frozenset({"show", "decline", "approve", "reason", "change", "changed"})
 """The buttons that lead to another card."""
+_CONFIRMATIONS = {
+    "yes": "You answer yes. It counts as soon as it is sent.",
+    "no": "You answer no. It counts as soon as it is sent.",
+}
 _MENTION = re.compile(r"<at\b[^>]{0,200}>.{0,200}?</at>")
 _QUOTED = re.compile(r"<quoted\b[^>]{0,300}/>")
 
@@ -175,9 +179,7 @@ def _step(question: Question, verb: str, reference: QuestionReference) -> Elemen
     if verb == "option":
         asked = f"You choose option {int(str(number)) + 1}. It counts as soon as it is sent."
         return confirmation_card(question, url, asked, "Send", verb, n=number)
-    return confirmation_card(
-        question, url, f"You answer {verb}. It counts as soon as it is sent.", "Send", verb
-    )
+    return confirmation_card(question, url, _CONFIRMATIONS[verb], "Send", verb)
 
 
 def _text_response(text: str) -> Element:

@@ -255,8 +255,12 @@ def _is_command(text: str) -> bool:
 
 
 def _introduction(sender: Sender) -> str:
-    where = f" The id of this room is {sender.chat}." if sender.in_room else ""
-    return f"Your Telegram id is {sender.user}.{where} The administrator of Handraise needs it to reach you."
+    if sender.in_room:
+        return (
+            f"Your Telegram id is {sender.user}. The id of this room is {sender.chat}. "
+            "The administrator of Handraise needs it to reach you."
+        )
+    return f"Your Telegram id is {sender.user}. The administrator of Handraise needs it to reach you."
 
 
 def _given(question: Question, reference: QuestionReference) -> Given | None:
