@@ -13,6 +13,7 @@ import limits
 import pydantic
 
 from handraise.channels.teams.references import is_service
+from handraise.presentation.translation import LANGUAGES, find_time_zone
 
 _TELEGRAM_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -57,6 +58,18 @@ def _public_key(text: str) -> str:
     return text
 
 
+def _language(text: str) -> str:
+    if text not in LANGUAGES:
+        raise ValueError(f"expected one of {', '.join(LANGUAGES)}")
+    return text
+
+
+def _time_zone(text: str) -> str:
+    if find_time_zone(text) is None:
+        raise ValueError("expected the name of a time zone such as Europe/Berlin or UTC")
+    return text
+
+
 def _rate(text: str) -> str:
     try:
         limits.parse(text)
@@ -91,7 +104,9 @@ Address = Annotated[str, pydantic.AfterValidator(_address)]
 Issuer = Annotated[str, pydantic.AfterValidator(_issuer)]
 Origin = Annotated[str, pydantic.AfterValidator(_origin)]
 Proxies = Annotated[str, pydantic.AfterValidator(_proxies)]
+Language = Annotated[str, pydantic.AfterValidator(_language)]
 Rate = Annotated[str, pydantic.AfterValidator(_rate)]
+TimeZone = Annotated[str, pydantic.AfterValidator(_time_zone)]
 TeamsService = Annotated[str, pydantic.AfterValidator(_service)]
 MicrosoftAddress = Annotated[str, pydantic.AfterValidator(_microsoft_address)]
 DiscordPublicKey = Annotated[str, pydantic.AfterValidator(_public_key)]

@@ -20,6 +20,7 @@ from handraise.server.setting_types import (
     Address,
     DiscordPublicKey,
     Issuer,
+    Language,
     MicrosoftAddress,
     Origin,
     Proxies,
@@ -30,6 +31,7 @@ from handraise.server.setting_types import (
     TeamsService,
     TelegramSecret,
     TelegramToken,
+    TimeZone,
 )
 
 SHORTEST_SECRET = 32
@@ -73,6 +75,14 @@ class ServerSettings(BaseSettings):
     )
     admin: Annotated[str, pydantic.Field(min_length=1, max_length=200)] = pydantic.Field(
         default="admin", description="the name of that first administrator"
+    )
+    language: Language = pydantic.Field(
+        default="en",
+        description="the language for people who chose none and whose browser wants none of ours: `en` or `de`",
+    )
+    time_zone: TimeZone = pydantic.Field(
+        default="UTC",
+        description="the time zone for people who chose none and whose browser says none, such as `Europe/Berlin`",
     )
     connections: int = pydantic.Field(
         default=8,

@@ -16,9 +16,17 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from handraise.model.errors import Unauthenticated
 from handraise.model.problems import HandraiseError
 from handraise.model.visible import visible_line
+from handraise.presentation.translation import (
+    current_locale,
+    gettext,
+    ngettext,
+    pgettext,
+    use_locale,
+)
 from handraise.server.auth.login_redirect import remember_return_path
 from handraise.server.middleware.error_handlers import problem_response
 from handraise.server.middleware.security import SCRIPTED_POLICY
+from handraise.server.web.page_locale import page_locale
 
 _HERE = Path(__file__).parent
 _NOT_FOUND = 404
@@ -30,7 +38,11 @@ TEMPLATES = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    extensions=["jinja2.ext.i18n"],
 )
+TEMPLATES.install_gettext_callables(gettext, ngettext, newstyle=True, pgettext=pgettext)  # type: ignore[attr-defined] # the extension adds it
+TEMPLATES.globals["language"] = lambda: current_locale().language
+TEMPLATES.policies["ext.i18n.trimmed"] = True
 TEMPLATES.filters["visible_line"] = visible_line
 TEMPLATES.globals["now"] = lambda: datetime.now(UTC).isoformat()
 
@@ -43,6 +55,10 @@ class PageRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_with_pages(request: Request) -> Response:
+            with use_locale(page_locale(request)):
+                return await handle_in_locale(request)
+
+        async def handle_in_locale(request: Request) -> Response:
             try:
                 return await handle(request)
             except Unauthenticated:
@@ -51,7 +67,7 @@ class PageRoute(APIRoute):
                 return redirect
             except HandraiseError as error:
                 problem = problem_response(error)
-                response = message("That did not work", str(error), status=problem.status_code)
+                response = message(gettext("That did not work"), str(error), status=problem.status_code)
                 if wait := problem.headers.get("retry-after"):
                     response.headers["retry-after"] = wait
                 return response
@@ -68,8 +84,13 @@ def handle_unknown_pages(app: FastAPI) -> None:
         if not wants_page or getattr(error, "status_code", 0) != _NOT_FOUND:
             answer: Response = await default_handler(request, error)
             return answer
-        text = "The link may be old or incomplete."
-        return message("There is no such page here", text, status=_NOT_FOUND, lead=("/", "Go to your inbox"))
+        with use_locale(page_locale(request)):
+            return message(
+                gettext("There is no such page here"),
+                gettext("The link may be old or incomplete."),
+                status=_NOT_FOUND,
+                lead=("/", gettext("Go to your inbox")),
+            )
 
     app.add_exception_handler(HTTPException, show)
 
@@ -93,8 +114,7 @@ def secret_page(template: str, **values: Any) -> Response:
     return response
 
 
-def message(
-    title: str, text: str, *, status: int, lead: tuple[str, str] = ("/sign-in", "Go to the sign-in page")
-) -> Response:
-    """Render a page with a message and one link."""
+def message(title: str, text: str, *, status: int, lead: tuple[str, str] | None = None) -> Response:
+    """Render a page with a message and one link, to the sign-in page unless another is given."""
+    lead = lead or ("/sign-in", gettext("Go to the sign-in page"))
     return page("message.html", status=status, title=title, text=text, lead=lead)

@@ -1,0 +1,3 @@
+// Made by `python -m scripts.catalog`.
+
+export default {};

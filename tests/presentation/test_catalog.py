@@ -1,0 +1,40 @@
+"""The catalogue of sentences is complete, and what the program reads is what people translated."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from handraise.presentation.translation import LANGUAGES
+from scripts import catalog
+
+TRANSLATED = sorted(set(LANGUAGES) - {"en"})
+_PLACEHOLDER = re.compile(r"\{[a-z_]*\}|%\([a-z_]+\)s|%%")
+
+
+def test_every_language_has_a_catalogue_and_every_catalogue_is_a_language() -> None:
+    assert sorted(each.name for each in catalog.CATALOG.iterdir()) == TRANSLATED
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_the_files_that_programs_read_say_what_people_translated(language: str) -> None:
+    known = catalog.read(language)
+    assert catalog.po_file(language).with_suffix(".mo").read_bytes() == catalog.as_mo(known)
+    assert catalog.script_file(language).read_bytes() == catalog.as_script(known)
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_a_translation_has_the_placeholders_of_its_sentence(language: str) -> None:
+    wrong = []
+    for each in catalog.read(language):
+        if not each.id:
+            continue
+        ids = each.id if isinstance(each.id, tuple | list) else (each.id,)
+        strings = each.string if isinstance(each.string, tuple | list) else (each.string,)
+        wanted = set(_PLACEHOLDER.findall(ids[-1]))
+        # A singular may leave its number out: "one more" and "{count} more".
+        wrong += [text for text in strings if not set(_PLACEHOLDER.findall(text)) <= wanted]
+        if not wanted <= set(_PLACEHOLDER.findall(strings[-1])):
+            wrong.append(strings[-1])
+    assert wrong == []
