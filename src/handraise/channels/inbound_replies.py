@@ -24,6 +24,7 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.ports import Directory, Outbox
+from handraise.presentation.translation import DEFAULT_LOCALE, Locale, person_locale, set_locale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +84,24 @@ _PATIENCE = timedelta(seconds=10)
 
 
 class Replies:
-    """Takes replies of every channel to the desk."""
+    """Takes replies of every channel to the desk. `locale` is for people who chose none."""
 
-    def __init__(self, desk: Desk, directory: Directory, outbox: Outbox) -> None:
+    def __init__(
+        self, desk: Desk, directory: Directory, outbox: Outbox, *, locale: Locale = DEFAULT_LOCALE
+    ) -> None:
         self._desk = desk
         self._directory = directory
         self._outbox = outbox
+        self._locale = locale
 
     async def find_responder(
         self, workspace: str, channel: str, identity: str, recipient: str | None = None
     ) -> Responder | None:
-        """The person behind an identity on a channel; None unless it is exactly one who is here."""
+        """The person behind an identity on a channel; None unless it is exactly one who is here.
+
+        What this task says afterwards is in the language of that person.
+        """
+        set_locale(self._locale)
         if any(map(text_problem, (workspace, channel, identity))):
             return None
         names = await self._outbox.recipients_at(workspace, channel, identity)
@@ -103,7 +111,10 @@ class Replies:
         if len(people) != 1:
             return None
         person = await self._directory.find_person(workspace, people[0])
-        return None if person is None else person.responder
+        if person is None:
+            return None
+        set_locale(person_locale(person, self._locale))
+        return person.responder
 
     async def find_address(
         self, workspace: str, channel: str, recipient: str, address_id: str

@@ -22,11 +22,13 @@ from handraise.desk.delivery_planner import DeliveryPlanner
 from handraise.desk.engine import Engine
 from handraise.model.deliveries import Address, Delivery, DeliveryStatus, Try
 from handraise.model.errors import DeskClosed, StoreUnavailable
+from handraise.model.identities import Person
 from handraise.model.people import ANYONE, GROUP, may_see
 from handraise.model.questions import Question, Ref
 from handraise.ports import Directory
 from handraise.ports.channel import Channel, Message, Notice, NotSent
 from handraise.ports.outbox import Outbox
+from handraise.presentation.translation import DEFAULT_LOCALE, Locale, person_locale, set_locale
 
 _log = logging.getLogger(__name__)
 
@@ -56,12 +58,16 @@ async def run_dispatcher(
     link_to: LinkTo,
     within: float = _WITHIN,
     tried: Callable[[Try], None] = lambda _: None,
+    locale: Locale = DEFAULT_LOCALE,
 ) -> AsyncIterator[Dispatcher]:
     """Notify people through these channels inside this context.
 
     Any number of processes may do so. A message that takes longer than `within` seconds counts as not confirmed.
+    `locale` is for people who chose none, and for shared chats.
     """
-    dispatcher = Dispatcher(engine, outbox, directory, channels, link_to=link_to, within=within, tried=tried)
+    dispatcher = Dispatcher(
+        engine, outbox, directory, channels, link_to=link_to, within=within, tried=tried, locale=locale
+    )
     task = asyncio.create_task(dispatcher.run(), name="handraise dispatcher")
     try:
         yield dispatcher
@@ -84,6 +90,7 @@ class Dispatcher:
         link_to: LinkTo,
         within: float = _WITHIN,
         tried: Callable[[Try], None] = lambda _: None,
+        locale: Locale = DEFAULT_LOCALE,
     ) -> None:
         self._engine = engine
         self._outbox = outbox
@@ -93,6 +100,7 @@ class Dispatcher:
         self._link_to = link_to
         self._within = within
         self._tried = tried
+        self._locale = locale
         self._wakeup = asyncio.Event()
         self._in_flight: Counter[str] = Counter()
         self._failing_keys: set[str] = set()
@@ -194,7 +202,10 @@ class Dispatcher:
         deliveries = [replace(each, to=address.to) for each in deliveries]
         pairs = list(zip(deliveries, questions, strict=True))
         first = deliveries[0]
-        entitled = await self._entitled(first.recipient, pairs)
+        person = await self._find_person(first)
+        # This task does nothing but this delivery.
+        set_locale(self._locale if person is None else person_locale(person, self._locale))
+        entitled = pairs if person is None else [each for each in pairs if may_see(each[1], person.responder)]
         live = [pair for pair in entitled if pair[0].is_to_be_sent and pair[1].outcome is None]
         tries = [_given_up(pair[0]) for pair in pairs if pair not in entitled]
         tries += [await self._without_sending(*pair) for pair in entitled if pair not in live]
@@ -223,16 +234,11 @@ class Dispatcher:
                     return each
         return None
 
-    async def _entitled(
-        self, recipient: str, pairs: Sequence[tuple[Delivery, Question]]
-    ) -> Sequence[tuple[Delivery, Question]]:
-        """Return the questions that this recipient may still see. A shared chat or a system is not checked."""
-        if recipient.startswith((GROUP, ANYONE)):
-            return pairs
-        person = await self._directory.find_person(pairs[0][0].workspace, recipient)
-        if person is None:
-            return pairs
-        return [pair for pair in pairs if may_see(pair[1], person.responder)]
+    async def _find_person(self, delivery: Delivery) -> Person | None:
+        """Return the person who is told, or None: a shared chat or a system is not a person."""
+        if delivery.recipient.startswith((GROUP, ANYONE)):
+            return None
+        return await self._directory.find_person(delivery.workspace, delivery.recipient)
 
     async def _record_all(self, tries: Sequence[Try]) -> Sequence[None]:
         await self._outbox.record(tries)

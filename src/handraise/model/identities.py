@@ -63,6 +63,10 @@ class Person:
     groups: frozenset[str] = frozenset()
     signed_in_at: datetime | None = field(default=None, compare=False)
     """When they last signed in, or None if they never have."""
+    language: str | None = None
+    """The language that they chose to read in, such as `de`."""
+    time_zone: str | None = None
+    """The time zone that they chose, such as `Europe/Berlin`."""
 
     @property
     def responder(self) -> Responder:

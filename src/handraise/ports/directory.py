@@ -79,6 +79,15 @@ class Directory(Protocol):
         """
         ...
 
+    async def set_preferences(
+        self, workspace: str, person_id: str, *, language: str | None, time_zone: str | None
+    ) -> Person | None:
+        """Keep how a person wants to read; None is no choice. Leaves no event, since it changes no right.
+
+        None where there is nobody. `put_person` leaves it as it is.
+        """
+        ...
+
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with this name, and their groups."""
         ...

@@ -17,6 +17,8 @@ from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from handraise.model.identities import Person
+
 LANGUAGES = {"en": "English", "de": "Deutsch"}
 """Every language that there is, by its code, under its own name."""
 
@@ -33,8 +35,8 @@ class Locale:
     time_zone: str = "UTC"
 
 
-_DEFAULT = Locale()
-_current: ContextVar[Locale] = ContextVar("locale", default=_DEFAULT)
+DEFAULT_LOCALE = Locale()
+_current: ContextVar[Locale] = ContextVar("locale", default=DEFAULT_LOCALE)
 
 
 @contextmanager
@@ -45,6 +47,11 @@ def use_locale(locale: Locale) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def set_locale(locale: Locale) -> None:
+    """Render everything from here on, in this task, for somebody who reads like this."""
+    _current.set(locale)
 
 
 def current_locale() -> Locale:
@@ -79,6 +86,15 @@ def best_language(*wishes: str | None) -> str:
             if code in LANGUAGES:
                 return code
     return "en"
+
+
+def person_locale(person: Person, default: Locale) -> Locale:
+    """How a person reads; `default` counts for what they did not choose."""
+    zone = person.time_zone
+    return Locale(
+        best_language(person.language, default.language),
+        zone if zone and find_time_zone(zone) else default.time_zone,
+    )
 
 
 def local_time(at: datetime) -> datetime:

@@ -86,7 +86,12 @@ async def open_server(
     """
     async with (
         open_context(settings, clock=clock, metrics=metrics, traces=traces) as ctx,
-        open_channels(settings, Replies(ctx.desk, ctx.directory, ctx.outbox), ctx.outbox, channels) as opened,
+        open_channels(
+            settings,
+            Replies(ctx.desk, ctx.directory, ctx.outbox, locale=settings.locale),
+            ctx.outbox,
+            channels,
+        ) as opened,
         _run_dispatchers(ctx, opened),
     ):
         tasks = [
@@ -129,6 +134,7 @@ async def _run_dispatchers(ctx: ServerContext, channels: Mapping[str, Channel]) 
                     list(channels.values()),
                     link_to=Links(ctx.settings, ctx.directory, channels),
                     tried=ctx.metrics.count_delivery_try,
+                    locale=ctx.settings.locale,
                 )
             )
         yield

@@ -16,6 +16,7 @@ from handraise.channels.safe_http import IPNetwork
 from handraise.channels.teams.references import is_id
 from handraise.channels.webhook import secret_bytes
 from handraise.desk_factory import default_address
+from handraise.presentation.translation import Locale
 from handraise.server.setting_types import (
     Address,
     DiscordPublicKey,
@@ -512,6 +513,11 @@ class ServerSettings(BaseSettings):
         return (
             not self.is_https and self.host not in ("localhost", "::1") and not self.host.startswith("127.")
         )
+
+    @property
+    def locale(self) -> Locale:
+        """How people read who chose nothing, as far as nothing else is known."""
+        return Locale(self.language, self.time_zone)
 
     @property
     def is_https(self) -> bool:

@@ -121,9 +121,20 @@ class MemoryDirectory:
             role=role,
             groups=known.groups if known else frozenset(),
             signed_in_at=known.signed_in_at if known else None,
+            language=known.language if known else None,
+            time_zone=known.time_zone if known else None,
         )
         self._store.note(workspace, person_put(known, self._people[ref], by=by))
         return self._people[ref]
+
+    async def set_preferences(
+        self, workspace: str, person_id: str, *, language: str | None, time_zone: str | None
+    ) -> Person | None:
+        """Keep how a person wants to read; see the port."""
+        ref = Ref(workspace, person_id)
+        if ref in self._people:
+            self._people[ref] = replace(self._people[ref], language=language, time_zone=time_zone)
+        return self._people.get(ref)
 
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with a name; see the port."""

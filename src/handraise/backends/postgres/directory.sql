@@ -46,6 +46,12 @@ with put as (
 select p.*, handraise.groups_of(p.workspace, p.id) as groups
 from put as p;
 
+-- name: set_preferences
+-- Keep how a person wants to read.
+update handraise.people as p set language = :language, time_zone = :time_zone
+where p.workspace = :workspace and p.id = :id
+returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
+
 -- name: find_person
 -- One person and their groups.
 select p.*, handraise.groups_of(p.workspace, p.id) as groups

@@ -76,6 +76,18 @@ class ShardedDirectory:
             is_noop=lambda found: found is None,
         )
 
+    async def set_preferences(
+        self, workspace: str, person_id: str, *, language: str | None, time_zone: str | None
+    ) -> Person | None:
+        """See the port."""
+        return await self._router.write(
+            workspace,
+            lambda ports: ports.directory.set_preferences(
+                workspace, person_id, language=language, time_zone=time_zone
+            ),
+            is_noop=lambda found: found is None,
+        )
+
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """See the port."""
         return await self._router.read(

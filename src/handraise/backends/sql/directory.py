@@ -115,6 +115,15 @@ class SqlDirectory:
 
         return await self._executor.transact(workspace, work)
 
+    async def set_preferences(
+        self, workspace: str, person_id: str, *, language: str | None, time_zone: str | None
+    ) -> Person | None:
+        """Keep how a person wants to read; see the port."""
+        rows = await self._executor.fetch(
+            workspace, "set_preferences", id=person_id, language=language, time_zone=time_zone
+        )
+        return stored_person(rows[0]) if rows else None
+
     async def find_person(self, workspace: str, person_id: str) -> Person | None:
         """The person with a name; see the port."""
         rows = await self._executor.fetch(workspace, "find_person", id=person_id)

@@ -43,6 +43,14 @@ returning *, (
     select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
 ) as groups;
 
+-- name: set_preferences
+-- Keep how a person wants to read.
+update people set language = :language, time_zone = :time_zone
+where workspace = :workspace and id = :id
+returning *, (
+    select json_group_array(m.group_name) from members as m where m.workspace = people.workspace and m.person = people.id
+) as groups;
+
 -- name: find_person
 -- One person and their groups.
 select * from people_with_groups where workspace = :workspace and id = :id;

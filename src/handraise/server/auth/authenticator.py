@@ -21,7 +21,9 @@ from handraise.model.identities import READER, Person, Role, Session
 from handraise.model.people import may_see
 from handraise.model.questions import Question
 from handraise.ports import Directory
+from handraise.presentation.translation import set_locale
 from handraise.server.context import ServerContext
+from handraise.server.page_locale import page_locale
 from handraise.wire.credentials import Token, TokenKind, read_token
 
 _BATCH = 1_000
@@ -179,6 +181,8 @@ async def caller_or_reader_of(connection: HTTPConnection) -> CallerOrReader:
     if known is None:
         known = await _authenticate(connection)
         connection.state.caller = known
+        if isinstance(known, PersonCaller):
+            set_locale(page_locale(connection, known.person))
     return known
 
 

@@ -13,7 +13,9 @@ from handraise.model.errors import QuestionNotFound
 from handraise.model.identities import Person, QuestionLink
 from handraise.model.people import may_see
 from handraise.model.questions import Question
+from handraise.presentation.translation import set_locale
 from handraise.server.context import ServerContext
+from handraise.server.page_locale import page_locale
 from handraise.wire.credentials import TokenKind, read_token
 
 
@@ -51,4 +53,5 @@ async def find_linked_question(
         return None
     caller = LinkCaller(token.workspace, person, link)
     request.state.caller = caller
+    set_locale(page_locale(request, person))
     return caller, question

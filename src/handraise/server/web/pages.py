@@ -26,7 +26,7 @@ from handraise.presentation.translation import (
 from handraise.server.auth.login_redirect import remember_return_path
 from handraise.server.middleware.error_handlers import problem_response
 from handraise.server.middleware.security import SCRIPTED_POLICY
-from handraise.server.web.page_locale import page_locale
+from handraise.server.page_locale import page_locale
 
 _HERE = Path(__file__).parent
 _NOT_FOUND = 404

@@ -241,7 +241,7 @@ end;
 
 -- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it, so that it does not
 -- depend on the database's locale. `identity` is the account at an OIDC provider that the person first came with: a digest
--- of its issuer and subject.
+-- of its issuer and subject. `language` and `time_zone` are what they chose to read in.
 create table handraise.people (
     created_at    timestamptz not null,
     signed_in_at  timestamptz,
@@ -252,6 +252,8 @@ create table handraise.people (
     email         text        collate "C",
     email_folded  text        collate "C",
     identity      text        collate "C",
+    language      text        collate "C",
+    time_zone     text        collate "C",
     primary key (workspace, id),
     unique (workspace, email_folded),
     check ((email is null) = (email_folded is null))

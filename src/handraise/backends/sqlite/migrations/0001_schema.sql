@@ -178,7 +178,7 @@ create index grants_by_question on grants (workspace, question_id);
 
 -- `email` is as it was written; `email_folded` is what addresses are compared by. Python folds it: lower() knows only
 -- ASCII here. `identity` is the account at an OIDC provider that the person first came with: a digest of its issuer and
--- subject.
+-- subject. `language` and `time_zone` are what they chose to read in.
 create table people (
     workspace     text    not null,
     id            text    not null,
@@ -189,6 +189,8 @@ create table people (
     role          text    not null check (role in ('member', 'admin')),
     created_at    integer not null,
     signed_in_at  integer,
+    language      text,
+    time_zone     text,
     primary key (workspace, id),
     unique (workspace, email_folded),
     check ((email is null) = (email_folded is null))

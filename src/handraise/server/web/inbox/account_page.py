@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Annotated
 from urllib.parse import quote
+from zoneinfo import available_timezones
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Form
 from starlette.responses import RedirectResponse, Response
 
 from handraise.model.grants import Grant
 from handraise.model.identities import Role, Session
 from handraise.model.visible import visible_line
 from handraise.presentation.times import moment_text
+from handraise.presentation.translation import LANGUAGES, find_time_zone
 from handraise.server.api.admin_routes import GrantId, revoke_grant
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
@@ -69,9 +74,29 @@ async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
         since=moment_text(session.created_at),
         until=moment_text(session.expires_at),
         is_https=ctx.settings.is_https,
+        languages=LANGUAGES,
+        zones=_time_zones(),
         grants=await _grants(ctx, caller),
         sessions=[_other_session(each, datetime.now(UTC)) for each in await _other_sessions(ctx, caller)],
     )
+
+
+@pages.post("/me/preferences")
+async def set_preferences_here(
+    ctx: Context,
+    caller: CurrentPerson,
+    *,
+    language: Annotated[str, Form(max_length=20)] = "",
+    time_zone: Annotated[str, Form(max_length=64)] = "",
+) -> Response:
+    """Keep the language and the time zone that you read in. What there is not counts as no choice."""
+    await ctx.directory.set_preferences(
+        caller.workspace,
+        caller.person.id,
+        language=language if language in LANGUAGES else None,
+        time_zone=time_zone if find_time_zone(time_zone) else None,
+    )
+    return RedirectResponse("/me#reading", 303)
 
 
 @pages.post("/me/sessions/end-others")
@@ -94,6 +119,23 @@ async def revoke_here(ctx: Context, caller: CurrentPerson, grant_id: GrantId) ->
     """End a grant of yours; for administrators, any grant."""
     await revoke_grant(ctx, caller, grant_id)
     return RedirectResponse("/me#grants", 303)
+
+
+@functools.cache
+def _time_zones() -> Sequence[str]:
+    """The zones that people live in, without old names and technical ones."""
+    regions = (
+        "Africa",
+        "America",
+        "Antarctica",
+        "Asia",
+        "Atlantic",
+        "Australia",
+        "Europe",
+        "Indian",
+        "Pacific",
+    )
+    return ("UTC", *sorted(name for name in available_timezones() if name.startswith(regions)))
 
 
 async def _grants(ctx: ServerContext, caller: PersonCaller) -> list[ActiveGrant]:

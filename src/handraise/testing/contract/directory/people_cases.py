@@ -44,6 +44,25 @@ class PeopleCases(DirectoryFixtures):
         assert await directory.find_person(workspace, "bob") is None
         assert await directory.find_person_by_email(workspace, "bob@example.org") is None
 
+    async def test_how_a_person_wants_to_read_is_kept(self, directory: Directory, workspace: str) -> None:
+        await some_person(directory, workspace, "ana")
+        await some_person(directory, workspace, "bob")
+        chosen = await directory.set_preferences(workspace, "ana", language="de", time_zone="Europe/Berlin")
+        assert chosen is not None
+        assert (chosen.language, chosen.time_zone) == ("de", "Europe/Berlin")
+        await directory.put_person(workspace, "ana", name="Ana", email=None, role=Role.MEMBER)
+        kept = await directory.find_person(workspace, "ana")
+        assert kept is not None
+        assert (kept.language, kept.time_zone) == ("de", "Europe/Berlin")
+        other = await directory.find_person(workspace, "bob")
+        assert other is not None
+        assert (other.language, other.time_zone) == (None, None)
+        again = await directory.set_preferences(workspace, "ana", language=None, time_zone=None)
+        assert again is not None
+        assert (again.language, again.time_zone) == (None, None)
+        assert await directory.set_preferences(workspace, "eve", language="de", time_zone=None) is None
+        assert await directory.find_person(workspace, "eve") is None
+
     async def test_a_person_is_bound_to_the_first_identity_that_comes(
         self, directory: Directory, workspace: str
     ) -> None:
