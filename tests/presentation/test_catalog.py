@@ -31,10 +31,10 @@ def test_a_translation_has_the_placeholders_of_its_sentence(language: str) -> No
         if not each.id:
             continue
         ids = each.id if isinstance(each.id, tuple | list) else (each.id,)
-        strings = each.string if isinstance(each.string, tuple | list) else (each.string,)
+        strings = [*each.string] if isinstance(each.string, tuple | list) else [each.string]
         wanted = set(_PLACEHOLDER.findall(ids[-1]))
         # A singular may leave its number out: "one more" and "{count} more".
-        wrong += [text for text in strings if not set(_PLACEHOLDER.findall(text)) <= wanted]
-        if not wanted <= set(_PLACEHOLDER.findall(strings[-1])):
-            wrong.append(strings[-1])
+        found = [set(_PLACEHOLDER.findall(text or "")) for text in strings]
+        if found[-1] != wanted or not all(each <= wanted for each in found):
+            wrong.append(each.id)
     assert wrong == []

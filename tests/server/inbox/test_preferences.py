@@ -7,8 +7,8 @@ import pytest
 
 from handraise.server import ServerContext
 from handraise.server.page_locale import TIME_ZONE_COOKIE
-from tests.server.conftest import bearer
-from tests.server.inbox.browser import ORIGIN, open_page
+from tests.server.conftest import ORIGIN, bearer
+from tests.server.inbox.browser import open_page
 from tests.serving import Issuer
 
 
