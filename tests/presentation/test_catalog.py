@@ -35,6 +35,6 @@ def test_a_translation_has_the_placeholders_of_its_sentence(language: str) -> No
         wanted = set(_PLACEHOLDER.findall(ids[-1]))
         # A singular may leave its number out: "one more" and "{count} more".
         found = [set(_PLACEHOLDER.findall(text or "")) for text in strings]
-        if found[-1] != wanted or not all(each <= wanted for each in found):
+        if found[-1] != wanted or not all(one <= wanted for one in found):
             wrong.append(each.id)
     assert wrong == []
