@@ -7,9 +7,9 @@ import pytest
 
 from handraise.server import ServerContext
 from handraise.server.page_locale import TIME_ZONE_COOKIE
+from support.issuer import Issuer
 from tests.server.conftest import ORIGIN, bearer
 from tests.server.inbox.browser import open_page
-from tests.serving import Issuer
 
 
 async def _choose(client: httpx2.AsyncClient, **chosen: str) -> None:
