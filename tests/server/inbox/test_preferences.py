@@ -27,7 +27,7 @@ async def test_a_person_chooses_before_the_browser_and_the_browser_before_the_se
     ann: httpx2.AsyncClient, ctx: ServerContext, workspace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await _language(ann) == "en"
-    monkeypatch.setattr(ctx.settings, "language", "de")
+    monkeypatch.setattr(ctx, "settings", ctx.settings.model_copy(update={"language": "de"}))
     assert await _language(ann) == "de"
     assert await _language(ann, "en") == "en"
     await _choose(ann, language="de", time_zone="Europe/Berlin")
