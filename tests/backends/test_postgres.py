@@ -214,7 +214,7 @@ async def test_looking_at_an_expired_question_that_somebody_locks_gives_up(
                 workspace,
                 question.id,
             )
-            with pytest.raises(StoreUnavailable, match="locked by somebody else"):
+            with pytest.raises(StoreUnavailable, match="locked by another process"):
                 await desk.get(question.id)
         assert (await desk.get(question.id)).status == "expired"
 

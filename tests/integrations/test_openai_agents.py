@@ -299,7 +299,7 @@ async def test_a_state_that_is_too_large_is_told_before_anybody_is_asked_or_kept
         await shop.run(desk, timeout=0, state_store=Folder(tmp_path / "runs"))
     [question] = await asked(desk)
     await desk.answer(question.id, "So.", by="ana")
-    with pytest.raises(LookupError, match="not there"):
+    with pytest.raises(LookupError, match="missing"):
         await shop.run(desk, done=2)
     results = await shop.run(desk, done=2, state_store=Folder(tmp_path / "runs"))
     assert results["c1"] == noise

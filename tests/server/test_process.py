@@ -108,7 +108,7 @@ def test_memory_is_served_with_a_warning(tmp_path: Path) -> None:
     with serving("memory:", tmp_path) as server:
         assert re.search(r"Survives +nothing", server.banner)
         (warning,) = [line["event"] for line in server.log if line["level"] == "warning"]
-        assert warning.startswith("memory: keeps nothing")
+        assert warning.startswith("memory: stores nothing")
 
 
 @pytest.mark.slow("starts two servers for one sentence")
