@@ -36,7 +36,7 @@ def main() -> None:
 
         app = app_for(sys.argv[1:])
     except ModuleNotFoundError as error:
-        # Only what is not ours can be missing.
+        # Only a third-party package can be missing.
         _exit_without((error.name or "typer").partition(".")[0])
     except MissingExtra as error:
         _exit_without(error.package)

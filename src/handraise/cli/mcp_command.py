@@ -81,7 +81,7 @@ def mcp(
             f"With --http, any program on this machine could ask and then answer as {person}. "
             "Set HANDRAISE_MCP_TOKEN to a token that the client must send, or leave out --person."
         )
-    # By name: its types are checked where its framework is.
+    # Imported by name: its types are checked where its framework is installed.
     integration: Any = importlib.import_module("handraise.integrations.mcp")
     options = {
         "conversation": conversation,

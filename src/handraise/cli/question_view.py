@@ -76,7 +76,7 @@ def question_lines(question: Question, width: int, events: Sequence[Event] = ())
     if names := _names(question):
         lines += [[("class:bar", _BAR.rstrip())], *_with_bar(names, width)]
     lines += [[], *_standing(question, width), *_votes(question, events, width)]
-    if isinstance(question.form, Approval):  # last, and so right above what one decides with
+    if isinstance(question.form, Approval):  # last, so that it is right above the decision
         lines += [[], *_action_lines(question, question.form, width)]
     return lines
 

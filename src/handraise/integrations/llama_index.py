@@ -36,14 +36,14 @@ __all__ = ["QuestionAsked", "QuestionSettled", "ask", "request_approval", "run"]
 
 
 class QuestionAsked(InputRequiredEvent):
-    """What a workflow asks: a question, or an action to be approved, under a name that is its own in the run."""
+    """A request of a workflow: a question, or an action to be approved, with a name that is unique in the run."""
 
     name: str
     question: dict[str, Any]
 
 
 class QuestionSettled(HumanResponseEvent):
-    """How it ended. `value` is the canonical answer, and None where there is none; `words` say it either way."""
+    """How it ended. `value` is the canonical answer, or None if there is none; `words` describe it in either case."""
 
     name: str
     question_id: str
@@ -61,7 +61,7 @@ async def ask(
     form: Askable | Mapping[str, Json] | None = None,
     context: Json = None,
 ) -> QuestionSettled:
-    """Ask a person from inside a step, and get how that ended. The step runs again from its start when it has."""
+    """Ask a person from inside a step, and return how it ended. The step then runs again from its start."""
     return await _wait(ctx, name, described(prompt, choices=choices, form=form, context=context))
 
 
@@ -139,7 +139,7 @@ class _AskedQuestion:
 
 
 class _ActiveRun:
-    """A run under way. Each question is a pause of its own, with the context of the moment when it was asked."""
+    """A run in progress. Each question is a separate pause, with the context from when it was asked."""
 
     def __init__(self, desk: Desk, pausing: Callable[[int], Run], timeout: Span | None) -> None:
         self.asked: dict[str, _AskedQuestion] = {}
@@ -158,7 +158,7 @@ class _ActiveRun:
         return None if last is None else json.loads(last)
 
     async def post(self, handler: WorkflowHandler, event: QuestionAsked) -> bool:
-        """Post what a step asks, with all that is needed to go on from here; False where it is posted already."""
+        """Post a step's question, with everything that is needed to continue; False if it is already posted."""
         if event.name in self.asked:
             return False
         self.asked[event.name] = _AskedQuestion(self._next, event.question)
@@ -180,14 +180,14 @@ class _ActiveRun:
         await self.desk.wait(posted.id, timeout=self._timeout)
         settled = await self.settled(name)
         while settled is not None and not self._taken[name].is_set():
-            # One at a time: a step that gets two events runs twice, beside itself.
+            # One at a time: a step that gets two events runs twice at once.
             async with self._turn:
                 handler.ctx.send_event(settled)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._taken[name].wait(), _AGAIN)
 
     async def take(self, name: str) -> QuestionSettled | None:
-        """How a question ended, for the step that asked it; None where it has not."""
+        """How a question ended, for the step that asked it; None if it is still pending."""
         settled = await self.settled(name)
         if settled is not None:
             self._taken[name].set()

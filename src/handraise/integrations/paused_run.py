@@ -116,7 +116,7 @@ class Run:
         return None if found is None else await self._found(found["saved"])
 
     async def ask_all(self, pauses: Sequence[Pause], *, saved: str | None = None) -> AskedQuestions:
-        """The question of each pause, by the pause's id; posted unless it is stored already.
+        """The question of each pause, by the pause's id; posted unless it is already stored.
 
         `saved` is stored with the first of them, where any process finds it.
         """
@@ -136,7 +136,7 @@ class Run:
         return asked
 
     async def collect(self, asked: AskedQuestions, *, timeout: Span | None = None) -> dict[str, Ending]:
-        """How each ended, once all have. Approved actions are given out here, and to nobody else.
+        """How each ended, once all have. Approved actions are returned only here.
 
         If `timeout` passes first, `StillPending` is raised and nothing is changed.
         """
@@ -188,7 +188,7 @@ class Run:
         return Ending(words="Approved.", question=question, action=action)
 
     async def _kept(self, text: str) -> dict[str, str]:
-        """What a question says about where the text is."""
+        """The place of the text, as stored in a question."""
         if self._state_store is None:
             return {"text": base64.b64encode(zlib.compress(text.encode(), 9)).decode()}
         name = self._name([self._turn]).removeprefix(_NAMES)

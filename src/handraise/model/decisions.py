@@ -10,7 +10,7 @@ from handraise.model.json_values import Json
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided about an action. True only where it was approved.
+    """What a person decided about an action. It is truthy only if the action was approved.
 
     `action` is what was approved, edits included: execute this and nothing else.
     """
@@ -25,7 +25,7 @@ class Decision:
 
 
 def decision_of(approval: Approval, value: Json) -> Decision:
-    """The decision behind an approval's canonical answer."""
+    """The decision in an approval's canonical answer."""
     edited = value.get("arguments")
     action = approval.action if edited is None else Action(tool=approval.action.tool, arguments=edited)
     return Decision(value["decision"] == "approve", action, value.get("reason"), edited is not None)

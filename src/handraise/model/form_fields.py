@@ -39,7 +39,7 @@ def options_of(options: Sequence[Option | str]) -> tuple[Option, ...]:
 
 
 class Choice(FormPart):
-    """Exactly one option, or a text of one's own where `allow_other` says so."""
+    """Exactly one option, or with `allow_other` a text of the person's own."""
 
     kind: Literal["choice"] = "choice"
     options: tuple[Option, ...]

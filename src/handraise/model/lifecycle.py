@@ -74,9 +74,9 @@ class Move:
 
 
 def same_question(draft: Draft, stored: Question) -> Question | KeyConflict:
-    """The stored question where the draft means the same, else their conflict.
+    """Return the stored question if the draft means the same, else a `KeyConflict`.
 
-    Another asker does not get to see what is stored, unless both share the key.
+    Another asker does not see the stored question unless both share the key.
     """
     ours = stored.asker == draft.asker or (stored.shared and draft.shared and stored.key == draft.key)
     if ours and stored.definition == draft.definition:

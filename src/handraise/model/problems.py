@@ -27,7 +27,7 @@ class HandraiseError(Exception):
     code: ClassVar[str] = "error"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as it stands, for anyone who keeps errors or sends them to another process."""
+        """Pickle all attributes, for programs that keep errors or send them to another process."""
         return _restored, (type(self), self.args, self.__dict__)
 
 
@@ -54,7 +54,7 @@ class ProblemsError(HandraiseError, ValueError):
 
 
 class InvalidQuestion(ProblemsError):
-    """The question cannot be asked as it stands; nothing was registered."""
+    """The question cannot be asked like this; nothing was registered."""
 
     code = "invalid_question"
 

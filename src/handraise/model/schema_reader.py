@@ -114,7 +114,7 @@ def _resolved(schema: Json, path: str, definitions: Schema) -> tuple[Schema, boo
                     raise _unfit(path, "several schemas for one field cannot be shown to a person")
         else:
             return schema, optional
-    raise _unfit(path, "its references go round in circles")
+    raise _unfit(path, "its references are circular")
 
 
 def _simple(schema: Schema, path: str, definitions: Schema) -> SimpleForm:
@@ -153,7 +153,7 @@ def _open_text(schema: Schema, path: str) -> Open:
 
 
 def _options(schema: Schema, path: str) -> tuple[Option, ...] | None:
-    """The listed choices of a schema, or None where it lists none."""
+    """The listed choices of a schema, or None if it lists none."""
     titled = schema.get("oneOf")
     if isinstance(titled, list):
         if not all(isinstance(one, dict) and isinstance(one.get("const"), str) for one in titled):
@@ -187,12 +187,12 @@ def _maximum(schema: Schema, path: str) -> float | int | None:
 
 
 def _kept(bound: float | None) -> float | int | None:
-    """A bound as JSON can have it: those of 64-bit integers are beyond what an answer can be."""
+    """A bound that JSON can hold: the limits of 64-bit integers are beyond what an answer can be."""
     return bound if bound is None or abs(bound) <= MAX_INTEGER else float(bound)
 
 
 def _bound(schema: Schema, name: str, path: str) -> list[float | int]:
-    """The bound, where the schema has it."""
+    """The bound, if the schema has it."""
     value = schema.get(name)
     if value is None:
         return []

@@ -54,12 +54,12 @@ class HeadsFile:
         return HeadMark(rows[0][0], rows[0][1]) if rows else None
 
     async def put(self, workspace: str, head: HeadMark) -> None:
-        """Keep a later seal; see the port."""
+        """Store a later seal; see the port."""
         if await self.find(workspace) != head:
             await self._write(lambda connection: connection.execute(_PUT, (workspace, *head)))
 
     async def reset(self, workspace: str, head: HeadMark | None) -> None:
-        """Keep this one; see the port."""
+        """Store this one; see the port."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("delete from heads where workspace = ?", (workspace,))

@@ -72,7 +72,7 @@ class AskTool:
             self._options["expires_in"] = expires_in
 
     def answers_to(self, name: str) -> bool:
-        """Whether a model that calls this name means this tool."""
+        """Whether this is one of the tool's names."""
         return name in self._names
 
     async def execute(self, arguments: Arguments, *, call_id: str | None = None) -> ToolResult:
@@ -88,7 +88,7 @@ class AskTool:
         return await self._result(asked)
 
     async def start(self, arguments: Arguments, *, call_id: str | None = None) -> Interrupt | ToolResult:
-        """Ask and do not wait: an interrupt to raise or return, or the result if there is nothing to wait for."""
+        """Ask and do not wait: returns an interrupt to raise or return, or the result if nothing is pending."""
         asked = await self._ask(arguments, call_id or None)
         if isinstance(asked, ToolResult):
             return asked
@@ -335,7 +335,7 @@ class NamedTool(Protocol):
     """A tool that knows its names."""
 
     def answers_to(self, name: str) -> bool:
-        """Whether a model that calls this name means this tool."""
+        """Whether this is one of the tool's names."""
         ...
 
 

@@ -226,7 +226,7 @@ class EventRecord(Record):
         return cls(**{name: getattr(event, name) for name in Event.__dataclass_fields__})
 
     def event(self) -> Event:
-        """The event behind the record."""
+        """The event of the record."""
         return Event(**dict(self))
 
 
@@ -295,7 +295,7 @@ class GrantRecord(Record):
         return cls.model_validate(grant, from_attributes=True)
 
     def grant(self) -> Grant:
-        """The grant behind the record."""
+        """The grant of the record."""
         return Grant(**dict(self))
 
 
@@ -313,7 +313,7 @@ class RecoveredRecord(Record):
     live: int
 
     def recovered(self) -> Recovered:
-        """The value behind the record."""
+        """The value of the record."""
         return Recovered(**dict(self))
 
 
@@ -336,7 +336,7 @@ class DurabilityRecord(Record):
     settings: dict[str, str]
 
     def durability(self) -> Durability:
-        """The value behind the record."""
+        """The value of the record."""
         return Durability(**dict(self))
 
 

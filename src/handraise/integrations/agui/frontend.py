@@ -71,7 +71,7 @@ _LARGEST_BODY = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RejectedEntry:
-    """An entry of `resume[]` that was not taken: its interrupt is as it was."""
+    """An entry of `resume[]` that was ignored: its interrupt is unchanged."""
 
     interrupt_id: str
     why: str
@@ -166,7 +166,7 @@ async def take_resume(
     by: str | Responder,
     evidence: str = _CLIENT_ASSERTED,
 ) -> list[RejectedEntry]:
-    """Take what a front end sends back as this person's answers; what could not be taken, with the reason.
+    """Take a front end's response as this person's answers; return the entries that were ignored, with reasons.
 
     An abandoned interrupt is a declined question. The same entry a second time changes nothing.
     """
