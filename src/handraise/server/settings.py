@@ -79,11 +79,11 @@ class ServerSettings(BaseSettings):
     )
     language: Language = pydantic.Field(
         default="en",
-        description="the language for people who chose none and whose browser wants none of ours: `en` or `de`",
+        description="the language for people who chose none and whose browser prefers no available one: `en` or `de`",
     )
     time_zone: TimeZone = pydantic.Field(
         default="UTC",
-        description="the time zone for people who chose none and whose browser says none, such as `Europe/Berlin`",
+        description="the time zone for people who chose none and whose browser reports none, such as `Europe/Berlin`",
     )
     connections: int = pydantic.Field(
         default=8,
