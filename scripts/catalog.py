@@ -31,7 +31,7 @@ _KEYWORDS = {
     "ngettext": (1, 2),
     "pgettext": ((1, "c"), 2),
 }
-_SCRIPT_KEYWORDS = {"text": None}
+_SCRIPT_KEYWORDS = {"text": None, "counted": (2, 3)}
 _METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     ".py": ("python", _KEYWORDS),
     ".html": ("jinja2", _KEYWORDS),
@@ -87,9 +87,9 @@ def as_mo(catalog: Catalog) -> bytes:
 def as_script(catalog: Catalog) -> bytes:
     """The sentences that scripts say, as the module that a browser loads."""
     said = {
-        each.id: each.string
+        each.id if isinstance(each.id, str) else each.id[0]: each.string
         for each in catalog
-        if isinstance(each.id, str) and any(path.endswith(".js") for path, _ in each.locations)
+        if _is_translated(each.string) and any(path.endswith(".js") for path, _ in each.locations)
     }
     texts = json.dumps(said, ensure_ascii=False, indent=2, sort_keys=True)
     return f"// Made by `python -m scripts.catalog`.\n\nexport default {texts};\n".encode()

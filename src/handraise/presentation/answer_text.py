@@ -9,8 +9,16 @@ from handraise.model.decisions import decision_of
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.translation import gettext
 
-_SCOPES = {"session": ", for this conversation", "always": ", always"}
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a person decided about an action, and how far an approval reaches."""
+
+    approved: bool
+    edited: bool
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +40,29 @@ def answer_parts(form: AnyForm, value: Json) -> tuple[AnswerPart, ...]:
         return (AnswerPart(None, visible(value if isinstance(value, str) else canonical_json(value))),)
 
 
-def decision_text(form: Approval, value: Json) -> str:
+def verdict_of(form: Approval, value: Json) -> Verdict:
     """What was decided about an action."""
     decision = decision_of(form, value)
-    if not decision.approved:
-        return "Denied"
-    text = "Approved with changed arguments" if decision.edited else "Approved"
-    return text + _SCOPES.get(value.get("scope", ""), "")
+    return Verdict(decision.approved, decision.edited, value.get("scope", ""))
+
+
+def decision_text(form: Approval, value: Json) -> str:
+    """What was decided about an action, in words."""
+    match verdict_of(form, value):
+        case Verdict(approved=False):
+            return gettext("Denied")
+        case Verdict(edited=True, scope="session"):
+            return gettext("Approved with changed arguments, for this conversation")
+        case Verdict(edited=True, scope="always"):
+            return gettext("Approved with changed arguments, always")
+        case Verdict(edited=True):
+            return gettext("Approved with changed arguments")
+        case Verdict(scope="session"):
+            return gettext("Approved, for this conversation")
+        case Verdict(scope="always"):
+            return gettext("Approved, always")
+        case _:
+            return gettext("Approved")
 
 
 def simple_answer(form: SimpleForm, value: Json) -> str:
@@ -48,14 +72,16 @@ def simple_answer(form: SimpleForm, value: Json) -> str:
             labels = {option.id: option.label for option in form.options}
             chosen = value if isinstance(value, (list, tuple)) else [value]
             names = [
-                f"Other: {each['other']}" if isinstance(each, dict) else labels.get(each, str(each))
+                gettext("Other: {text}").format(text=each["other"])
+                if isinstance(each, dict)
+                else labels.get(each, str(each))
                 for each in chosen
             ]
-            return visible(", ".join(names)) if names else "none of them"
+            return visible(", ".join(names)) if names else gettext("none of them")
         case Confirm():
-            return {True: "Yes", False: "No"}.get(value, visible(str(value)))
+            return {True: gettext("Yes"), False: gettext("No")}.get(value, visible(str(value)))
         case Open():
-            return visible(str(value)) or "an empty text"
+            return visible(str(value)) or gettext("an empty text")
         case _:
             assert_never(form)
 
@@ -72,6 +98,6 @@ def _parts(form: AnyForm, value: Json) -> tuple[AnswerPart, ...]:
         case Approval():
             reason = decision_of(form, value).reason
             decided = AnswerPart(None, decision_text(form, value))
-            return (decided, AnswerPart("Reason", visible(reason))) if reason else (decided,)
+            return (decided, AnswerPart(gettext("Reason"), visible(reason))) if reason else (decided,)
         case _:
             return (AnswerPart(None, simple_answer(form, value)),)

@@ -12,8 +12,10 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
 from handraise.model.visible import visible
 from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.error_text import error_text
 from handraise.presentation.names import listed, person_name, recipient_name, through
 from handraise.presentation.outcome_text import ending_details, ending_text
+from handraise.presentation.translation import gettext
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +34,21 @@ def event_text(
     person = through(person_name(event.by, viewer=viewer, asker=asker), event.channel)
     match event.kind:
         case EventKind.ASKED:
-            return EventText(f"Asked by {person}")
+            return EventText(gettext("Asked by {person}").format(person=person))
         case EventKind.ATTEMPTED:
-            return EventText(f"An answer by {person} did not fit", _attempt(data, form))
+            return EventText(
+                gettext("An answer by {person} did not fit").format(person=person), _attempt(data, form)
+            )
         case EventKind.VOTED:
-            text = f"A vote by {person}" if "value" in data else f"A vote by {person} not to answer"
-            return EventText(text, _values(data, form) or _reason(data))
+            votes = "value" in data
+            text = gettext("A vote by {person}") if votes else gettext("A vote by {person} not to answer")
+            return EventText(text.format(person=person), _values(data, form) or _reason(data))
         case EventKind.REMINDED:
-            return EventText("A reminder was due")
+            return EventText(gettext("A reminder was due"))
         case EventKind.ESCALATED:
             names = [recipient_name(str(each), viewer=viewer) for each in data.get("to", ())]
             return EventText(
-                "Escalated, because nobody had answered: others may answer too", (listed(names),)
+                gettext("Escalated, because nobody had answered: others may answer too"), (listed(names),)
             )
         case (
             EventKind.ANSWERED
@@ -58,17 +63,23 @@ def event_text(
                 return EventText(text, _attempt(data, form))
             return EventText(text, tuple(map(str, ending_details(outcome, form))))
         case EventKind.CONSUMED:
-            return EventText(f"The approved action was taken by {person}, to execute it")
+            return EventText(
+                gettext("The approved action was taken by {person}, to execute it").format(person=person)
+            )
         case EventKind.TAKEN_BACK:
-            return EventText(f"The approval was taken back by {person}", _reason(data))
+            return EventText(
+                gettext("The approval was taken back by {person}").format(person=person), _reason(data)
+            )
         case EventKind.REVOKED:
-            return EventText(f"The grant was revoked by {person}")
+            return EventText(gettext("The grant was revoked by {person}").format(person=person))
         case EventKind.SENT:
-            return EventText(f"Shown in a chat by {person}")
+            return EventText(gettext("Shown in a chat by {person}").format(person=person))
         case EventKind.JOINED:
-            return EventText(f"Another call by {person} waits for the same answer")
+            return EventText(
+                gettext("Another call by {person} waits for the same answer").format(person=person)
+            )
         case EventKind.UNREACHED:
-            return EventText("No notification was delivered")
+            return EventText(gettext("No notification was delivered"))
         case _:
             assert_never(event.kind)
 
@@ -93,7 +104,7 @@ def _attempt(data: Mapping[str, Json], form: AnyForm | None) -> tuple[str, ...]:
     """An answer that did not fit, and why. A record of another release may have something else there."""
     found = data.get("problems")
     problems = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    pairs = ((each.get("path"), each.get("message")) for each in problems)
+    pairs = ((each.get("path"), error_text(str(each.get("message") or ""))) for each in problems)
     return (
         *_values(data, form),
         *(visible(": ".join(str(part) for part in pair if part)) for pair in pairs),

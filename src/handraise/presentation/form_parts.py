@@ -28,6 +28,7 @@ from handraise.model.problems import Problem
 from handraise.model.validation import check_answer
 from handraise.model.visible import visible
 from handraise.presentation.form_text import missing_text
+from handraise.presentation.translation import gettext
 
 YES, NO = 0, 1
 """The places of the two answers to a yes-or-no question."""
@@ -63,7 +64,7 @@ class Part:
     @property
     def label(self) -> str:
         """What stands above it."""
-        return self.title or "Your answer"
+        return self.title or gettext("Your answer")
 
     @property
     def may_be_empty(self) -> bool:
@@ -89,7 +90,7 @@ class Part:
     @property
     def other_label(self) -> str:
         """What stands above the input for a text of one's own."""
-        return "Or your own answer"
+        return gettext("Or your own answer")
 
     @property
     def has_lines(self) -> bool:
@@ -106,7 +107,7 @@ class Part:
             case Choice(options=options) | MultiChoice(options=options):
                 return options
             case Confirm():
-                return (Option(id="yes", label="Yes"), Option(id="no", label="No"))
+                return (Option(id="yes", label=gettext("Yes")), Option(id="no", label=gettext("No")))
             case _:
                 return ()
 
@@ -271,24 +272,26 @@ def _text(part: Part, form: Open, text: str) -> str | None:
 def _picked(part: Part, entered: Entered) -> tuple[Json, str | None]:
     form, options = part.form, part.options
     if entered.picked - set(range(len(options))):
-        return None, "that is not one of the options"
+        return None, gettext("that is not one of the options")
     if isinstance(form, Confirm):
         return (
-            (None, "that is not one of the options")
+            (None, gettext("that is not one of the options"))
             if len(entered.picked) > 1
             else (_yes_or_no(entered), None)
         )
     chosen: list[Json] = [options[place].id for place in sorted(entered.picked)]
     own = entered.other.strip() if part.has_other and entered.other is not None else None
     if own == "":
-        return None, "write what the other answer is"
+        return None, gettext("write what the other answer is")
     if own is not None:
         chosen.append({"other": own})
     if isinstance(form, MultiChoice):
         is_empty = not chosen and (form.at_least > 0 or not part.required)
         return (None if is_empty else chosen), None
     if len(chosen) > 1:
-        return None, "choose one, or write your own answer, but not both" if own else "choose only one"
+        if own:
+            return None, gettext("choose one, or write your own answer, but not both")
+        return None, gettext("choose only one")
     return (chosen[0] if chosen else None), None
 
 

@@ -6,26 +6,25 @@ from typing import assert_never
 
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, MultiChoice, Open, SimpleForm
 from handraise.model.visible import visible_line
+from handraise.presentation.translation import gettext, ngettext
 
 
 def kind_text(form: AnyForm) -> str:
     """What a person is asked to do."""
     match form:
         case Approval():
-            return "Approve or deny"
+            return gettext("Approve or deny")
         case Choice():
-            count = len(form.options)
-            return f"Choose one of {count}"
+            return gettext("Choose one of {count}").format(count=len(form.options))
         case MultiChoice():
-            count = len(form.options)
-            return f"Choose among {count}"
+            return gettext("Choose among {count}").format(count=len(form.options))
         case Confirm():
-            return "Yes or no"
+            return gettext("Yes or no")
         case Form():
             count = len(form.fields)
-            return "1 field" if count == 1 else f"{count} fields"
+            return ngettext("{count} field", "{count} fields", count).format(count=count)
         case Open():
-            return "Write an answer"
+            return gettext("Write an answer")
         case _:
             assert_never(form)
 
@@ -34,9 +33,9 @@ def typed_hint(form: SimpleForm) -> str:
     """What an answer must be like where nobody can pick a day: it is typed."""
     match form:
         case Open(type="date"):
-            return "A date such as 2026-05-31"
+            return gettext("A date such as 2026-05-31")
         case Open(type="datetime"):
-            return "A date and time such as 2026-05-31T14:00+02:00"
+            return gettext("A date and time such as 2026-05-31T14:00+02:00")
         case _:
             return hint_of(form)
 
@@ -51,9 +50,9 @@ def hint_of(form: SimpleForm) -> str:
         case Open(type="number"):
             return _number_hint(form)
         case Open(type="email"):
-            return "An e-mail address"
+            return gettext("An e-mail address")
         case Open(type="uri"):
-            return "An address such as https://example.com"
+            return gettext("An address such as https://example.com")
         case Open(type="date" | "datetime"):
             return ""
         case Open():
@@ -68,31 +67,30 @@ def pattern_hint(form: SimpleForm) -> str:
     """What a text must look like. The pattern is the agent's: not every place can set it off from our words."""
     if not isinstance(form, Open) or form.pattern is None:
         return ""
-    pattern = visible_line(form.pattern)
-    return f"Must match {pattern}"
+    return gettext("Must match {pattern}").format(pattern=visible_line(form.pattern))
 
 
 def missing_text(form: SimpleForm) -> str:
     """What to do about a part that must not be empty."""
     match form:
         case MultiChoice(at_least=least, at_most=None) if least > 1:
-            return f"choose at least {least}"
+            return gettext("choose at least {least}").format(least=least)
         case MultiChoice(at_most=None):
-            return "choose one or more"
+            return gettext("choose one or more")
         case MultiChoice(at_least=least, at_most=most) if least == most:
-            return f"choose exactly {most}"
+            return gettext("choose exactly {most}").format(most=most)
         case MultiChoice(at_least=least, at_most=most):
-            return f"choose between {least} and {most}"
+            return gettext("choose between {least} and {most}").format(least=least, most=most)
         case Choice(allow_other=True):
-            return "choose one of the options, or write your own answer"
+            return gettext("choose one of the options, or write your own answer")
         case Choice():
-            return "choose one of the options"
+            return gettext("choose one of the options")
         case Confirm():
-            return "choose yes or no"
+            return gettext("choose yes or no")
         case Open(type="text"):
-            return "write an answer first"
+            return gettext("write an answer first")
         case Open():
-            return "fill this in first"
+            return gettext("fill this in first")
         case _:
             assert_never(form)
 
@@ -100,41 +98,41 @@ def missing_text(form: SimpleForm) -> str:
 def _count_hint(form: MultiChoice) -> str:
     match form.at_least, form.at_most:
         case 0, None:
-            return "Choose as many as you like, or none"
+            return gettext("Choose as many as you like, or none")
         case 0, most:
-            return f"Choose up to {most}, or none"
+            return gettext("Choose up to {most}, or none").format(most=most)
         case least, None if least > 1:
-            return f"Choose at least {least}"
+            return gettext("Choose at least {least}").format(least=least)
         case _, None:
-            return "Choose one or more"
+            return gettext("Choose one or more")
         case least, most if least == most:
-            return f"Choose exactly {most}"
+            return gettext("Choose exactly {most}").format(most=most)
         case least, most:
-            return f"Choose between {least} and {most}"
+            return gettext("Choose between {least} and {most}").format(least=least, most=most)
 
 
 def _integer_hint(form: Open) -> str:
     match form.minimum, form.maximum:
         case None, None:
-            return "A whole number"
+            return gettext("A whole number")
         case least, None:
-            return f"A whole number of at least {least}"
+            return gettext("A whole number of at least {least}").format(least=least)
         case None, most:
-            return f"A whole number of at most {most}"
+            return gettext("A whole number of at most {most}").format(most=most)
         case least, most:
-            return f"A whole number between {least} and {most}"
+            return gettext("A whole number between {least} and {most}").format(least=least, most=most)
 
 
 def _number_hint(form: Open) -> str:
     match form.minimum, form.maximum:
         case None, None:
-            return "A number"
+            return gettext("A number")
         case least, None:
-            return f"A number of at least {least}"
+            return gettext("A number of at least {least}").format(least=least)
         case None, most:
-            return f"A number of at most {most}"
+            return gettext("A number of at most {most}").format(most=most)
         case least, most:
-            return f"A number between {least} and {most}"
+            return gettext("A number between {least} and {most}").format(least=least, most=most)
 
 
 def _length_hint(form: Open) -> str:
@@ -142,8 +140,8 @@ def _length_hint(form: Open) -> str:
         case None, None:
             return ""
         case least, None:
-            return f"At least {least} characters"
+            return gettext("At least {least} characters").format(least=least)
         case None, most:
-            return f"At most {most} characters"
+            return gettext("At most {most} characters").format(most=most)
         case least, most:
-            return f"Between {least} and {most} characters"
+            return gettext("Between {least} and {most} characters").format(least=least, most=most)

@@ -6,21 +6,22 @@ from collections.abc import Sequence
 
 from handraise.model.people import GROUP
 from handraise.model.visible import visible_line
+from handraise.presentation.translation import gettext, gettext_noop, pgettext
 
 _LONGEST_NAME = 80
 _CHANNELS = {
-    "web": "the inbox",
-    "api": "the API",
-    "cli": "the terminal",
-    "terminal": "the terminal",
-    "email": "e-mail",
+    "web": gettext_noop("the inbox"),
+    "api": gettext_noop("the API"),
+    "cli": gettext_noop("the terminal"),
+    "terminal": gettext_noop("the terminal"),
+    "email": gettext_noop("e-mail"),
     "slack": "Slack",
     "telegram": "Telegram",
     "teams": "Teams",
     "discord": "Discord",
-    "link": "a link",
-    "webhook": "a webhook",
-    "webpush": "a notification",
+    "link": gettext_noop("a link"),
+    "webhook": gettext_noop("a webhook"),
+    "webpush": gettext_noop("a notification"),
     "ntfy": "ntfy",
     "apprise": "Apprise",
 }
@@ -33,41 +34,40 @@ def display_name(name: str) -> str:
 
 
 def person_name(person: str | None, *, viewer: str = "", asker: str | None = None) -> str:
-    """A person in a sentence: the `viewer` is "you", and the one who asked "the agent".
+    """A person in a sentence, behind "by": the `viewer` is "you", and the one who asked "the agent".
 
     An agent's name is its own word, and stands where a place shows who asked.
     """
     if person is None:
-        return "nobody"
+        return pgettext("done by", "nobody")
     if person == asker:
-        return "the agent"
-    return "you" if person == viewer else display_name(person)
+        return pgettext("done by", "the agent")
+    return pgettext("done by", "you") if person == viewer else display_name(person)
 
 
 def recipient_name(name: str, *, viewer: str = "") -> str:
-    """A person or a group."""
-    if not name.startswith(GROUP):
-        return person_name(name, viewer=viewer)
-    group = display_name(name.removeprefix(GROUP))
-    return f"the group {group}"
+    """A person or a group in a sentence, behind "for"."""
+    if name.startswith(GROUP):
+        return gettext("the group {name}").format(name=display_name(name.removeprefix(GROUP)))
+    return pgettext("for whom", "you") if name == viewer else display_name(name)
 
 
 def channel_name(channel: str) -> str:
     """A channel as people know it."""
-    return _CHANNELS.get(channel, visible_line(channel))
+    known = _CHANNELS.get(channel)
+    return visible_line(channel) if known is None else gettext(known)
 
 
 def through(person: str, channel: str | None) -> str:
     """A person with the channel through which they did something."""
     if channel is None:
         return person
-    name = channel_name(channel)
-    return f"{person} through {name}"
+    return gettext("{person} through {channel}").format(person=person, channel=channel_name(channel))
 
 
 def listed(names: Sequence[str]) -> str:
     """Several names in a sentence."""
     if not names:
-        return "nobody"
+        return pgettext("for whom", "nobody")
     *some, last = names
-    return f"{', '.join(some)} and {last}" if some else last
+    return gettext("{names} and {last}").format(names=", ".join(some), last=last) if some else last

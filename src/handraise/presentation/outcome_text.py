@@ -10,8 +10,9 @@ from handraise.model.json_values import Json
 from handraise.model.outcomes import Answered, Declined, Exhausted, Expired, Outcome, Withdrawn
 from handraise.model.questions import Question
 from handraise.model.visible import visible
-from handraise.presentation.answer_text import AnswerPart, answer_parts, decision_text
+from handraise.presentation.answer_text import AnswerPart, Verdict, answer_parts, verdict_of
 from handraise.presentation.names import person_name, through
+from handraise.presentation.translation import gettext
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class OutcomeText:
 
     def through(self, channel: str | None) -> str:
         """The sentence, with the channel through which it came to that."""
-        return f"{self.before}{through(self.person, channel)}{self.after}"
+        who = through(self.person, channel) if self.person else ""
+        return f"{self.before}{who}{self.after}"
 
 
 def outcome_text(question: Question, *, viewer: str = "") -> OutcomeText:
@@ -36,7 +38,7 @@ def outcome_text(question: Question, *, viewer: str = "") -> OutcomeText:
     What was answered, or why not, is not in it: `outcome_details` has that.
     """
     if question.outcome is None:
-        return OutcomeText("Settled")
+        return OutcomeText(gettext("Settled"))
     return ending_text(question.outcome, question.form, asker=question.asker, viewer=viewer)
 
 
@@ -44,24 +46,22 @@ def ending_text(outcome: Outcome, form: AnyForm | None, *, asker: str | None, vi
     """The same for an outcome alone; without a form, nobody knows that it was an approval."""
     match outcome:
         case Answered(source="default"):
-            return OutcomeText("Nobody answered in time, so the agent's default was taken")
+            return OutcomeText(gettext("Nobody answered in time, so the agent's default was taken"))
         case Answered(source="grant"):
-            person = person_name(outcome.by, viewer=viewer)
-            return OutcomeText("Approved by a grant that ", person, " gave before")
+            return _sentence(gettext("Approved by a grant that {person} gave before"), outcome.by, viewer)
         case Answered():
-            verb, comma, scope = (_decision(form, outcome) or "Answered").partition(",")
-            return OutcomeText(f"{verb} by ", person_name(outcome.by, viewer=viewer), comma + scope)
+            return _sentence(_answered_by(_verdict(form, outcome)), outcome.by, viewer)
         case Declined():
-            return OutcomeText("Declined by ", person_name(outcome.by, viewer=viewer))
+            return _sentence(gettext("Declined by {person}"), outcome.by, viewer)
         case Expired():
-            return OutcomeText("Expired without an answer")
+            return OutcomeText(gettext("Expired without an answer"))
         case Withdrawn() if outcome.by == asker:
-            return OutcomeText("Withdrawn by the agent")
+            return OutcomeText(gettext("Withdrawn by the agent"))
         case Withdrawn():
-            return OutcomeText("Withdrawn by ", person_name(outcome.by, viewer=viewer))
+            return _sentence(gettext("Withdrawn by {person}"), outcome.by, viewer)
         case Exhausted():
-            person = person_name(outcome.by, viewer=viewer)
-            return OutcomeText("Closed after too many answers that did not fit, the last by ", person)
+            sentence = gettext("Closed after too many answers that did not fit, the last by {person}")
+            return _sentence(sentence, outcome.by, viewer)
         case _:
             assert_never(outcome)
 
@@ -79,7 +79,7 @@ def ending_details(outcome: Outcome, form: AnyForm | None) -> tuple[AnswerPart, 
         case Answered():
             if form is None:
                 return ()
-            if _decision(form, outcome) is None:
+            if _verdict(form, outcome) is None:
                 return answer_parts(form, outcome.value)
             return _reason(outcome.value.get("reason"))
         case Declined() | Withdrawn():
@@ -93,7 +93,7 @@ def ending_details(outcome: Outcome, form: AnyForm | None) -> tuple[AnswerPart, 
 def edited_arguments(question: Question) -> dict[str, Json] | None:
     """The arguments that a person approved in place of those that were asked for."""
     outcome = question.outcome
-    if not isinstance(outcome, Answered) or _decision(question.form, outcome) is None:
+    if not isinstance(outcome, Answered) or _verdict(question.form, outcome) is None:
         return None
     edited: dict[str, Json] | None = outcome.value.get("arguments")
     return edited
@@ -104,30 +104,68 @@ def outcome_title(question: Question) -> str:
     outcome = question.outcome
     match outcome:
         case Answered(source="default" | "grant"):
-            return (_decision(question.form, outcome) or "Answered").partition(",")[0]
+            return _answered(_verdict(question.form, outcome))
         case Answered() | Declined():
             return str(outcome_text(question))
         case Expired():
-            return "Expired"
+            return gettext("Expired")
         case Withdrawn():
-            return "Withdrawn"
+            return gettext("Withdrawn")
         case Exhausted():
-            return "Closed"
+            return gettext("Closed")
         case None:
-            return "Settled"
+            return gettext("Settled")
         case _:
             assert_never(outcome)
 
 
-def _decision(form: AnyForm | None, outcome: Answered) -> str | None:
+def _verdict(form: AnyForm | None, outcome: Answered) -> Verdict | None:
     """What was decided about an action; None for other questions, and for a record that this release cannot read."""
     if not isinstance(form, Approval):
         return None
     try:
-        return decision_text(form, outcome.value)
+        return verdict_of(form, outcome.value)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError):
         return None
 
 
+def _answered(verdict: Verdict | None) -> str:
+    match verdict:
+        case Verdict(approved=False):
+            return gettext("Denied")
+        case Verdict(edited=True):
+            return gettext("Approved with changed arguments")
+        case Verdict():
+            return gettext("Approved")
+        case None:
+            return gettext("Answered")
+
+
+def _answered_by(verdict: Verdict | None) -> str:
+    match verdict:
+        case Verdict(approved=False):
+            return gettext("Denied by {person}")
+        case Verdict(edited=True, scope="session"):
+            return gettext("Approved with changed arguments by {person}, for this conversation")
+        case Verdict(edited=True, scope="always"):
+            return gettext("Approved with changed arguments by {person}, always")
+        case Verdict(edited=True):
+            return gettext("Approved with changed arguments by {person}")
+        case Verdict(scope="session"):
+            return gettext("Approved by {person}, for this conversation")
+        case Verdict(scope="always"):
+            return gettext("Approved by {person}, always")
+        case Verdict():
+            return gettext("Approved by {person}")
+        case None:
+            return gettext("Answered by {person}")
+
+
 def _reason(reason: str | None) -> tuple[AnswerPart, ...]:
     return (AnswerPart(None, visible(reason)),) if reason else ()
+
+
+def _sentence(sentence: str, person: str | None, viewer: str) -> OutcomeText:
+    """A sentence about a deed of somebody, taken apart where the name stands."""
+    before, _, after = sentence.partition("{person}")
+    return OutcomeText(before, person_name(person, viewer=viewer), after)

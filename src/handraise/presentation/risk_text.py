@@ -5,19 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from handraise.model.forms import Approval, Risk
+from handraise.presentation.translation import gettext, gettext_noop
 
 _RISKS: dict[Risk, tuple[str, str]] = {
     "low": (
-        "Low risk",
-        "The agent's author says that this can do little harm. Look at the arguments all the same.",
+        gettext_noop("Low risk"),
+        gettext_noop(
+            "The agent's author says that this can do little harm. Look at the arguments all the same."
+        ),
     ),
     "medium": (
-        "Medium risk",
-        "Once you approve it, it is executed just as it stands here. Look at the arguments first.",
+        gettext_noop("Medium risk"),
+        gettext_noop(
+            "Once you approve it, it is executed just as it stands here. Look at the arguments first."
+        ),
     ),
     "high": (
-        "High risk",
-        "The agent's author says that this can do serious harm. Read every argument. If in doubt, deny.",
+        gettext_noop("High risk"),
+        gettext_noop(
+            "The agent's author says that this can do serious harm. Read every argument. If in doubt, deny."
+        ),
     ),
 }
 
@@ -36,4 +43,5 @@ class RiskText:
 
 def risk_text(form: Approval) -> RiskText:
     """The risk of an action as a person should hear it."""
-    return RiskText(form.risk, *_RISKS[form.risk])
+    name, text = _RISKS[form.risk]
+    return RiskText(form.risk, gettext(name), gettext(text))

@@ -79,6 +79,12 @@ def gettext_noop(message: str) -> str:
     return message
 
 
+def grouped(number: int) -> str:
+    """A whole number with its digits in groups of three, as the language writes them."""
+    text = f"{number:,}"
+    return text.replace(",", ".") if _current.get().language == "de" else text
+
+
 def best_language(*wishes: str | None) -> str:
     """The first language that there is: each wish is a code such as `de-AT`, or a whole Accept-Language header."""
     for wish in wishes:

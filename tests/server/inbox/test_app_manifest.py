@@ -61,7 +61,7 @@ async def test_everything_that_the_pages_and_scripts_use_is_there(ann: httpx2.As
     for path in used:
         assert (await ann.get(path)).status_code == 200, path
     scripts = [STATIC_FILES / "inbox.js", *(STATIC_FILES / "inbox").glob("*.js")]
-    modules = {f"/static/inbox/{each.name}" for each in (STATIC_FILES / "inbox").glob("*.js")}
+    modules = {f"/static/inbox/{each.name}" for each in scripts[1:] if not each.name.startswith("texts_")}
     assert {path for path in used if path.startswith("/static/inbox/")} == modules
     for script in scripts:
         for other in re.findall(r'from "([^"]+)"', script.read_text("utf-8")):

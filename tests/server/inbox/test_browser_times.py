@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,10 +10,11 @@ from playwright.async_api import BrowserContext, Page, expect
 
 from handraise import Confirm, Open
 from handraise.desk.local_desk import LocalDesk
-from handraise.server.web.inbox.page_texts import span
+from handraise.presentation.times import span
+from handraise.presentation.translation import LANGUAGES, Locale, find_time_zone, use_locale
 from handraise.testing import ManualClock
 from tests.server.inbox.chromium import *  # noqa: F403 -- its fixtures
-from tests.server.inbox.chromium import listens
+from tests.server.inbox.chromium import NewWindow, listens
 
 
 @pytest.fixture
@@ -38,8 +40,8 @@ async def test_times_tick_and_say_when_the_time_is_up(tab: Page, desk: LocalDesk
     await expect(tab.locator(".facts")).to_contain_text("asked 1 hour 1 minute ago")
 
 
-async def test_times_are_in_the_words_of_the_server(tab: Page) -> None:
-    await tab.goto("/")
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_times_are_in_the_words_of_the_server(person: NewWindow, language: str) -> None:
     lengths = [
         0,
         59,
@@ -61,7 +63,29 @@ async def test_times_are_in_the_words_of_the_server(tab: Page) -> None:
     script = (
         "async (all) => { const { span } = await import('/static/inbox/times.js'); return all.map(span); }"
     )
-    assert await tab.evaluate(script, lengths) == [span(timedelta(seconds=each)) for each in lengths]
+    async with person("ann", locale=language) as window:
+        tab = await window.new_page()
+        await tab.goto("/")
+        said = await tab.evaluate(script, lengths)
+    with use_locale(Locale(language)):
+        assert said == [span(timedelta(seconds=each)) for each in lengths]
+
+
+async def test_instants_are_on_the_clock_of_the_browser(person: NewWindow, desk: LocalDesk) -> None:
+    question = await desk.post("Soon?", form=Confirm(), recipients=["ann"])
+    asked = question.asked_at.astimezone(find_time_zone("Asia/Tokyo"))
+    async with person("ann", timezone_id="Asia/Tokyo") as window:
+        tab = await window.new_page()
+        for _ in range(2):  # the script changes the first page, and the server knows at the second
+            await tab.goto(f"/questions/{question.id}")
+            time = tab.locator(".facts time").first
+            full = re.compile(f"^{asked.day} {asked:%B %Y, %H:%M} (JST|GMT\\+9)$")
+            await expect(time).to_have_attribute("title", full)
+        assert ("time_zone", "Asia/Tokyo") in [
+            (each["name"], each["value"]) for each in await window.cookies()
+        ]
+        await tab.goto("/me")
+        await expect(tab.locator("time[data-full]").first).to_contain_text("JST")
 
 
 async def test_back_leads_to_the_row_or_to_the_one_that_came_after_it(tab: Page, desk: LocalDesk) -> None:

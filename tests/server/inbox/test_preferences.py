@@ -55,14 +55,14 @@ async def test_what_there_is_not_is_no_choice(
 async def test_instants_are_shown_on_the_clock_of_the_person_then_of_the_browser(
     ann: httpx2.AsyncClient,
 ) -> None:
-    assert "UTC. It lasts until" in (await open_page(ann, "/me")).words
+    assert "UTC</time>. It lasts until" in (await open_page(ann, "/me")).html
     ann.cookies.set(TIME_ZONE_COOKIE, "Asia/Tokyo")
-    assert "JST. It lasts until" in (await open_page(ann, "/me")).words
+    assert "JST</time>. It lasts until" in (await open_page(ann, "/me")).html
     await _choose(ann, language="en", time_zone="Asia/Kolkata")
-    assert "IST. It lasts until" in (await open_page(ann, "/me")).words
+    assert "IST</time>. It lasts until" in (await open_page(ann, "/me")).html
     await _choose(ann, language="en", time_zone="")
     ann.cookies.set(TIME_ZONE_COOKIE, "../../etc/localtime")
-    assert "UTC. It lasts until" in (await open_page(ann, "/me")).words
+    assert "UTC</time>. It lasts until" in (await open_page(ann, "/me")).html
 
 
 async def test_only_people_choose_and_only_for_themselves(

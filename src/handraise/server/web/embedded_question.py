@@ -19,6 +19,7 @@ from starlette.types import Scope
 from handraise.model.forms import Approval
 from handraise.model.people import SIGNED_LINK
 from handraise.model.questions import Question
+from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.auth.authenticator import Context, check_same_origin, context_of, count_refusal
 from handraise.server.auth.question_links import LinkCaller, find_linked_question
 from handraise.server.context import ServerContext
@@ -39,16 +40,8 @@ ELEMENT = "embed.js"
 """The one file that pages of others may load."""
 
 _LAYOUT = "inbox/embedded.html"
-_TITLE = "This link does not work any more"
-_GONE = "It has expired, was ended, or is incomplete. Ask the sender for a new one."
-_IN_A_TAB = (
-    "Open in a new tab to decide",
-    "This is shown inside another site's page, where nothing can be approved.",
-)
-_SIGNED_IN = (
-    "Sign in to decide",
-    "An action of high risk is decided by somebody who is signed in. A link alone is not enough for it.",
-)
+_TITLE = gettext_noop("This link does not work any more")
+_GONE = gettext_noop("It has expired, was ended, or is incomplete. Ask the sender for a new one.")
 _OTHERS_MAY = {"access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin"}
 
 
@@ -156,16 +149,25 @@ def _alone(ctx: ServerContext, caller: LinkCaller, question: Question, token: st
 def _framed(ctx: ServerContext, caller: LinkCaller, question: Question, token: str) -> AnswerContext:
     """The context of a frame. The page around it could trick a person into a click, so nothing is approved there."""
     approves = isinstance(question.form, Approval) and not ctx.settings.embed_approvals
-    other_page = OtherPage(f"/q/{token}", *_IN_A_TAB) if approves else None
-    return _answer_context(
-        ctx, caller, f"/q/{token}/frame", framed=True, other_page=_signed_in(question) or other_page
+    in_a_tab = OtherPage(
+        f"/q/{token}",
+        gettext("Open in a new tab to decide"),
+        gettext("This is shown inside another site's page, where nothing can be approved."),
     )
+    other_page = _signed_in(question) or (in_a_tab if approves else None)
+    return _answer_context(ctx, caller, f"/q/{token}/frame", framed=True, other_page=other_page)
 
 
 def _signed_in(question: Question) -> OtherPage | None:
     """Where an action of high risk is decided: a link may have been passed on, a session is nobody else's."""
     if isinstance(question.form, Approval) and question.form.risk == "high":
-        return OtherPage(f"/questions/{quote(question.id, safe='')}", *_SIGNED_IN)
+        return OtherPage(
+            f"/questions/{quote(question.id, safe='')}",
+            gettext("Sign in to decide"),
+            gettext(
+                "An action of high risk is decided by somebody who is signed in. A link alone is not enough for it."
+            ),
+        )
     return None
 
 
@@ -208,9 +210,16 @@ def _prefilled(request: Request, question: Question) -> Submission | None:
 def _gone(request: Request) -> Response:
     """One and the same page for a link that has ended, is not its person's any more, or never was: 410."""
     count_refusal(request)
-    return message(_TITLE, _GONE, status=410)
+    return message(gettext(_TITLE), gettext(_GONE), status=410)
 
 
 def _gone_in_frame(request: Request) -> Response:
     count_refusal(request)
-    return page("inbox/embedded_gone.html", status=410, title=_TITLE, text=_GONE, framed=True, person=None)
+    return page(
+        "inbox/embedded_gone.html",
+        status=410,
+        title=gettext(_TITLE),
+        text=gettext(_GONE),
+        framed=True,
+        person=None,
+    )

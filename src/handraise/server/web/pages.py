@@ -16,9 +16,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from handraise.model.errors import Unauthenticated
 from handraise.model.problems import HandraiseError
 from handraise.model.visible import visible_line
+from handraise.presentation.error_text import error_text
 from handraise.presentation.translation import (
     current_locale,
     gettext,
+    grouped,
     ngettext,
     pgettext,
     use_locale,
@@ -44,6 +46,8 @@ TEMPLATES.install_gettext_callables(gettext, ngettext, newstyle=True, pgettext=p
 TEMPLATES.globals["language"] = lambda: current_locale().language
 TEMPLATES.policies["ext.i18n.trimmed"] = True
 TEMPLATES.filters["visible_line"] = visible_line
+TEMPLATES.filters["grouped"] = grouped
+TEMPLATES.globals["time_zone"] = lambda: current_locale().time_zone
 TEMPLATES.globals["now"] = lambda: datetime.now(UTC).isoformat()
 
 
@@ -67,7 +71,9 @@ class PageRoute(APIRoute):
                 return redirect
             except HandraiseError as error:
                 problem = problem_response(error)
-                response = message(gettext("That did not work"), str(error), status=problem.status_code)
+                response = message(
+                    gettext("That did not work"), error_text(str(error)), status=problem.status_code
+                )
                 if wait := problem.headers.get("retry-after"):
                     response.headers["retry-after"] = wait
                 return response

@@ -12,6 +12,8 @@ from starlette.responses import RedirectResponse, Response
 from handraise.model.errors import NotFound, PermissionDenied, Unauthenticated
 from handraise.model.identities import Session
 from handraise.model.json_values import text_problem
+from handraise.presentation.times import moment_text
+from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.api.responses import reply
 from handraise.server.auth.authenticator import (
     Context,
@@ -38,7 +40,7 @@ MOST_SESSIONS = 200
 
 _DAY = 86_400
 SessionId = Annotated[str, Path(max_length=200, description="the session's id, which is not its token")]
-_GONE = "It was used already, has expired, or is incomplete. Ask for a new one."
+_GONE = gettext_noop("It was used already, has expired, or is incomplete. Ask for a new one.")
 
 
 @router.post("/sessions", status_code=201, response_model=SessionRecord)
@@ -111,9 +113,15 @@ async def show_link(request: Request, ctx: Context, token: str = "") -> Response
     known = _link_token(token)
     link = None if known is None else await ctx.directory.find_link(known.workspace, known.digest)
     person = None if link is None else await ctx.directory.find_person(link.workspace, link.person)
-    if person is None:
+    if link is None or person is None:
         return _gone(request)
-    return secret_page("link.html", link=link, person=person, token=token)
+    return secret_page(
+        "link.html",
+        link=link,
+        until=moment_text(link.expires_at),
+        person=person,
+        token=token,
+    )
 
 
 @pages.post("/sign-in/link")
@@ -205,4 +213,4 @@ def _link_token(text: str) -> Token | None:
 def _gone(request: Request) -> Response:
     """The same page for a link that was used, has expired, or does not exist: 410."""
     count_refusal(request)
-    return message("This link does not work any more", _GONE, status=410)
+    return message(gettext("This link does not work any more"), gettext(_GONE), status=410)

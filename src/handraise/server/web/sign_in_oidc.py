@@ -12,6 +12,8 @@ from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from handraise.model.identities import Person, Role
+from handraise.presentation.error_text import error_text
+from handraise.presentation.translation import gettext
 from handraise.server.auth.authenticator import Context, check_same_origin, cookie_name, count_refusal
 from handraise.server.auth.issuer import issue_session
 from handraise.server.auth.login_redirect import HOME, own_page, return_path
@@ -66,11 +68,11 @@ async def show_callback(
 ) -> Response:
     """Where the provider sends the browser back to. It changes nothing: the button does."""
     if not code:
-        return _not_signed_in("The provider did not sign you in.")
+        return _not_signed_in(gettext("The provider did not sign you in."))
     try:
         provider.attempt(request.cookies.get(_cookie(ctx), ""), state)
     except SignInRefused as refusal:
-        return _not_signed_in(str(refusal))
+        return _not_signed_in(error_text(str(refusal)))
     return secret_page("continue.html", provider=provider_name(ctx), code=code, state=state)
 
 
@@ -91,7 +93,7 @@ async def finish(
         response = await start_session(request, ctx, session, to=own_page(attempt.place) or HOME)
     except SignInRefused as refusal:
         count_refusal(request)
-        response = _not_signed_in(str(refusal))
+        response = _not_signed_in(error_text(str(refusal)))
     except ProviderUnavailable:
         response = _unavailable(ctx)
     response.delete_cookie(
@@ -104,12 +106,15 @@ async def _session_of(ctx: ServerContext, identity: Identity) -> SessionRecord:
     person = await _person_of(ctx, identity)
     if person and not await ctx.directory.bind_identity(person.workspace, person.id, identity.id):
         raise SignInRefused(
-            f"{identity.email} belongs to another account of the provider here. If it is yours, ask an administrator "
-            "to remove you and to add you again."
+            gettext(
+                "{email} belongs to another account of the provider here. If it is yours, ask an administrator to "
+                "remove you and to add you again."
+            ).format(email=identity.email)
         )
     session = await issue_session(ctx, person.workspace, person=person.id, how="oidc") if person else None
     if session is None:
-        raise SignInRefused(f"Nobody here goes by {identity.email}. Ask an administrator to invite you.")
+        text = gettext("Nobody here goes by {email}. Ask an administrator to invite you.")
+        raise SignInRefused(text.format(email=identity.email))
     return session
 
 
@@ -136,9 +141,9 @@ def _cookie(ctx: ServerContext) -> str:
 
 
 def _not_signed_in(text: str) -> Response:
-    return message("You are not signed in", text, status=403)
+    return message(gettext("You are not signed in"), text, status=403)
 
 
 def _unavailable(ctx: ServerContext) -> Response:
-    text = f"{provider_name(ctx)} cannot be reached. Please try again in a minute."
-    return message("Not just now", text, status=503)
+    text = gettext("{provider} cannot be reached. Please try again in a minute.")
+    return message(gettext("Not just now"), text.format(provider=provider_name(ctx)), status=503)

@@ -16,22 +16,22 @@ from starlette.responses import RedirectResponse, Response
 from handraise.model.grants import Grant
 from handraise.model.identities import Role, Session
 from handraise.model.visible import visible_line
-from handraise.presentation.times import moment_text
-from handraise.presentation.translation import LANGUAGES, find_time_zone
+from handraise.presentation.names import person_name
+from handraise.presentation.translation import LANGUAGES, find_time_zone, gettext, gettext_noop
 from handraise.server.api.admin_routes import GrantId, revoke_grant
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.context import ServerContext
-from handraise.server.web.inbox.page_texts import When, name_of, since, when
+from handraise.server.web.inbox.page_texts import When, since, when
 from handraise.server.web.pages import PageRoute, live_page
 from handraise.server.web.sign_in import SessionId, end_one, sessions_of
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _SIGN_IN_METHODS = {
-    "invitation": "by an invitation",
-    "sign-in": "by a sign-in link",
-    "oidc": "through your organisation",
+    "invitation": gettext_noop("by an invitation"),
+    "sign-in": gettext_noop("by a sign-in link"),
+    "oidc": gettext_noop("through your organisation"),
 }
 _AT_ONCE = 200
 _MOST_READ = 5_000
@@ -64,20 +64,20 @@ class OtherSession:
 @pages.get("/me")
 async def show_myself(ctx: Context, caller: CurrentPerson) -> Response:
     """Show who you are, and the notification switches of this browser."""
-    person, session = caller.person, caller.session
+    person, session, now = caller.person, caller.session, datetime.now(UTC)
     return live_page(
         "inbox/account.html",
         person=person,
         groups=sorted(map(visible_line, person.groups)),
         is_admin=person.role is Role.ADMIN,
-        way=_SIGN_IN_METHODS.get(session.how, ""),
-        since=moment_text(session.created_at),
-        until=moment_text(session.expires_at),
+        way=gettext(_SIGN_IN_METHODS.get(session.how, "")),
+        since=when(session.created_at, now),
+        until=when(session.expires_at, now),
         is_https=ctx.settings.is_https,
         languages=LANGUAGES,
         zones=_time_zones(),
         grants=await _grants(ctx, caller),
-        sessions=[_other_session(each, datetime.now(UTC)) for each in await _other_sessions(ctx, caller)],
+        sessions=[_other_session(each, now) for each in await _other_sessions(ctx, caller)],
     )
 
 
@@ -165,7 +165,7 @@ def _other_session(session: Session, now: datetime) -> OtherSession:
     maker = session.vouched_by
     return OtherSession(
         id=quote(session.id, safe=""),
-        way=_SIGN_IN_METHODS.get(session.how, ""),
+        way=gettext(_SIGN_IN_METHODS.get(session.how, "")),
         maker=None if maker is None else visible_line(maker),
         began=since(session.created_at, now),
         ends=when(session.expires_at, now),
@@ -179,6 +179,6 @@ def _active_grant(grant: Grant, me: str, now: datetime) -> ActiveGrant:
         asker=visible_line(grant.asker),
         tool=visible_line(grant.tool),
         conversation=None if grant.scope == "always" else visible_line(grant.conversation or ""),
-        by=name_of(grant.granted_by, me),
+        by=person_name(grant.granted_by, viewer=me),
         ends=when(grant.expires_at, now),
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
+from handraise.presentation.translation import current_locale, gettext, use_locale
 from handraise.server.middleware.security import STATIC, WORKER_POLICY
+from handraise.server.page_locale import page_locale
 from handraise.server.web.pages import STATIC_FILES
 
 pages = APIRouter(include_in_schema=False)
@@ -19,13 +21,16 @@ _CACHE = {"cache-control": "no-cache"}
 
 
 @pages.get("/manifest.webmanifest")
-async def give_manifest() -> Response:
+async def give_manifest(request: Request) -> Response:
     """How the inbox looks among somebody's apps."""
+    with use_locale(page_locale(request)):
+        language, description = current_locale().language, gettext("Questions of agents that wait for you.")
     manifest = {
         "id": "/",
+        "lang": language,
         "name": "Handraise",
         "short_name": "Handraise",
-        "description": "Questions of agents that wait for you.",
+        "description": description,
         "start_url": "/",
         "scope": "/",
         "display": "standalone",

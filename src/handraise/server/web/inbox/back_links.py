@@ -7,7 +7,13 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.requests import Request
 
-_LISTS = {"/": "Waiting", "/settled": "Settled", "/conversation": "The conversation"}
+from handraise.presentation.translation import gettext, gettext_noop
+
+_LISTS = {
+    "/": gettext_noop("Waiting"),
+    "/settled": gettext_noop("Settled"),
+    "/conversation": gettext_noop("The conversation"),
+}
 _LONGEST = 2_000
 
 
@@ -29,7 +35,7 @@ def back_of(request: Request, question_id: str) -> Back:
     """The way back from a question's page, to the question's row. Whatever is not a list leads to the first one."""
     path, query = _split(request.query_params.get("from", "/"))
     address = _address(path, query)
-    return Back(f"{address}#q-{quote(question_id, safe='')}", _LISTS[path], _query(address))
+    return Back(f"{address}#q-{quote(question_id, safe='')}", gettext(_LISTS[path]), _query(address))
 
 
 def _split(given: str) -> tuple[str, str]:

@@ -12,6 +12,8 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from handraise.presentation.translation import gettext, grouped
+
 Tone = Literal["main", "other", "loud"]
 
 _ROW = 2.9
@@ -77,7 +79,7 @@ def columns(name: str, title: str, head: str, series: Sequence[Series], drawn: S
     base = _ABOVE + _PLOT
     parts = [_hatch(name)]
     if len(drawn) > _FEW and most:
-        parts += [_line("grid", _ABOVE), _text("count", 0, _ABOVE - 0.4, f"{most:,}", "start")]
+        parts += [_line("grid", _ABOVE), _text("count", 0, _ABOVE - 0.4, grouped(most), "start")]
     for place, each in enumerate(drawn):
         parts.append(
             _column(
@@ -86,14 +88,14 @@ def columns(name: str, title: str, head: str, series: Sequence[Series], drawn: S
         )
         if sum(each.counts) and len(drawn) <= _FEW:
             top = base - _PLOT * sum(each.counts) / most
-            parts.append(_text("count", (place + 0.5) * width, top - 0.4, f"{sum(each.counts):,}"))
+            parts.append(_text("count", (place + 0.5) * width, top - 0.4, grouped(sum(each.counts))))
         if each.tick:
             middle = 0.5 if each.tick_at == "middle" else 0
             parts.append(_text("tick", (place + middle) * width, base + 1.3, each.tick))
     parts.append(_line("axis", base))
     chart = _svg(name, title, base + _BELOW, Markup("").join(parts))
     heads = (head, *(each.name for each in series))
-    table = [((each.label, False), tuple(f"{count:,}" for count in each.counts)) for each in drawn]
+    table = [((each.label, False), tuple(map(grouped, each.counts))) for each in drawn]
     return _figure(_legend(series) + chart, heads, table)
 
 
@@ -129,7 +131,7 @@ def _column(
             continue
         height = max(count * scale, _LEAST)
         top -= height
-        said.append(f"{count:,} {each.name}")
+        said.append(f"{grouped(count)} {each.name}")
         place = Markup('x="{}%" y="{}em" width="{}%" height="{}em"').format(
             _number(x), _number(top), _number(width), _number(height)
         )
@@ -190,9 +192,9 @@ def _figure(
         for (label, from_agent), cells in rows
     )
     return Markup(
-        '<figure class="figure">{}<details><summary>The numbers</summary><table class="numbers{}">'
+        '<figure class="figure">{}<details><summary>{}</summary><table class="numbers{}">'
         "<thead><tr>{}</tr></thead><tbody>{}</tbody></table></details></figure>"
-    ).format(chart, " series" if len(heads) > _BARE else "", head, lines)
+    ).format(chart, gettext("The numbers"), " series" if len(heads) > _BARE else "", head, lines)
 
 
 def _all(parts: Iterable[Markup]) -> Markup:

@@ -19,7 +19,7 @@ from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
 from handraise.server.web.inbox.page_texts import When, outcome_in_words, since
 from handraise.server.web.inbox.queue_page import kind_in_words
-from handraise.server.web.inbox.status_view import verdict_of
+from handraise.server.web.inbox.status_view import status_name, verdict_of
 from handraise.server.web.pages import PageRoute, live_page
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -39,6 +39,7 @@ class ConversationRow:
     text: str
     what: str
     verdict: str
+    verdict_name: str
     how: str | None
     """How it ended, in our words."""
     asked: When
@@ -74,6 +75,7 @@ def _row(question: Question, me: str, now: datetime) -> ConversationRow:
         text=one_line(question.prompt, _EXCERPT),
         what=kind_in_words(question.form),
         verdict=verdict_of(question),
+        verdict_name=status_name(verdict_of(question)),
         how=None if question.outcome is None else outcome_in_words(question, me),
         asked=since(question.asked_at, now),
     )

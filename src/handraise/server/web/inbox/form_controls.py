@@ -28,6 +28,7 @@ from handraise.presentation.form_parts import (
     unix_lines,
 )
 from handraise.presentation.form_text import hint_of, pattern_hint
+from handraise.presentation.translation import gettext
 
 Submitted: TypeAlias = Mapping[str, Sequence[str]]
 """What a browser sent: every value under its name."""
@@ -196,9 +197,9 @@ def _ticks(part: Part, state: _State) -> Iterator[Tick]:
             ours=is_ours,
         )
     if part.has_other:
-        yield Tick(value=OTHER, label="Other", ticked=OTHER in state.ticked, ours=True)
+        yield Tick(value=OTHER, label=gettext("Other"), ticked=OTHER in state.ticked, ours=True)
     if not part.required and not isinstance(form, MultiChoice):
-        yield Tick(value=NOTHING, label="Leave it open", ticked=not state.ticked, ours=True)
+        yield Tick(value=NOTHING, label=gettext("Leave it open"), ticked=not state.ticked, ours=True)
 
 
 def _values(part: Part) -> Sequence[str]:
@@ -212,7 +213,7 @@ def _hint(form: SimpleForm) -> str:
     """What an answer must be like."""
     match form:
         case Open(type="datetime"):
-            return "With its distance from UTC"
+            return gettext("With its distance from UTC")
         case _:
             return ". ".join(filter(None, (hint_of(form), pattern_hint(form))))
 
@@ -280,7 +281,7 @@ def _read_approval(form: Approval, submitted: Submitted) -> Reading:
     value: dict[str, Json] = {"decision": decision}
     problems: tuple[Problem, ...] = ()
     if decision not in ("approve", "deny"):
-        problems = (Problem("decision", "approve it or deny it"),)
+        problems = (Problem("decision", gettext("approve it or deny it")),)
     if reason := unix_lines(given.get("reason", "")).strip():
         value["reason"] = reason
     if decision == "approve":

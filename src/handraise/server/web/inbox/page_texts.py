@@ -15,40 +15,41 @@ from handraise.model.people import VOUCHED
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.presentation.event_text import event_text
-from handraise.presentation.names import channel_name, listed, person_name, recipient_name
+from handraise.presentation.names import channel_name, display_name, listed, recipient_name
 from handraise.presentation.outcome_text import outcome_text
-from handraise.presentation.times import moment_text
+from handraise.presentation.times import moment_text, span
+from handraise.presentation.translation import gettext, gettext_noop, pgettext
 
-_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+_MINUTE = timedelta(minutes=1)
 _LONGEST_STORY = 40
 _LONGEST_QUOTE = 600
 _SURE = {
-    "session": "signed in with a session",
-    "signed-link": "with a link to this one question",
-    "client-asserted": "as the program in between says",
-    "email-sender": "as the sender of an e-mail says",
-    "slack-signature": "as Slack says, which signed it",
-    "webhook-signature": "as a system of theirs says, which signed it",
-    "slack-socket": "as Slack says",
-    "telegram-secret": "as Telegram says, which knew a secret",
-    "telegram-poll": "as Telegram says",
-    "teams-token": "as Microsoft Teams says, unsigned",
-    "discord-signature": "as Discord says, which signed it",
+    "session": gettext_noop("signed in with a session"),
+    "signed-link": gettext_noop("with a link to this one question"),
+    "client-asserted": gettext_noop("as the program in between says"),
+    "email-sender": gettext_noop("as the sender of an e-mail says"),
+    "slack-signature": gettext_noop("as Slack says, which signed it"),
+    "webhook-signature": gettext_noop("as a system of theirs says, which signed it"),
+    "slack-socket": gettext_noop("as Slack says"),
+    "telegram-secret": gettext_noop("as Telegram says, which knew a secret"),
+    "telegram-poll": gettext_noop("as Telegram says"),
+    "teams-token": gettext_noop("as Microsoft Teams says, unsigned"),
+    "discord-signature": gettext_noop("as Discord says, which signed it"),
 }
 
 
 _TOLD: dict[Reason, str] = {
-    "asked": "A message for {recipient} through {channel}",
-    "reminded": "A reminder for {recipient} through {channel}",
-    "escalated": "A message about the escalation for {recipient} through {channel}",
+    "asked": gettext_noop("A message for {recipient} through {channel}"),
+    "reminded": gettext_noop("A reminder for {recipient} through {channel}"),
+    "escalated": gettext_noop("A message about the escalation for {recipient} through {channel}"),
 }
 _STANDINGS: dict[DeliveryStatus, str] = {
-    DeliveryStatus.QUEUED: "on its way",
-    DeliveryStatus.SENT: "sent",
-    DeliveryStatus.UPDATED: "sent, and told how it ended",
-    DeliveryStatus.UNSENT: "not needed any more",
-    DeliveryStatus.FAILED: "failed",
-    DeliveryStatus.UNKNOWN: "arrived, perhaps",
+    DeliveryStatus.QUEUED: gettext_noop("on its way"),
+    DeliveryStatus.SENT: gettext_noop("sent"),
+    DeliveryStatus.UPDATED: gettext_noop("sent, and told how it ended"),
+    DeliveryStatus.UNSENT: gettext_noop("not needed any more"),
+    DeliveryStatus.FAILED: gettext_noop("failed"),
+    DeliveryStatus.UNKNOWN: gettext_noop("arrived, perhaps"),
 }
 
 
@@ -69,25 +70,13 @@ class Said:
     def quotes(self) -> tuple[str, ...]:
         """What somebody else wrote, each no longer than one reads in passing."""
         return tuple(
-            each if len(each) <= _LONGEST_QUOTE else f"{each[:_LONGEST_QUOTE]}… ({len(each)} characters)"
+            each
+            if len(each) <= _LONGEST_QUOTE
+            else gettext("{beginning}… ({count} characters)").format(
+                beginning=each[:_LONGEST_QUOTE], count=len(each)
+            )
             for each in self.quoted
         )
-
-
-def span(length: timedelta) -> str:
-    """A length of time as people say it: its largest unit, and the next where that says much."""
-    seconds = max(0, int(length.total_seconds()))
-    for place, (size, unit) in enumerate(_UNITS):
-        count, rest = divmod(seconds, size)
-        if not count:
-            continue
-        text = _count(count, unit)
-        if count < 3 and place + 1 < len(_UNITS):  # noqa: PLR2004 -- two days and how many hours
-            below, name = _UNITS[place + 1]
-            if rest // below:
-                text += f" {_count(rest // below, name)}"
-        return text
-    return "less than a minute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +92,13 @@ class When:
 
 def when(at: datetime, now: datetime) -> When:
     """An instant as one reads it now."""
-    text = f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
-    return When(
-        at.isoformat(), "just now" if text == "less than a minute ago" else text, moment_text(at), "any"
-    )
+    if at > now:
+        text = gettext("in {span}").format(span=span(at - now))
+    elif now - at < _MINUTE:
+        text = gettext("just now")
+    else:
+        text = gettext("{span} ago").format(span=span(now - at))
+    return When(at.isoformat(), text, moment_text(at), "any")
 
 
 def since(at: datetime, now: datetime) -> When:
@@ -116,30 +108,27 @@ def since(at: datetime, now: datetime) -> When:
 
 def waited_since(at: datetime, now: datetime) -> When:
     """How long something has waited that was asked at this instant."""
-    return When(at.isoformat(), f"waited {span(now - at)}", moment_text(at), "waited")
+    return When(
+        at.isoformat(), gettext("waited {span}").format(span=span(now - at)), moment_text(at), "waited"
+    )
 
 
 def end_at(at: datetime, now: datetime) -> When:
     """When the clock ends something that is pending."""
-    text = f"expires in {span(at - now)}" if at > now else "its time is up"
+    text = gettext("expires in {span}").format(span=span(at - now)) if at > now else gettext("its time is up")
     return When(at.isoformat(), text, moment_text(at), "end")
 
 
-def name_of(person: str | None, me: str) -> str:
-    """A person as one reads about them."""
-    return person_name(person, viewer=me)
+def voter_name(person: str, me: str) -> str:
+    """A person in a list of people."""
+    return pgettext("a person's name", "you") if person == me else display_name(person)
 
 
 def audience_of(question: Question, me: str) -> str:
-    """Who may answer, in words."""
+    """Who may answer, in words that follow "for"."""
     if not question.audience:
-        return "anyone in this workspace"
+        return gettext("anyone in this workspace")
     return listed([recipient_name(each, viewer=me) for each in question.audience])
-
-
-def channel_of(channel: str | None) -> str:
-    """Through what something came, in words that follow the deed."""
-    return "" if channel is None else f" through {channel_name(channel)}"
 
 
 def outcome_in_words(question: Question, me: str) -> str:
@@ -158,14 +147,16 @@ def evidence_in_words(outcome: Outcome) -> str | None:
 def _sure(evidence: str) -> str:
     if evidence.startswith(VOUCHED):
         maker = visible_line(evidence.removeprefix(VOUCHED))
-        return f"signed in with a link that {maker} made"
-    return _SURE.get(evidence, visible_line(evidence))
+        return gettext("signed in with a link that {person} made").format(person=maker)
+    known = _SURE.get(evidence)
+    return visible_line(evidence) if known is None else gettext(known)
 
 
 def story_of(question: Question, events: Sequence[Event], me: str) -> tuple[Said, ...]:
     """A question's history in words, oldest first; of a long one, how it began and what came last."""
     if len(events) > _LONGEST_STORY:
-        left_out = Said(events[1].at, f"{len(events) - _LONGEST_STORY} more events, not shown here")
+        more = len(events) - _LONGEST_STORY
+        left_out = Said(events[1].at, gettext("{count} more events, not shown here").format(count=more))
         began, last = _said(question, events[0], me), events[1 - _LONGEST_STORY :]
         return (began, left_out, *(_said(question, event, me) for event in last))
     return tuple(_said(question, event, me) for event in events)
@@ -177,11 +168,11 @@ def told_of(deliveries: Sequence[Delivery], me: str, *, why: bool) -> tuple[Said
     return tuple(
         Said(
             each.sent_at or each.created_at,
-            _TOLD[each.reason].format(
+            gettext(_TOLD[each.reason]).format(
                 recipient=recipient_name(each.recipient, viewer=me), channel=channel_name(each.channel)
             ),
             (visible_line(each.problem),) if why and each.problem else (),
-            _STANDINGS[each.status],
+            gettext(_STANDINGS[each.status]),
         )
         for each in last
     )
@@ -200,19 +191,49 @@ class Reach:
 def reach_of(form: Approval, scope: Scope, now: datetime) -> Reach:
     """What a scope means, in plain words and with its end."""
     if scope == "once":
-        return Reach("Only this once", "Next time the agent has to ask again.")
-    name, where = {
-        "session": ("For this conversation", "in this conversation"),
-        "always": ("Always, until it ends", "in any conversation"),
-    }[scope]
-    run, names = "The agent may run this tool again", ""
-    end = f"{where} and without asking, until {moment_text(now + timedelta(seconds=form.remember_for))}."
+        return Reach(gettext("Only this once"), gettext("Next time the agent has to ask again."))
+    end = moment_text(now + timedelta(seconds=form.remember_for))
+    if scope == "session":
+        name, sentence = gettext("For this conversation"), _reach_in_conversation(form)
+    else:
+        name, sentence = gettext("Always, until it ends"), _reach_anywhere(form)
+    before, _, after = sentence.replace("{end}", end).partition("{names}")
+    names = listed([gettext("“{name}”").format(name=visible_line(each)) for each in form.remember_by or ()])
+    return Reach(name, before, names if form.remember_by else "", after)
+
+
+def _reach_in_conversation(form: Approval) -> str:
     if form.remember_by is None:
-        return Reach(name, f"{run} with exactly these arguments, {end}")
+        return gettext(
+            "The agent may run this tool again with exactly these arguments, in this conversation and without "
+            "asking, until {end}."
+        )
     if not form.remember_by:
-        return Reach(name, f"{run} whatever its arguments are, {end}")
-    names = listed([f"“{visible_line(each)}”" for each in form.remember_by])
-    return Reach(name, f"{run} with the same", names, f"whatever its other arguments are, {end}")
+        return gettext(
+            "The agent may run this tool again whatever its arguments are, in this conversation and without asking, "
+            "until {end}."
+        )
+    return gettext(
+        "The agent may run this tool again with the same {names}, whatever its other arguments are, in this "
+        "conversation and without asking, until {end}."
+    )
+
+
+def _reach_anywhere(form: Approval) -> str:
+    if form.remember_by is None:
+        return gettext(
+            "The agent may run this tool again with exactly these arguments, in any conversation and without asking, "
+            "until {end}."
+        )
+    if not form.remember_by:
+        return gettext(
+            "The agent may run this tool again whatever its arguments are, in any conversation and without asking, "
+            "until {end}."
+        )
+    return gettext(
+        "The agent may run this tool again with the same {names}, whatever its other arguments are, in any "
+        "conversation and without asking, until {end}."
+    )
 
 
 def _said(question: Question, event: Event, me: str) -> Said:
@@ -220,7 +241,3 @@ def _said(question: Question, event: Event, me: str) -> Said:
     evidence = str(event.data.get("evidence", "")) if isinstance(event.data, dict) else ""
     ours = f"{told.text}, {_sure(evidence)}" if evidence.startswith(VOUCHED) else told.text
     return Said(event.at, ours, told.quoted)
-
-
-def _count(count: int, unit: str) -> str:
-    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

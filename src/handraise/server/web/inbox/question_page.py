@@ -38,9 +38,12 @@ from handraise.model.validation import check_answer
 from handraise.model.visible import visible, visible_line
 from handraise.ports import Directory, Outbox
 from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.error_text import error_text
 from handraise.presentation.form_parts import Reading
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.times import span
+from handraise.presentation.translation import gettext
 from handraise.server.api.question_routes import desk_of, is_own_answer
 from handraise.server.api.question_routes import visible as visible_question
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
@@ -60,12 +63,17 @@ from handraise.server.web.inbox.page_texts import (
     end_at,
     reach_of,
     since,
-    span,
     story_of,
     told_of,
 )
 from handraise.server.web.inbox.queue_page import is_soon, kind_in_words
-from handraise.server.web.inbox.status_view import action_heading, ahead_of, settled_of, verdict_of
+from handraise.server.web.inbox.status_view import (
+    action_heading,
+    ahead_of,
+    settled_of,
+    status_name,
+    verdict_of,
+)
 from handraise.server.web.inbox.value_view import arguments_of, changed, has_difference, shown
 from handraise.server.web.inbox.vote_view import Votes, votes_of
 from handraise.server.web.pages import TEMPLATES, PageRoute, live_page, message
@@ -159,15 +167,16 @@ def _session_context(
         person=caller.person,
         here=f"/questions/{quote(question.id, safe='')}{back.query}",
         evidence=caller.session.evidence,
-        other_page=OtherPage("/sign-in", "Sign in to decide", _sentence(too_weak)) if too_weak else None,
+        other_page=_sign_in_page(too_weak) if too_weak else None,
         directory=ctx.directory,
         outbox=ctx.outbox,
         shown={"framed": False, "back": back},
     )
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+def _sign_in_page(why: str) -> OtherPage:
+    reason = error_text(why)
+    return OtherPage("/sign-in", gettext("Sign in to decide"), f"{reason[0].upper()}{reason[1:]}.")
 
 
 async def respond(context: AnswerContext, question: Question, submitted: Submitted) -> Response:
@@ -236,7 +245,7 @@ async def _agree(context: AnswerContext, question: Question, submitted: Submitte
     sides = () if votes is None else votes.sides
     side = next((each for each in sides if [each.ballot] == submitted["agree"]), None)
     if question.outcome is None and side is None:
-        gone = Problem("the vote", "it was changed meanwhile. Look at the votes again")
+        gone = Problem(gettext("the vote"), gettext("it was changed meanwhile. Look at the votes again"))
         return await show(context, question, Submission({}, (gone,)), status=409)
     if side is None or side.value is None:
         return await _decline(context, question, submitted)
@@ -324,7 +333,7 @@ async def show(
     form = question.form
     pending = question.outcome is None
     may_answer = pending and context.other_page is None and may_respond(question, context.person.responder)
-    problems = () if submission is None else submission.problems
+    problems = () if submission is None else tuple(map(_translated, submission.problems))
     typed = None if submission is None else submission.submitted
     declining = (typed or {}).get("do") == ["decline"]
     values = _common_values(context, question) | _agent_content(question)
@@ -360,6 +369,11 @@ async def show(
         and may_take_back(question, me, administrator=context.person.role is Role.ADMIN),
     }
     return live_page("inbox/question.html", status=status, **values)
+
+
+def _translated(problem: Problem) -> Problem:
+    path = gettext("decision") if problem.path == "decision" else problem.path
+    return Problem(path, error_text(problem.message))
 
 
 def _agent_content(question: Question) -> dict[str, Any]:
@@ -405,6 +419,7 @@ def _common_values(context: AnswerContext, question: Question) -> dict[str, Any]
         "here": context.here,
         "standing": question.status.value,
         "verdict": verdict_of(question),
+        "verdict_name": status_name(verdict_of(question)),
         "asker": visible_line(question.asker),
         "asker_mixed": mixes_alphabets(question.asker),
         "what": kind_in_words(question.form),
@@ -510,8 +525,8 @@ async def submitted_in(request: Request) -> Submitted:
 def _not_found_page() -> Response:
     """The same page for a question of others, of another workspace, or one that does not exist."""
     return message(
-        "There is no such question here",
-        "It may be addressed to other people, or the link is incomplete.",
+        gettext("There is no such question here"),
+        gettext("It may be addressed to other people, or the link is incomplete."),
         status=404,
-        lead=("/", "Back to what waits"),
+        lead=("/", gettext("Back to what waits")),
     )

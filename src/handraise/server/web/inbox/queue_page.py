@@ -23,6 +23,7 @@ from handraise.ports import Waiting, WaitingPage
 from handraise.ports.desk import Page
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
+from handraise.presentation.translation import gettext
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson, PersonCaller
 from handraise.server.web.inbox.agent_text import mixes_alphabets
@@ -196,8 +197,11 @@ def kind_in_words(form: AnyForm) -> str:
     """What a person is asked to do."""
     if not isinstance(form, Approval):
         return kind_text(form)
-    tool = one_line(form.action.tool, 60)
-    return f"Approve {tool}"
+    return gettext("Approve {tool}").format(tool=one_line(form.action.tool, 60))
+
+
+def _votes(question: Question) -> str:
+    return gettext("{count} of {quorum} agree").format(count=most_agreeing(question), quorum=question.quorum)
 
 
 def _row(
@@ -220,6 +224,6 @@ def _row(
         conversation=None if question.conversation is None else visible_line(question.conversation),
         mine=may_respond(question, caller.person.responder),
         voted=has_voted(question, caller.person.id),
-        votes=f"{most_agreeing(question)} of {question.quorum} agree" if several else None,
+        votes=_votes(question) if several else None,
         stuck=several and not can_still_agree(question, groups),
     )

@@ -14,6 +14,7 @@ from handraise.model.people import ANYONE, GROUP
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
+from handraise.presentation.translation import gettext, pgettext
 from handraise.server.auth.authenticator import CurrentPerson
 from handraise.server.web.inbox.search_text import normalized, search_text
 
@@ -231,11 +232,11 @@ def offers_of(view: View, questions: Sequence[Question], *, me: str, others: Seq
 def offered_recipient(name: str, me: str) -> Offered:
     """A recipient as one chooses it."""
     if name == ANYONE:
-        return Offered(name, "anyone in the workspace", ours=True)
+        return Offered(name, gettext("anyone in the workspace"), ours=True)
     if name == me:
-        return Offered(name, "you", ours=True)
+        return Offered(name, pgettext("for whom", "you"), ours=True)
     if name.startswith(GROUP):
-        return Offered(name, f"the group {_cut(name.removeprefix(GROUP))}")
+        return Offered(name, gettext("the group {name}").format(name=_cut(name.removeprefix(GROUP))))
     return _shown(name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from itertools import groupby
 from urllib.parse import quote
 
@@ -18,14 +18,16 @@ from handraise.model.visible import visible_line
 from handraise.ports.desk import Page
 from handraise.presentation.answer_text import answer_parts
 from handraise.presentation.markdown import one_line
-from handraise.presentation.times import moment_text
+from handraise.presentation.times import day_in_words, moment_text, span
+from handraise.presentation.translation import local_time
 from handraise.server.api.question_routes import desk_of
 from handraise.server.auth.authenticator import Context, CurrentPerson
 from handraise.server.web.inbox.agent_text import mixes_alphabets
 from handraise.server.web.inbox.back_links import query_of_list
-from handraise.server.web.inbox.page_texts import When, outcome_in_words, span
+from handraise.server.web.inbox.page_texts import When, outcome_in_words
 from handraise.server.web.inbox.queue_page import kind_in_words
 from handraise.server.web.inbox.search import SEARCHED_AT_ONCE, ViewDep, find, offers_of, part_of
+from handraise.server.web.inbox.status_view import status_name
 from handraise.server.web.pages import PageRoute, live_page
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -97,28 +99,21 @@ async def show_settled(request: Request, ctx: Context, caller: CurrentPerson, vi
         part=part,
         offers=offers_of(view, [*found.items, *others], me=caller.person.id),
         is_admin=caller.is_admin,
-        days=_days(part.items, me=caller.person.id, today=datetime.now(UTC).date()),
+        days=_days(part.items, me=caller.person.id, today=local_time(datetime.now(UTC)).date()),
+        zone=local_time(datetime.now(UTC)).tzname(),
     )
 
 
 def _days(questions: Iterable[Question], *, me: str, today: date) -> list[Day]:
     ended = [(each, each.outcome) for each in questions if each.outcome is not None]
     return [
-        Day(_day_in_words(day, today), day.isoformat(), tuple(_row(each, how, me) for each, how in some))
-        for day, some in groupby(ended, key=lambda pair: pair[1].at.astimezone(UTC).date())
+        Day(day_in_words(day, today), day.isoformat(), tuple(_row(each, how, me) for each, how in some))
+        for day, some in groupby(ended, key=lambda pair: local_time(pair[1].at).date())
     ]
 
 
-def _day_in_words(day: date, today: date) -> str:
-    if day == today:
-        return "Today"
-    if day == today - timedelta(days=1):
-        return "Yesterday"
-    return f"{day:%A}, {day.day} {day:%B}" if day.year == today.year else f"{day.day} {day:%B %Y}"
-
-
 def _row(question: Question, outcome: Outcome, me: str) -> Ended:
-    at = outcome.at.astimezone(UTC)
+    at = local_time(outcome.at)
     return Ended(
         id=question.id,
         href=f"/questions/{quote(question.id, safe='')}",
@@ -128,7 +123,7 @@ def _row(question: Question, outcome: Outcome, me: str) -> Ended:
         what=kind_in_words(question.form),
         how=outcome_in_words(question, me),
         said=_said(question.form, outcome),
-        badge=outcome.status.value.capitalize() if isinstance(outcome, (Expired, Exhausted)) else None,
+        badge=status_name(outcome.status.value) if isinstance(outcome, (Expired, Exhausted)) else None,
         at=When(at.isoformat(), f"{at:%H:%M}", moment_text(at)),
         took=span(outcome.at - question.asked_at),
         conversation=None if question.conversation is None else visible_line(question.conversation),

@@ -13,6 +13,7 @@ from handraise.model.questions import Question
 from handraise.model.timelines import Step
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.answer_text import answer_parts
+from handraise.presentation.translation import gettext, gettext_noop
 from handraise.server.web.inbox.page_texts import (
     evidence_in_words,
     outcome_in_words,
@@ -20,6 +21,18 @@ from handraise.server.web.inbox.page_texts import (
     when,
 )
 from handraise.server.web.inbox.value_view import changed
+
+_NAMES = {
+    "pending": gettext_noop("Pending"),
+    "answered": gettext_noop("Answered"),
+    "declined": gettext_noop("Declined"),
+    "expired": gettext_noop("Expired"),
+    "withdrawn": gettext_noop("Withdrawn"),
+    "exhausted": gettext_noop("Exhausted"),
+    "approved": gettext_noop("Approved"),
+    "denied": gettext_noop("Denied"),
+    "taken back": gettext_noop("Taken back"),
+}
 
 
 def verdict_of(question: Question) -> str:
@@ -31,17 +44,23 @@ def verdict_of(question: Question) -> str:
     return "approved" if question.decision.approved else "denied"
 
 
+def status_name(verdict: str) -> str:
+    """A status or a decision as a badge says it."""
+    known = _NAMES.get(verdict)
+    return verdict.capitalize() if known is None else gettext(known)
+
+
 def action_heading(question: Question) -> str:
     """What the page calls the action: as it will be executed, was approved or executed, or was only asked for."""
     if question.outcome is None:
-        return "What will be executed"
+        return gettext("What will be executed")
     if question.decision is None or not question.decision.approved:
-        return "What was asked for, and is not approved"
+        return gettext("What was asked for, and is not approved")
     if question.taken_back_at is not None:
-        return "What was approved, and taken back"
-    return (
-        "What was approved" if question.consumed_at is None else "What was approved and taken to execute it"
-    )
+        return gettext("What was approved, and taken back")
+    if question.consumed_at is not None:
+        return gettext("What was approved and taken to execute it")
+    return gettext("What was approved")
 
 
 def settled_of(question: Question, now: datetime, me: str) -> dict[str, Any] | None:
@@ -79,14 +98,17 @@ def ahead_of(question: Question, now: datetime) -> list[tuple[Any, str]]:
 def _deed(question: Question, step: Step) -> str:
     match step.do:
         case "remind":
-            return "a reminder"
+            return gettext("a reminder")
         case "escalate":
-            return f"it is also put before {', '.join(visible_line(each) for each in step.to)}"
+            names = ", ".join(visible_line(each) for each in step.to)
+            return gettext("it is also put before {names}").format(names=names)
         case "expire":
-            approval = isinstance(question.form, Approval)
-            return "it expires and is not approved" if approval else "it expires without an answer"
+            if isinstance(question.form, Approval):
+                return gettext("it expires and is not approved")
+            return gettext("it expires without an answer")
         case "default":
             words = answer_parts(question.form, (step.record or {}).get("value"))
-            return f"the default is taken: {'; '.join(each.text for each in words)}"
+            value = "; ".join(each.text for each in words)
+            return gettext("the default is taken: {value}").format(value=value)
         case _:
             assert_never(step.do)

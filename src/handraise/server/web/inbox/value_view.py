@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from handraise.model.argument_order import reading_order
 from handraise.model.json_values import Json, canonical_json
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.translation import gettext
 from handraise.server.web.inbox.agent_text import alphabets_of
 
 _PAIRS = (("before", "after"), ("old", "new"))
@@ -156,14 +157,14 @@ def difference(before: Json, after: Json) -> Difference:
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for group in matcher.get_grouped_opcodes(3):
         if lines or group[0][1] > 0:
-            lines.append(DiffLine("skipped", "lines that did not change"))
+            lines.append(DiffLine("skipped", gettext("lines that did not change")))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 lines += (DiffLine("same", each) for each in old[i1:i2])
             else:
                 lines += (DiffLine("gone", each) for each in old[i1:i2])
                 lines += (DiffLine("new", each) for each in new[j1:j2])
-    return Difference(tuple(lines) or (DiffLine("same", "nothing changed"),))
+    return Difference(tuple(lines) or (DiffLine("same", gettext("nothing changed")),))
 
 
 def _argument(name: str, value: Json) -> ValueView:
@@ -197,13 +198,13 @@ def _shown(value: Json, pairs: _Pairs) -> ValueView:
         case list() | tuple():
             return _shown_list(value, pairs)
         case "":
-            return Plain("an empty text")
+            return Plain(gettext("an empty text"))
         case str():
             return Plain(visible(value), quoted=True)
         case None:
-            return Plain("nothing")
+            return Plain(gettext("nothing"))
         case bool():
-            return Plain("yes" if value else "no")
+            return Plain(gettext("yes") if value else gettext("no"))
         case _:
             return Plain(str(value))
 
@@ -218,12 +219,12 @@ def _shown_mapping(value: Mapping[str, Json], pairs: _Pairs) -> ValueView:
     if rows and paired == set(value):
         return rows[0][1]
     rows += ((visible_line(name), _shown(one, pairs)) for name, one in value.items() if name not in paired)
-    return Rows(tuple(rows), _doubtful(value)) if rows else Plain("an empty object")
+    return Rows(tuple(rows), _doubtful(value)) if rows else Plain(gettext("an empty object"))
 
 
 def _shown_list(value: Sequence[Json], pairs: _Pairs) -> ValueView:
     if not value:
-        return Plain("an empty list")
+        return Plain(gettext("an empty list"))
     first = value[0]
     if len(value) > 1 and isinstance(first, dict) and 0 < len(first) <= _MANY_COLUMNS:
         names = tuple(first)
@@ -261,6 +262,6 @@ def _as_lines(value: Json) -> list[str]:
         case list() | tuple():
             return [visible_line(one if isinstance(one, str) else canonical_json(one)) for one in value]
         case bool():
-            return ["yes" if value else "no"]
+            return [gettext("yes") if value else gettext("no")]
         case _:
             return [str(value)]

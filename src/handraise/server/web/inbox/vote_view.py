@@ -14,10 +14,10 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.model.visible import visible
 from handraise.presentation.answer_text import AnswerPart, answer_parts
-from handraise.server.web.inbox.page_texts import When, channel_of, name_of, since
+from handraise.presentation.names import channel_name
+from handraise.presentation.translation import gettext
+from handraise.server.web.inbox.page_texts import When, since, voter_name
 from handraise.server.web.inbox.value_view import Rows, changed
-
-DECLINED = "Declined to answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Voter:
     name: str
     mine: bool
     at: When
-    through: str
+    channel: str | None
     reason: str | None
 
 
@@ -100,7 +100,11 @@ def _side(question: Question, votes: Sequence[CastVote], me: str, now: datetime)
         if decision.edited:
             changes = changed(form.action.arguments, decision.action.arguments)
     entries = () if value is None else answer_parts(form, value)
-    title = DECLINED if value is None else next((each.text for each in entries if each.name is None), "")
+    title = (
+        gettext("Declined to answer")
+        if value is None
+        else next((each.text for each in entries if each.name is None), "")
+    )
     return Side(
         ballot=votes[0].ballot,
         value=value,
@@ -114,10 +118,10 @@ def _side(question: Question, votes: Sequence[CastVote], me: str, now: datetime)
 
 def _voter(vote: CastVote, me: str, now: datetime) -> Voter:
     return Voter(
-        name=name_of(vote.by, me),
+        name=voter_name(vote.by, me),
         mine=vote.by == me,
         at=since(vote.at, now),
-        through=channel_of(vote.channel),
+        channel=None if vote.channel is None else channel_name(vote.channel),
         reason=None if vote.reason is None else visible(vote.reason),
     )
 

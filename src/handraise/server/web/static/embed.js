@@ -5,6 +5,7 @@
 
 const STATUSES = ["answered", "declined", "expired", "withdrawn", "exhausted"];
 const TALLEST = 20_000;
+const TITLES = { en: "A question to you", de: "Eine Frage an Sie" };
 // Without `allow-same-origin` the frame's form would come from nowhere and be refused. What opens in a new tab is a
 // page like any other.
 const SANDBOX = "allow-forms allow-popups allow-popups-to-escape-sandbox allow-same-origin allow-scripts";
@@ -36,7 +37,7 @@ class HandraiseQuestion extends HTMLElement {
   }
 
   get #title() {
-    return this.getAttribute("title") || "A question to you";
+    return this.getAttribute("title") || (TITLES[document.documentElement.lang.slice(0, 2)] ?? TITLES.en);
   }
 
   #show() {

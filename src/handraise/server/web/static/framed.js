@@ -1,7 +1,15 @@
 // Tells the page around this frame how tall it is and, once it is, that the question is settled. It hears nothing else.
 
+import { text } from "./inbox/texts.js";
+
 const LOOK_EVERY = 5_000;
-const SAID = { exhausted: "closed" };
+const SAID = {
+  answered: text("This was answered just now."),
+  declined: text("This was declined just now."),
+  expired: text("This was expired just now."),
+  withdrawn: text("This was withdrawn just now."),
+  exhausted: text("This was closed just now."),
+};
 const page = document.getElementById("main");
 const live = document.querySelector("[data-live]");
 let status = page.dataset.status ?? "pending";
@@ -32,11 +40,11 @@ new ResizeObserver(tellHeight).observe(document.documentElement);
 
 // It may be settled elsewhere meanwhile; what was typed here stays to be read.
 
-function say(text) {
+function say(sentence) {
   const link = document.createElement("a");
   link.href = location.pathname;
-  link.textContent = "Show how it ended";
-  live.replaceChildren(`${text} `, link);
+  link.textContent = text("Show how it ended");
+  live.replaceChildren(`${sentence} `, link);
   live.hidden = false;
   for (const button of document.querySelectorAll("main button")) button.disabled = true;
 }
@@ -49,7 +57,7 @@ async function look() {
   status = (await answer.json()).status;
   if (status === "pending") return;
   clearInterval(looking);
-  if (document.querySelector("[data-answer], [data-confirm]")) say(`This was ${SAID[status] ?? status} just now.`);
+  if (document.querySelector("[data-answer], [data-confirm]")) say(SAID[status] ?? text("This was settled just now."));
   else location.replace(location.pathname);
   tellStatus();
 }

@@ -5,6 +5,7 @@ const CACHE = "handraise-1";
 const OFFLINE = "/static/offline.html";
 const FILES = [OFFLINE, "/static/style.css", "/static/mark.svg"];
 const LONGEST = 200;
+const TITLES = { en: "A question waits for you", de: "Eine Frage wartet auf Sie" };
 
 // What changes something does not come by here: it is as the browser made it, and says truly where it comes from. And
 // Chromium loses a request of a page that is being left if a worker sees it first. A browser that cannot be told to pass
@@ -57,7 +58,7 @@ function notification(data) {
   const text = (value, otherwise) => (typeof value === "string" && value.trim() ? value.slice(0, LONGEST) : otherwise);
   const url = addressOf(said?.url);
   return [
-    text(said?.title, "A question waits for you"),
+    text(said?.title, TITLES[navigator.language.slice(0, 2)] ?? TITLES.en),
     { body: text(said?.body, ""), tag: text(said?.tag, url), icon: "/static/icon-192.png", data: { url } },
   ];
 }

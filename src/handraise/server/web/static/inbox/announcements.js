@@ -1,34 +1,36 @@
 // What a page says about what happens while it is open. Names are written by others: they are text, and visible.
 
 import { person } from "./local_storage.js";
+import { text } from "./texts.js";
 
 export const live = document.querySelector("[data-live]");
 
 const ROW = {
-  answered: "answered",
-  declined: "declined",
-  expired: "its time ran out",
-  withdrawn: "withdrawn",
-  exhausted: "closed",
-  attempted: "an answer did not fit",
-  voted: "a vote came in",
-  reminded: "reminded",
-  escalated: "escalated",
-  unreached: "nobody could be told of it",
+  answered: text("answered"),
+  declined: text("declined"),
+  expired: text("its time ran out"),
+  withdrawn: text("withdrawn"),
+  exhausted: text("closed"),
+  attempted: text("an answer did not fit"),
+  voted: text("a vote came in"),
+  reminded: text("reminded"),
+  escalated: text("escalated"),
+  unreached: text("nobody could be told of it"),
 };
 
 export const SETTLED = ["answered", "declined", "expired", "withdrawn", "exhausted"];
 
-const seen = (text) =>
-  String(text).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5]/gu, (each) =>
+const seen = (name) =>
+  String(name).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5]/gu, (each) =>
     `‹U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
 
-const nameOf = (by) => (by === person ? "you" : seen(by));
+// It follows "by".
+const nameOf = (by) => (by === person ? text("you") : seen(by));
 
 // Say something, with a link that leads on where there is one.
-export function say(text, link, href) {
+export function say(sentence, link, href) {
   if (!live) return null;
-  live.replaceChildren(document.createTextNode(`${text} `));
+  live.replaceChildren(document.createTextNode(`${sentence} `));
   live.hidden = false;
   if (!link) return null;
   const anchor = document.createElement("a");
@@ -45,7 +47,7 @@ export function sayNothing() {
 }
 
 // Say something to those who listen to the page and do not see it.
-export function whisper(text) {
+export function whisper(sentence) {
   let place = document.querySelector("[data-whisper]");
   if (!place) {
     place = document.createElement("p");
@@ -55,28 +57,32 @@ export function whisper(text) {
     document.body.append(place);
   }
   // A region that comes together with its text is not read out.
-  setTimeout(() => { place.textContent = text; }, 50);
+  setTimeout(() => { place.textContent = sentence; }, 50);
 }
 
 export function howItEnded(kind, by, when) {
   switch (kind) {
     case "answered":
-      return by ? `This was answered ${when} by ${nameOf(by)}.` : `Its time ran out: the default was taken ${when}.`;
+      if (by) return text("This was answered {when} by {person}.", { when, person: nameOf(by) });
+      return text("Its time ran out: the default was taken {when}.", { when });
     case "declined":
-      return `This was declined ${when} by ${nameOf(by)}.`;
+      return text("This was declined {when} by {person}.", { when, person: nameOf(by) });
     case "expired":
-      return `Its time ran out ${when}.`;
+      return text("Its time ran out {when}.", { when });
     case "withdrawn":
-      return `The agent withdrew this ${when}.`;
+      return text("The agent withdrew this {when}.", { when });
     default:
-      return `This was closed ${when}, after too many answers that did not fit.`;
+      return text("This was closed {when}, after too many answers that did not fit.", { when });
   }
 }
 
 export function howItChanged(kind, by) {
-  return by ? `It changed just now: ${ROW[kind]}, by ${nameOf(by)}.` : `It changed just now: ${ROW[kind]}.`;
+  if (!by) return text("It changed just now: {what}.", { what: ROW[kind] });
+  return text("It changed just now: {what}, by {person}.", { what: ROW[kind], person: nameOf(by) });
 }
 
 export function inARow(kind, by) {
-  return by && ["answered", "declined"].includes(kind) ? `${ROW[kind]} by ${nameOf(by)}` : ROW[kind];
+  if (by && kind === "answered") return text("answered by {person}", { person: nameOf(by) });
+  if (by && kind === "declined") return text("declined by {person}", { person: nameOf(by) });
+  return ROW[kind];
 }

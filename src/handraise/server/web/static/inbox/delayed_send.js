@@ -5,6 +5,7 @@
 
 import { seemsConnected } from "./event_stream.js";
 import { say } from "./announcements.js";
+import { text } from "./texts.js";
 
 const MARGIN = 5; // the seconds before a question's end in which nothing is held back any more
 const LARGEST = 60_000; // the bytes that a browser still sends for a page that is being left
@@ -46,7 +47,7 @@ export function delaySend(page) {
       return true;
     }
     isSending = false;
-    say("It was not sent: the server cannot be reached. What you have written is still here; please send it again.");
+    say(text("It was not sent: the server cannot be reached. What you have written is still here; please send it again."));
     return false;
   }
 
@@ -57,7 +58,7 @@ export function delaySend(page) {
     const tick = () => {
       const rest = Math.ceil((ends - performance.now()) / 1000);
       if (rest <= 0) sendNow();
-      else show(`Sending in ${rest} s`);
+      else show(text("Sending in {seconds} s", { seconds: rest }));
     };
     held = { form, submitter, panel, undo, send, show, timer: setInterval(tick, 250) };
     // Nothing that is held back can be changed any more.
@@ -94,7 +95,7 @@ export function delaySend(page) {
     const was = held;
     clearInterval(was.timer);
     held = null;
-    was.show("Sending…");
+    was.show(text("Sending…"));
     was.undo.disabled = was.send.disabled = true;
     submit(was.form, was.submitter).then((isSent) => {
       if (isSent) return;
@@ -109,7 +110,7 @@ export function delaySend(page) {
     clearInterval(was.timer);
     held = null;
     isSending = true;
-    was.show("Sending…");
+    was.show(text("Sending…"));
     was.undo.disabled = was.send.disabled = true;
     const address = was.form.getAttribute("action");
     const answer = await fetch(address, { method: "POST", body: bodyOf(was.form, was.submitter), keepalive: true }).catch(() => null);
@@ -121,8 +122,8 @@ export function delaySend(page) {
     isSending = false;
     held = was;
     stop();
-    if (answer?.status === 422) say(`It was sent, and does not fit yet. ${problemsIn(await answer.text())}`);
-    else say("It could not be sent. What you have written is still here; please send it again.");
+    if (answer?.status === 422) say(text("It was sent, and does not fit yet. {problems}", { problems: problemsIn(await answer.text()) }));
+    else say(text("It could not be sent. What you have written is still here; please send it again."));
   }
 
   addEventListener("keydown", (event) => { if (event.key === "Escape") takeBack(); });
@@ -159,34 +160,33 @@ function bodyOf(form, submitter) {
 
 const sizeOf = (form) => new Blob([bodyOf(form, null).toString()]).size;
 
-function problemsIn(text) {
-  const found = new DOMParser().parseFromString(text, "text/html").querySelectorAll(".problem");
+function problemsIn(html) {
+  const found = new DOMParser().parseFromString(html, "text/html").querySelectorAll(".problem");
   return [...found].map((each) => each.textContent.trim()).join(" ");
 }
 
 function panelFor(submitter) {
-  const make = (tag, name, text = "") => {
+  const make = (tag, name, words = "") => {
     const made = document.createElement(tag);
     if (name) made.className = name;
-    made.textContent = text;
+    made.textContent = words;
     return made;
   };
-  const button = (name, text) => {
-    const made = make("button", name, text);
+  const button = (name, words) => {
+    const made = make("button", name, words);
     made.type = "button";
     return made;
   };
   const panel = make("section", "holding");
   const title = make("h2");
   const count = make("span");
-  const note = make("p", "quiet", "Undo takes it back. If you leave or hide this page, it is sent at once.");
+  const note = make("p", "quiet", text("Undo takes it back. If you leave or hide this page, it is sent at once."));
   const bar = make("div", "holding-bar");
   const row = make("div", "actions two");
-  const undo = button("button", "Undo");
-  const send = button("button equal", "Send now");
-  const what = submitter?.textContent.trim() ?? "Send the answer";
+  const undo = button("button", text("Undo"));
+  const send = button("button equal", text("Send now"));
   title.id = "holding-title";
-  title.append(count, what === "Send the answer" ? "" : `: ${what}`);
+  title.append(count, !submitter || "send" in submitter.dataset ? "" : `: ${submitter.textContent.trim()}`);
   note.id = "holding-note";
   panel.role = "group";
   panel.setAttribute("aria-labelledby", title.id);
@@ -194,5 +194,5 @@ function panelFor(submitter) {
   bar.setAttribute("aria-hidden", "true");
   row.append(undo, send);
   panel.append(title, bar, row, note);
-  return { panel, undo, send, show: (text) => { if (count.textContent !== text) count.textContent = text; } };
+  return { panel, undo, send, show: (words) => { if (count.textContent !== words) count.textContent = words; } };
 }

@@ -2,6 +2,7 @@
 
 import { live, say } from "./announcements.js";
 import { person, store } from "./local_storage.js";
+import { text } from "./texts.js";
 
 export const DRAFTS = "handraise.draft.";
 
@@ -41,6 +42,6 @@ export function showDraft(page) {
   const written = document.createElement("pre");
   written.className = "text";
   written.textContent = texts.join("\n\n");
-  say("You had begun to write this, and nothing of it was sent:");
+  say(text("You had begun to write this, and nothing of it was sent:"));
   live.append(written);
 }

@@ -1,6 +1,7 @@
 // Hears what happens, comes back by itself, and says when it cannot.
 
 import { SETTLED } from "./announcements.js";
+import { text } from "./texts.js";
 
 const KINDS = [...SETTLED, "asked", "attempted", "voted", "reminded", "escalated", "unreached"];
 const LONGEST_PAUSE = 30_000;
@@ -82,8 +83,9 @@ export const seemsConnected = () => navigator.onLine && !isLost;
 
 function disconnected() {
   isLost = true;
-  const kept = document.querySelector("[data-answer]") ? "; what you write is kept" : "";
-  noting ??= setTimeout(() => tell(`Not connected. Trying again${kept}.`), NOTICE_AFTER);
+  const writes = document.querySelector("[data-answer]") !== null;
+  const words = writes ? text("Not connected. Trying again; what you write is kept.") : text("Not connected. Trying again.");
+  noting ??= setTimeout(tell, NOTICE_AFTER, words);
 }
 
 function connected() {
@@ -95,20 +97,20 @@ function connected() {
 
 function signedOut() {
   clearTimeout(noting);
-  tell("You are signed out.");
+  tell(text("You are signed out."));
   const anchor = document.createElement("a");
   anchor.href = location.href;
-  anchor.textContent = "Sign in again";
+  anchor.textContent = text("Sign in again");
   note.append(" ", anchor);
 }
 
-function tell(text) {
+function tell(words) {
   if (!note) {
     note = document.createElement("p");
     note.className = "afloat";
     note.role = "status";
     document.body.append(note);
   }
-  note.textContent = text;
+  note.textContent = words;
   note.hidden = false;
 }

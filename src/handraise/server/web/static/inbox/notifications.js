@@ -2,6 +2,7 @@
 // They say who asks and what for. What is in a question is for its page.
 
 import { person, store } from "./local_storage.js";
+import { text } from "./texts.js";
 
 export const TOLD = "handraise.told.";
 
@@ -29,8 +30,8 @@ export async function notify(ids) {
     const heading = await headingOf(url);
     if (!heading) continue;
     recent = [...recent.filter((at) => Date.now() - at < MINUTE), Date.now()];
-    if (recent.length <= MOST) await show(heading, "It waits for you in your inbox.", id, url);
-    else await show("More questions wait for you", "They are in your inbox.", "handraise", "/");
+    if (recent.length <= MOST) await show(heading, text("It waits for you in your inbox."), id, url);
+    else await show(text("More questions wait for you"), text("They are in your inbox."), "handraise", "/");
   }
 }
 
@@ -66,14 +67,14 @@ export async function startSwitches() {
   if (!canNotify()) {
     open.disabled = true;
     note.textContent = isSecureContext
-      ? "This browser has no notifications."
-      : "Browsers show notifications only of servers that are reached over https.";
+      ? text("This browser has no notifications.")
+      : text("Browsers show notifications only of servers that are reached over https.");
     return;
   }
 
   const showState = () => {
     open.checked = isOn() && Notification.permission === "granted";
-    if (Notification.permission === "denied") note.textContent = "This browser was told not to show notifications of this server. Its site settings can change that.";
+    if (Notification.permission === "denied") note.textContent = text("This browser was told not to show notifications of this server. Its site settings can change that.");
   };
 
   open.addEventListener("change", async () => {
@@ -81,7 +82,7 @@ export async function startSwitches() {
     const on = open.checked && (await Notification.requestPermission()) === "granted";
     store.set(KEY, on ? "on" : null);
     showState();
-    if (on) note.textContent = "You will be told while the list is open in a tab.";
+    if (on) note.textContent = text("You will be told while the list is open in a tab.");
   });
   showState();
   await startPush(push, note);
@@ -104,12 +105,12 @@ async function startPush(push, note) {
     try {
       if (push.checked) await subscribe(worker, key);
       else await unsubscribe(worker);
-      note.textContent = push.checked ? "You will be told also when no tab is open." : "";
+      note.textContent = push.checked ? text("You will be told also when no tab is open.") : "";
     } catch (error) {
       push.checked = !push.checked;
       note.textContent = error.name === "NotAllowedError"
-        ? "This browser was told not to show notifications of this server. Its site settings can change that."
-        : "That did not work just now. Please try again in a while.";
+        ? text("This browser was told not to show notifications of this server. Its site settings can change that.")
+        : text("That did not work just now. Please try again in a while.");
     }
     push.disabled = false;
   });
@@ -119,8 +120,8 @@ async function startPush(push, note) {
 function isOfAnotherKey(made, key) {
   const bytes = made.options?.applicationServerKey;
   if (!bytes) return false;
-  const text = btoa(String.fromCharCode(...new Uint8Array(bytes)));
-  return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "") !== key;
+  const found = btoa(String.fromCharCode(...new Uint8Array(bytes)));
+  return found.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "") !== key;
 }
 
 async function renew(worker, made, key) {

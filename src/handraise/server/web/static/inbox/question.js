@@ -5,6 +5,7 @@ import { listen } from "./event_stream.js";
 import { delaySend } from "./delayed_send.js";
 import { howItChanged, howItEnded, say, SETTLED } from "./announcements.js";
 import { person } from "./local_storage.js";
+import { text } from "./texts.js";
 
 const LONGEST_TIMER = 2 ** 31 - 1;
 
@@ -23,24 +24,25 @@ export function startQuestion(page) {
     // Our own answer is on its way: the page that comes next says it better.
     if (hasEnded || (by === person && sending.isSending())) return;
     hasEnded = true;
-    const unsent = sending.stop() ? " Yours was not sent." : "";
-    const kept = hasDraft(id) ? " What you have written is kept." : "";
-    say(howItEnded(kind, by, when) + unsent + kept, "Show how it ended", location.pathname + location.search);
-    document.title = `Settled: ${document.title}`;
+    const unsent = sending.stop() ? text("Yours was not sent.") : "";
+    const kept = hasDraft(id) ? text("What you have written is kept.") : "";
+    const sentences = [howItEnded(kind, by, when), unsent, kept].filter(Boolean);
+    say(sentences.join(" "), text("Show how it ended"), location.pathname + location.search);
+    document.title = text("Settled: {title}", { title: document.title });
     for (const button of document.querySelectorAll("main button")) button.disabled = true;
   }
 
   async function look() {
     const answer = await fetch(`/v1/outcomes?id=${encodeURIComponent(id)}`).catch(() => null);
     if (!answer?.ok) return;
-    for (const each of (await answer.json()).settled) end(each.status, each.outcome?.by, "meanwhile");
+    for (const each of (await answer.json()).settled) end(each.status, each.outcome?.by, text("meanwhile"));
   }
 
   listen({
     heard(kind, event) {
       if (event.question_id !== id || kind === "asked") return;
-      if (SETTLED.includes(kind)) end(kind, event.by, "just now");
-      else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), "Show it", location.pathname + location.search);
+      if (SETTLED.includes(kind)) end(kind, event.by, text("just now"));
+      else if (!hasEnded && !sending.isSending()) say(howItChanged(kind, event.by), text("Show it"), location.pathname + location.search);
     },
     look,
   });

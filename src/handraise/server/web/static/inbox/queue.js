@@ -3,6 +3,7 @@
 import { listen } from "./event_stream.js";
 import { inARow, live, say, sayNothing, SETTLED, whisper } from "./announcements.js";
 import { notify, closeNotification } from "./notifications.js";
+import { counted, text } from "./texts.js";
 
 const AT_ONCE = 200;
 const STAYS = ["[data-live]", "form.search"];
@@ -63,8 +64,8 @@ export function startQueue(page) {
   }
 
   function offerLater(count, now) {
-    const text = count === 1 ? "1 new question, less urgent than these." : `${count} new questions, less urgent than these.`;
-    if (!live.textContent.startsWith(text)) say(text, "Next page", now.querySelector('nav.pager a[rel="next"]').getAttribute("href"));
+    const sentence = counted(count, "{count} new question, less urgent than these.", "{count} new questions, less urgent than these.");
+    if (!live.textContent.startsWith(sentence)) say(sentence, text("Next page"), now.querySelector('nav.pager a[rel="next"]').getAttribute("href"));
   }
 
   // Rows that are not in the list any more: they were settled, or others came before them.
@@ -85,9 +86,9 @@ export function startQueue(page) {
   function offer(added, hasMore) {
     // Where there are several pages, others move up without being new.
     const count = hasMore ? added.filter((id) => asked.has(id)).length : added.length;
-    const text = count === 0 ? "The list has moved on." : count === 1 ? "1 new question." : `${count} new questions.`;
-    if (live.textContent.startsWith(text)) return;
-    say(text, "Show", location.href).addEventListener("click", async (event) => {
+    const sentence = count === 0 ? text("The list has moved on.") : counted(count, "{count} new question.", "{count} new questions.");
+    if (live.textContent.startsWith(sentence)) return;
+    say(sentence, text("Show"), location.href).addEventListener("click", async (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       const now = await fetched();
@@ -113,14 +114,14 @@ export function startQueue(page) {
     document.title = now.title;
     for (const id of added) {
       rows.get(id).classList.add("fresh");
-      rows.get(id).querySelector("[data-state]").textContent = "new";
+      rows.get(id).querySelector("[data-state]").textContent = text("new");
     }
     if (anchor) scrollBy({ top: rows.get(anchor[0]).getBoundingClientRect().top - top, behavior: "instant" });
     const first = rows.get(added[0]) ?? [...rows.values()][0];
     if (rows.has(focused)) rows.get(focused).querySelector("a").focus({ preventScroll: true });
     else if (focused || fromNotice) first?.querySelector("a").focus({ preventScroll: !byKeyboard });
     else if (active?.isConnected && active !== document.body) active.focus({ preventScroll: true });
-    whisper(added.length === 1 ? "1 new question is in the list." : `${added.length} new questions are in the list.`);
+    whisper(counted(added.length, "{count} new question is in the list.", "{count} new questions are in the list."));
   }
 
   listen({

@@ -1,14 +1,20 @@
 // The sentences of scripts, in the language of the page. `python -m scripts.catalog` makes texts_LANGUAGE.js.
 
-const language = document.documentElement.lang || "en";
+export const language = document.documentElement.lang || "en";
+
 const translations = language === "en" ? {} : (await import(`./texts_${language}.js`)).default;
 
-// Every sentence stands in the call, so that the catalogue finds it: text("{count} new", {count: 3}).
+// Every sentence stands in the call, so that the catalogue finds it: text("Not {what}", { what: "sent" }).
 export function text(sentence, values = {}) {
-  return (translations[sentence] ?? sentence).replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
+  return filled(translations[sentence] ?? sentence, values);
 }
 
-// "1 day", "3 days", as the language says it.
-export function countOf(number, unit) {
-  return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format(number);
+// A sentence about so many things: counted(3, "{count} day", "{count} days").
+export function counted(count, singular, plural, values = {}) {
+  const [one, many] = translations[singular] ?? [singular, plural];
+  return filled(count === 1 ? one : many, { count, ...values });
+}
+
+function filled(sentence, values) {
+  return sentence.replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
 }

@@ -1,19 +1,26 @@
-// Keeps times true while a page is open. The words are those of `span` in page_texts.py.
+// Keeps times true while a page is open, and on the browser's clock. The words are those of `span` and `moment` in
+// presentation/times.py.
 
-const UNITS = [[86_400, "day"], [3_600, "hour"], [60, "minute"]];
+import { counted, language, text } from "./texts.js";
+
+const DAY = 86_400;
+const HOUR = 3_600;
+const MINUTE = 60;
+const FEW = 3; // two days and how many hours, but three days
 const OFTEN = 5_000;
+const YEAR = 365 * DAY;
 
-const count = (number, unit) => (number === 1 ? `1 ${unit}` : `${number} ${unit}s`);
+const days = (count) => counted(count, "{count} day", "{count} days");
+const hours = (count) => counted(count, "{count} hour", "{count} hours");
+const minutes = (count) => counted(count, "{count} minute", "{count} minutes");
 
 export function span(length) {
   const seconds = Math.max(0, Math.trunc(length));
-  const place = UNITS.findIndex(([size]) => seconds >= size);
-  if (place < 0) return "less than a minute";
-  const [size, unit] = UNITS[place];
-  const whole = Math.trunc(seconds / size);
-  const [below, name] = UNITS[place + 1] ?? [Infinity, ""];
-  const rest = Math.trunc((seconds % size) / below);
-  return whole < 3 && rest ? `${count(whole, unit)} ${count(rest, name)}` : count(whole, unit);
+  const whole = (size, within = Infinity) => Math.trunc((seconds % within) / size);
+  const two = (count, larger, rest, smaller) => (count < FEW && rest ? `${larger(count)} ${smaller(rest)}` : larger(count));
+  if (seconds >= DAY) return two(whole(DAY), days, whole(HOUR, DAY), hours);
+  if (seconds >= HOUR) return two(whole(HOUR), hours, whole(MINUTE, HOUR), minutes);
+  return seconds >= MINUTE ? minutes(whole(MINUTE)) : text("less than a minute");
 }
 
 // The clock of a browser may be wrong: the page says what time it was when it was made.
@@ -22,22 +29,47 @@ const then = Date.parse(document.body.dataset.now);
 
 function show(time) {
   const left = (Date.parse(time.dateTime) - then - (performance.now() - began)) / 1000;
-  const past = `${span(-left)} ago`;
+  const past = () => (left > -MINUTE ? text("just now") : text("{span} ago", { span: span(-left) }));
   const kinds = {
-    past: () => (left > -60 ? "just now" : past),
-    any: () => (left > 0 ? `in ${span(left)}` : left > -60 ? "just now" : past),
-    waited: () => `waited ${span(-left)}`,
-    end: () => (left > 0 ? `expires in ${span(left)}` : "its time is up"),
+    past,
+    any: () => (left > 0 ? text("in {span}", { span: span(left) }) : past()),
+    waited: () => text("waited {span}", { span: span(-left) }),
+    end: () => (left > 0 ? text("expires in {span}", { span: span(left) }) : text("its time is up")),
   };
-  const text = kinds[time.dataset.tick]();
-  if (time.textContent !== text) time.textContent = text;
+  const words = kinds[time.dataset.tick]();
+  if (time.textContent !== words) time.textContent = words;
 }
 
 function showAll() {
   document.querySelectorAll("time[data-tick]").forEach(show);
 }
 
+// The server learns the browser's time zone from a cookie. What it wrote before it knew is written again here.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+function keepZone() {
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  document.cookie = `time_zone=${zone}; path=/; max-age=${YEAR}; samesite=lax${secure}`;
+}
+
+function moment(iso) {
+  const format = new Intl.DateTimeFormat(language === "en" ? "en-GB" : language, {
+    timeZone: zone, day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short",
+  });
+  const parts = Object.fromEntries(format.formatToParts(new Date(iso)).map(({ type, value }) => [type, value]));
+  const { day, month, year, hour, minute, timeZoneName } = parts;
+  return text("{day} {month} {year}, {time} {zone}", { day, month, year, time: `${hour}:${minute}`, zone: timeZoneName });
+}
+
+function showInZone() {
+  for (const time of document.querySelectorAll("time[title]")) time.title = moment(time.dateTime);
+  for (const time of document.querySelectorAll("time[data-full]")) time.textContent = moment(time.dateTime);
+}
+
 export function startTimes() {
+  if (zone) keepZone();
+  // A page on the clock that the person chose does not name a zone.
+  if (zone && (document.body.dataset.timeZone ?? zone) !== zone) showInZone();
   setInterval(showAll, OFTEN);
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") showAll(); });
 }
