@@ -5,7 +5,7 @@
 --
 -- `handraise_owner` owns the schema and brings it up to date. `handraise_server` is whom servers log in as: it owns
 -- nothing, so row-level security keeps workspaces apart for it. `handraise_operator` may also erase and remove questions. Their
--- passwords come from OWNER_PASSWORD, SERVER_PASSWORD and OPERATOR_PASSWORD where the environment has these, else none is
+-- passwords come from OWNER_PASSWORD, SERVER_PASSWORD and OPERATOR_PASSWORD if the environment has these, else none is
 -- set. For other names: --set database=questions --set owner=… --set server=… --set operator=….
 
 \set ON_ERROR_STOP on
