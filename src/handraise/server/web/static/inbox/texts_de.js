@@ -1,3 +1,95 @@
 // Made by `python -m scripts.catalog`.
 
-export default {};
+export default {
+  "Browsers show notifications only of servers that are reached over https.": "Browser zeigen Benachrichtigungen nur von Servern an, die über https erreichbar sind.",
+  "It changed just now: {what}, by {person}.": "Gerade geändert: {what}, von {person}.",
+  "It changed just now: {what}.": "Gerade geändert: {what}.",
+  "It could not be sent. What you have written is still here; please send it again.": "Senden war nicht möglich. Was Sie geschrieben haben, ist noch hier; bitte senden Sie es noch einmal.",
+  "It waits for you in your inbox.": "Sie wartet in Ihrem Posteingang.",
+  "It was not sent: the server cannot be reached. What you have written is still here; please send it again.": "Nicht gesendet: Der Server ist nicht erreichbar. Was Sie geschrieben haben, ist noch hier; bitte senden Sie es noch einmal.",
+  "It was sent, and does not fit yet. {problems}": "Gesendet, passt aber noch nicht. {problems}",
+  "Its time ran out {when}.": "Die Frist ist {when} abgelaufen.",
+  "Its time ran out: the default was taken {when}.": "Die Frist ist abgelaufen: {when} wurde die Vorgabe übernommen.",
+  "More questions wait for you": "Weitere Fragen warten auf Sie",
+  "Next page": "Nächste Seite",
+  "Not connected. Trying again.": "Nicht verbunden. Neuer Versuch läuft.",
+  "Not connected. Trying again; what you write is kept.": "Nicht verbunden. Neuer Versuch läuft; was Sie schreiben, bleibt erhalten.",
+  "Send now": "Jetzt senden",
+  "Sending in {seconds} s": "Wird in {seconds} s gesendet",
+  "Sending…": "Wird gesendet …",
+  "Settled: {title}": "Erledigt: {title}",
+  "Show": "Anzeigen",
+  "Show how it ended": "Ergebnis anzeigen",
+  "Show it": "Anzeigen",
+  "Sign in again": "Wieder anmelden",
+  "That did not work just now. Please try again in a while.": "Das hat gerade nicht funktioniert. Bitte versuchen Sie es später wieder.",
+  "The agent withdrew this {when}.": "Der Agent hat die Frage {when} zurückgezogen.",
+  "The list has moved on.": "Die Liste hat sich geändert.",
+  "They are in your inbox.": "Sie sind in Ihrem Posteingang.",
+  "This browser has no notifications.": "Dieser Browser kann keine Benachrichtigungen anzeigen.",
+  "This browser was told not to show notifications of this server. Its site settings can change that.": "Benachrichtigungen dieses Servers sind in diesem Browser blockiert. Das lässt sich in den Website-Einstellungen ändern.",
+  "This was answered just now.": "Die Frage wurde gerade beantwortet.",
+  "This was answered {when} by {person}.": "Die Frage wurde {when} von {person} beantwortet.",
+  "This was closed just now.": "Die Frage wurde gerade geschlossen.",
+  "This was closed {when}, after too many answers that did not fit.": "Die Frage wurde {when} geschlossen, nach zu vielen unpassenden Antworten.",
+  "This was declined just now.": "Die Antwort wurde gerade verweigert.",
+  "This was declined {when} by {person}.": "Die Antwort wurde {when} von {person} verweigert.",
+  "This was expired just now.": "Die Frage ist gerade abgelaufen.",
+  "This was settled just now.": "Die Frage wurde gerade erledigt.",
+  "This was withdrawn just now.": "Die Frage wurde gerade zurückgezogen.",
+  "Undo": "Rückgängig",
+  "Undo takes it back. If you leave or hide this page, it is sent at once.": "„Rückgängig“ hält es zurück. Wenn Sie die Seite verlassen oder verbergen, wird sofort gesendet.",
+  "What you have written is kept.": "Was Sie geschrieben haben, bleibt erhalten.",
+  "You are signed out.": "Sie sind abgemeldet.",
+  "You had begun to write this, and nothing of it was sent:": "Sie hatten das angefangen; nichts davon wurde gesendet:",
+  "You will be told also when no tab is open.": "Sie werden auch benachrichtigt, wenn kein Tab offen ist.",
+  "You will be told while the list is open in a tab.": "Sie werden benachrichtigt, solange die Liste in einem Tab offen ist.",
+  "Yours was not sent.": "Ihre Antwort wurde nicht gesendet.",
+  "a vote came in": "neue Stimme",
+  "an answer did not fit": "eine Antwort passte nicht",
+  "answered": "beantwortet",
+  "answered by {person}": "beantwortet von {person}",
+  "closed": "geschlossen",
+  "declined": "Antwort verweigert",
+  "declined by {person}": "Antwort verweigert von {person}",
+  "escalated": "eskaliert",
+  "expires in {span}": "läuft in {span} ab",
+  "in {span}": "in {span}",
+  "its time is up": "Frist abgelaufen",
+  "its time ran out": "abgelaufen",
+  "just now": "gerade eben",
+  "less than a minute": "weniger als einer Minute",
+  "meanwhile": "inzwischen",
+  "new": "neu",
+  "nobody could be told of it": "niemand konnte benachrichtigt werden",
+  "reminded": "erinnert",
+  "waited {span}": "wartet seit {span}",
+  "withdrawn": "zurückgezogen",
+  "you": "Ihnen",
+  "{count} day": [
+    "{count} Tag",
+    "{count} Tagen"
+  ],
+  "{count} hour": [
+    "{count} Stunde",
+    "{count} Stunden"
+  ],
+  "{count} minute": [
+    "{count} Minute",
+    "{count} Minuten"
+  ],
+  "{count} new question is in the list.": [
+    "{count} neue Frage ist in der Liste.",
+    "{count} neue Fragen sind in der Liste."
+  ],
+  "{count} new question, less urgent than these.": [
+    "{count} neue Frage, weniger dringend als diese.",
+    "{count} neue Fragen, weniger dringend als diese."
+  ],
+  "{count} new question.": [
+    "{count} neue Frage.",
+    "{count} neue Fragen."
+  ],
+  "{day} {month} {year}, {time} {zone}": "{day}. {month} {year}, {time} {zone}",
+  "{span} ago": "vor {span}"
+};
