@@ -24,7 +24,7 @@ class Bound:
 
 BOUNDS = {
     "core": Bound((), packages=5, megabytes=12),
-    "cli": Bound(("cli",), packages=18, megabytes=26),
+    "cli": Bound(("cli",), packages=21, megabytes=27),
     "server": Bound(("server",), packages=38, megabytes=36),
 }
 """The one place for these numbers. Whoever raises one says why in the changelog."""

@@ -103,7 +103,7 @@ def asks_and_answers(clean: Clean, _wheel: Path, folder: Path) -> None:
 
     # The server has an environment of its own: the one that runs this check.
     whole = [sys.executable, "-m", "handraise"]
-    with _started(whole, "serve", folder) as said:
+    with _started(whole, "serve", folder, lasts=10 * SOON) as said:
         server = said(r"https?://[\w.:]+")
         key = json.loads(_ended(whole, "keys", "create", "deployer", "--json", folder=folder).stdout)["key"]
         _ended(whole, "people", "add", "ana", folder=folder)
@@ -202,7 +202,9 @@ CHECKS: dict[str, tuple[Callable[[Clean, Path, Path], None], ...]] = {
 
 
 @contextmanager
-def _started(handraise: list[str], command: str, folder: Path) -> Iterator[Callable[[str], str]]:
+def _started(
+    handraise: list[str], command: str, folder: Path, *, lasts: float = SOON
+) -> Iterator[Callable[[str], str]]:
     """A command that runs until it is told to stop; gives what it prints, until something is there."""
     line = [*handraise, command, "--port", "0"]
     process = subprocess.Popen(  # noqa: S603 -- our own line
@@ -223,7 +225,7 @@ def _started(handraise: list[str], command: str, folder: Path) -> Iterator[Calla
             so_far += more
         return found[0]
 
-    too_long = threading.Timer(SOON, process.kill)
+    too_long = threading.Timer(lasts, process.kill)
     too_long.start()
     try:
         yield said

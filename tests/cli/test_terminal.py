@@ -324,7 +324,11 @@ def test_one_may_refuse_to_answer(store: str) -> None:
 @pytest.mark.slow("starts four terminals; the inbox in the gate closes its menu too")
 def test_the_menu_closes_and_says_who_was_first(store: str, form: Any) -> None:
     question = post(store, "Which?", form=form)
-    values = {"choice": "B", "open": "mine", "form": {"name": "B", "seats": 1, "plan": "Free"}}
+    values: dict[str, Any] = {
+        "choice": "B",
+        "open": "mine",
+        "form": {"name": "B", "seats": 1, "plan": "Free"},
+    }
     with at_terminal("answer", question.id, url=store) as screen:
         screen.until("esc back")
         value = values.get(form.kind, "approve")

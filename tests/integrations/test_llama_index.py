@@ -90,7 +90,7 @@ async def test_what_is_not_an_answer_reaches_the_step_as_such(tmp_path: Path) ->
 
 @shows("llama-index", "asks once")
 async def test_a_run_that_is_made_again_at_every_question_asks_each_once(desk: Desk) -> None:
-    answers = {"Which city?": "Bern", "How long?": {"n": 3}, "May I run book?": "approve"}
+    answers: dict[str, Any] = {"Which city?": "Bern", "How long?": {"n": 3}, "May I run book?": "approve"}
     for prompt, answer in answers.items():
         with pytest.raises(handraise.StillPending):
             await run(desk, timeout=0)

@@ -22,6 +22,7 @@ from handraise import (
     blocking,
     open_desk,
 )
+from handraise.model.json_values import JsonValue
 
 T = TypeVar("T")
 SOON = 10.0
@@ -40,7 +41,7 @@ class Shipping:
     days: int
 
 
-async def answered(desk: Desk, value: object, into: type[T]) -> T:
+async def answered(desk: Desk, value: JsonValue, into: type[T]) -> T:
     """What `ask` gives when `value` is the answer."""
     asking = asyncio.create_task(desk.ask("What?", into=into, timeout=SOON))
     while not (page := await desk.list_pending()).items:
@@ -79,6 +80,14 @@ def what_a_type_checker_knows_of_the_blocking_desk(desk: blocking.BlockingDesk) 
     assert_type(desk.ask("What?", into=Order), Order)
     assert_type(desk.ask("Which?", choices=["a", "b"]), Any)
     assert_type(desk.wait("q"), Outcome)
+
+
+async def what_a_type_checker_refuses_as_an_answer(desk: Desk) -> None:
+    mixed = {"amount": 10, "note": "late", "parts": [1, "b"]}
+    await desk.answer("q", mixed, by="ana")
+    await desk.answer("q", date(2026, 11, 15), by="ana")  # type: ignore[arg-type] # it is no JSON
+    await desk.answer("q", Order(count=1), by="ana")  # type: ignore[arg-type] # it is no JSON
+    await desk.post("Which?", context={1, 2})  # type: ignore[arg-type] # it is no JSON
 
 
 def told(outcome: Outcome) -> str:

@@ -27,7 +27,7 @@ from handraise.model.errors import (
 from handraise.model.events import Event
 from handraise.model.forms import Action
 from handraise.model.grants import Grant
-from handraise.model.json_values import Json, text_problem
+from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder, responder_of
 from handraise.model.problems import InvalidQuestion, Problem
@@ -275,7 +275,7 @@ class RemoteDesk(Desk):
     async def answer(
         self,
         question_id: str,
-        value: Json,
+        value: JsonValue,
         *,
         by: str | Responder,
         provenance: Provenance | None = None,
@@ -293,7 +293,7 @@ class RemoteDesk(Desk):
     async def reject_answer(
         self,
         question_id: str,
-        value: Json,
+        value: JsonValue,
         problems: Sequence[Problem],
         *,
         by: str | Responder,

@@ -35,7 +35,7 @@ from handraise.conversations.turns import Turn, current_turn
 from handraise.forms import NotAnAnswer, Understood, read_reply
 from handraise.model.answer_types import FormSource, python_value
 from handraise.model.durations import Span
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, JsonValue
 from handraise.model.plain_text import too_late
 from handraise.model.provenance import Provenance
 
@@ -81,7 +81,7 @@ class Agent(ABC):
         """Handle a message. Look for a pending ask first: the message may be its reply."""
 
     async def ask(
-        self, question: str, *, context: Json = None, max_retries: int = 2, **options: Unpack[AskOptions]
+        self, question: str, *, context: JsonValue = None, max_retries: int = 2, **options: Unpack[AskOptions]
     ) -> AgentReply:
         """Ask on the channel that the message came from; returns at once, with a reply that says that it waits.
 
@@ -187,7 +187,7 @@ class Agent(ABC):
             raise TypeError(f"return what is wrong with the answer, or None if it is right, not {problem!r}")
         return read if problem is None else NotAnAnswer(problem)
 
-    async def resolve_pending_ask(self, question_id: str, value: Json) -> PendingAsk:
+    async def resolve_pending_ask(self, question_id: str, value: JsonValue) -> PendingAsk:
         """Answer a question in the name of the person who wrote the message, and return it as it is then.
 
         For authors who decide themselves. A value that does not fit raises `InvalidAnswer`; a question that

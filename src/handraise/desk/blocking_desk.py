@@ -17,7 +17,7 @@ from handraise.model.errors import DeskClosed, WrongLoop
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
-from handraise.model.json_values import Json
+from handraise.model.json_values import JsonValue
 from handraise.model.outcomes import Outcome
 from handraise.model.people import Responder
 from handraise.model.problems import Problem
@@ -169,7 +169,7 @@ class BlockingDesk:
     def answer(
         self,
         question_id: str,
-        value: Json,
+        value: JsonValue,
         *,
         by: str | Responder,
         provenance: Provenance | None = None,
@@ -180,7 +180,7 @@ class BlockingDesk:
     def reject_answer(
         self,
         question_id: str,
-        value: Json,
+        value: JsonValue,
         problems: Sequence[Problem],
         *,
         by: str | Responder,

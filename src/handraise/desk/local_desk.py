@@ -32,7 +32,7 @@ from handraise.model.errors import (
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
-from handraise.model.json_values import Json, text_problem
+from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.lifecycle import (
     Move,
     admin_withdraw_move,
@@ -158,7 +158,7 @@ class LocalDesk(Desk):
     async def answer(
         self,
         question_id: str,
-        value: Json,
+        value: JsonValue,
         *,
         by: str | Responder,
         provenance: Provenance | None = None,
@@ -195,7 +195,7 @@ class LocalDesk(Desk):
     async def reject_answer(
         self,
         question_id: str,
-        value: Json,
+        value: JsonValue,
         problems: Sequence[Problem],
         *,
         by: str | Responder,

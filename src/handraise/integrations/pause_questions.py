@@ -121,8 +121,9 @@ def pause_in(pause_id: str, value: Json) -> Pause | None:
     """The question in a value that `described` made, or None if it has none."""
     match value:
         case {"handraise": {"prompt": str(prompt), "form": dict(form), **rest}}:
+            context: Json = rest.get("context")
             try:
-                about: QuestionOptions = {"form": _FORM.validate_python(form), "context": rest.get("context")}
+                about: QuestionOptions = {"form": _FORM.validate_python(form), "context": context}
             except pydantic.ValidationError:
                 kind = form.get("kind")
                 why = (

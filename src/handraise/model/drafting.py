@@ -33,7 +33,14 @@ from handraise.model.forms import (
     options_of,
     scope_problems,
 )
-from handraise.model.json_values import MAX_INTEGER, Json, canonical_json, json_problems, text_problem
+from handraise.model.json_values import (
+    MAX_INTEGER,
+    Json,
+    JsonValue,
+    canonical_json,
+    json_problems,
+    text_problem,
+)
 from handraise.model.people import ANYONE, GROUP
 from handraise.model.problems import InvalidQuestion, Problem
 from handraise.model.questions import Draft, drafted
@@ -101,8 +108,8 @@ class QuestionOptions(TypedDict, total=False):
 
     choices: Sequence[str | Option]
     form: FormSource
-    context: Json
-    state: Json
+    context: JsonValue
+    state: JsonValue
     key: str
     conversation: str
     tool_call: str

@@ -111,7 +111,7 @@ class Approval(FormPart):
     def of(
         cls,
         tool: str,
-        arguments: Mapping[str, Json] | pydantic.BaseModel | None = None,
+        arguments: Mapping[str, object] | pydantic.BaseModel | None = None,
         *,
         editable: Sequence[Field | str] = (),
         scopes: Sequence[Scope] = ("once",),

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, TypeAlias
 
 from handraise.model.problems import Problem
 
+JsonValue: TypeAlias = bool | int | float | str | Sequence[object] | Mapping[str, object] | None
+"""JSON that a program gives: an answer, arguments, a context. `json_problems` looks at what is inside.
+
+Not recursive: type checkers make `dict[str, object]` of `{"amount": 10, "note": "late"}`, which would not fit.
+"""
+
 Json = Any
+"""JSON that is read back. Its shape follows from the form or the record, which a type cannot say."""
 
 MAX_INTEGER = 2**53 - 1
 """Up to this, every program reads a whole number exactly, whatever its number type is."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from handraise.model.drafting import Limits
 from handraise.model.errors import InvalidAnswer
-from handraise.model.json_values import Json, canonical_json, json_problems, text_problem
+from handraise.model.json_values import Json, JsonValue, canonical_json, json_problems, text_problem
 from handraise.model.problems import Problem
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -26,7 +26,7 @@ class Provenance:
     channel: str | None = None
     evidence: str | None = None
     shown_digest: str | None = None
-    details: Json = field(default=None, repr=False)
+    details: JsonValue = field(default=None, repr=False)
 
     def record(self) -> dict[str, Json]:
         """The part that is stored."""

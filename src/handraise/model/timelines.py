@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from handraise.model.durations import Span, span_of
-from handraise.model.json_values import Json
+from handraise.model.json_values import Json, JsonValue
 from handraise.model.problems import InvalidQuestion, Problem
 
 Deed = Literal["remind", "escalate", "expire", "default"]
@@ -53,7 +53,7 @@ class Timeline:
         remind: Span | Sequence[Span] = (),
         escalate: Escalation | Sequence[Escalation] = (),
         expire: Span | None = None,
-        default: Json = None,
+        default: JsonValue = None,
     ) -> None:
         """Raise `InvalidQuestion` at once for values that make no sense."""
         reminders = remind if isinstance(remind, (list, tuple)) else (remind,)

@@ -19,7 +19,7 @@ from handraise.model.errors import ForkedDesk, NotAnswered, QuestionNotFound, Wr
 from handraise.model.events import Event
 from handraise.model.forms import Action, Approval
 from handraise.model.grants import Grant
-from handraise.model.json_values import Json, text_problem
+from handraise.model.json_values import JsonValue, text_problem
 from handraise.model.outcomes import Answered, Outcome
 from handraise.model.people import Responder
 from handraise.model.problems import InvalidQuestion, Problem
@@ -271,7 +271,7 @@ class Desk(ABC):
     async def answer(
         self,
         question_id: str,
-        value: Json,
+        value: JsonValue,
         *,
         by: str | Responder,
         provenance: Provenance | None = None,
@@ -287,7 +287,7 @@ class Desk(ABC):
     async def reject_answer(
         self,
         question_id: str,
-        value: Json,
+        value: JsonValue,
         problems: Sequence[Problem],
         *,
         by: str | Responder,
