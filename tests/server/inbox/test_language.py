@@ -253,7 +253,7 @@ async def settle(desk: LocalDesk, clock: ManualClock) -> dict[str, str]:
     ):
         question = await desk.post("Lorem?", form=KINDS["approval"], conversation="dolor")
         if question.outcome is None:  # a grant has not answered it yet
-            value = {"decision": "approve", "scope": scope} if scope else {"decision": "deny"}
+            value: dict[str, Any] = {"decision": "approve", "scope": scope} if scope else {"decision": "deny"}
             await desk.answer(question.id, value | more, by="ann", provenance=web)
         found[name] = question
     await desk.take_back(found["taken back"].id, by="ann", reason="enim")
