@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from gettext import NullTranslations
 from html.parser import HTMLParser
+from typing import Any
 
 import httpx2
 import pytest
