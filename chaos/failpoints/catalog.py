@@ -462,6 +462,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "lock_group",
             "lock_person",
             "bind_identity",
+            "set_preferences",
             "lock_policy",
             "note_change",
             "empty_group",
