@@ -1,0 +1,156 @@
+"""What was wrong, in the language of the person who reads.
+
+The model, the desk and the sign-in say it in English, and so it is stored, logged and sent to programs. A person reads
+the translation of the sentence that it was made from.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from handraise.model.problems import Problem
+from handraise.presentation.translation import current_locale, gettext, gettext_noop
+
+_SENTENCES = (
+    # handraise.model.validation: an answer does not fit
+    gettext_noop("your own text is not allowed here"),
+    gettext_noop("your own text is empty"),
+    gettext_noop("your own text is longer than {count} characters"),
+    gettext_noop("{text} is not one of the options: {options}"),
+    gettext_noop("expected the name of an option, got {part}"),
+    gettext_noop("expected a list of options, got {part}"),
+    gettext_noop("that is far too many: there are only {count} options"),
+    gettext_noop("{text} is chosen twice"),
+    gettext_noop("choose at least {least}, not {count}"),
+    gettext_noop("choose at most {most}, not {count}"),
+    gettext_noop("expected yes or no"),
+    gettext_noop("expected a text, got {part}"),
+    gettext_noop("an empty text is not an answer here"),
+    gettext_noop("needs at least {least} characters, has {count}"),
+    gettext_noop("may have at most {most} characters, has {count}"),
+    gettext_noop("does not match the pattern {pattern}"),
+    gettext_noop("a whole number may be at most {most}"),
+    gettext_noop("expected a whole number, got {part}"),
+    gettext_noop("expected a number, got {part}"),
+    gettext_noop("must be at least {least}, is {number}"),
+    gettext_noop("must be at most {most}, is {number}"),
+    gettext_noop("is not an e-mail address"),
+    gettext_noop("is not an address such as https://example.com"),
+    gettext_noop("is not a date such as 2026-11-15"),
+    gettext_noop("is not an instant with its offset, such as 2026-11-15T09:30Z"),
+    gettext_noop("expected the fields by name, got {part}"),
+    gettext_noop("there is no such field"),
+    gettext_noop("is required"),
+    gettext_noop("there is no such part of a decision"),
+    gettext_noop('expected "approve" or "deny"'),
+    gettext_noop("expected a text of at most {most} characters"),
+    gettext_noop("the decision is about another action"),
+    gettext_noop("an approval for once has no end"),
+    gettext_noop("only an approval can be remembered"),
+    gettext_noop("expected one of: {options}"),
+    gettext_noop("a denial cannot change arguments"),
+    gettext_noop("expected the arguments by name, got {part}"),
+    gettext_noop("this argument may not be changed"),
+    gettext_noop("is larger than {count} bytes"),
+    gettext_noop("and {count} more"),
+    gettext_noop("it {part}"),
+    gettext_noop("that text"),
+    gettext_noop("a text"),
+    gettext_noop("yes or no"),
+    gettext_noop("a number"),
+    gettext_noop("a list"),
+    gettext_noop("several fields"),
+    gettext_noop("nothing"),
+    # handraise.model.json_values: no store could keep it
+    gettext_noop("contains a NUL character"),
+    gettext_noop("contains half of a surrogate pair"),
+    gettext_noop("is nested too deeply"),
+    gettext_noop("is a whole number beyond 2^53, which some programs read inexactly: write it as text"),
+    # handraise.model.provenance
+    gettext_noop("has more than {count} characters"),
+    # handraise.model.people: somebody may not do this
+    gettext_noop("{name} may not do this: {part}."),
+    gettext_noop("the asker cannot answer"),
+    gettext_noop("the question is addressed to others"),
+    gettext_noop("that is not a name a person could have"),
+    gettext_noop(
+        "the action is of high risk, and {name} made the link that this session began with, and could have used it: sign "
+        "in through your organisation, or decide in the terminal"
+    ),
+    gettext_noop("the action is of high risk, and {part}: decide in the inbox or in the terminal"),
+    gettext_noop("only a program asserts that it was them"),
+    gettext_noop("only another system asserts that it was them"),
+    gettext_noop("only the sender of an e-mail says that it was them"),
+    gettext_noop("anyone who has the link could be them"),
+    gettext_noop("an administrator chose which account there is theirs"),
+    gettext_noop("only Telegram says that it was them, and signs nothing"),
+    gettext_noop("what comes from Teams is not signed"),
+    gettext_noop("{name} is not known as strong evidence of a person"),
+    # handraise.desk and handraise.server
+    gettext_noop("the question changed meanwhile; look at it again"),
+    gettext_noop("the request does not come from a page of this server"),
+    gettext_noop("only administrators of the workspace may do this"),
+    gettext_noop("only people may do this; this is an agent's key"),
+    gettext_noop("Too many requests; try again in {count} seconds."),
+    gettext_noop("There is no such session here."),
+    gettext_noop("There is no grant {name} in workspace {workspace}."),
+    # handraise.model.typed_replies: what was typed is not an answer
+    gettext_noop("{text} could mean two options; reply with one of: {options}"),
+    gettext_noop("there is no option {number}; choose from 1 to {count}"),
+    gettext_noop("reply with the number or the name of an option"),
+    gettext_noop('reply with the number or the name of an option, or write "other:" and your own answer'),
+    gettext_noop("reply with the numbers or names of your options, with commas between"),
+    gettext_noop("reply with yes or no, and nothing else"),
+    gettext_noop('reply with "approve" or "deny" and nothing else; "deny: because …" gives a reason'),
+    gettext_noop("{name}: say once, and plainly, which field this is for"),
+    gettext_noop("reply with one line for each of {names}, such as “{name}: …”"),
+    # handraise.server.auth.oidc: somebody cannot sign in
+    gettext_noop("This browser did not start to sign in, or too long ago. Please start again."),
+    gettext_noop("This is the answer to another attempt to sign in. Please start again."),
+    gettext_noop("The provider's answer cannot be accepted. Please start again."),
+    gettext_noop("The provider did not tell us your e-mail address."),
+    gettext_noop("The provider does not say whether your e-mail address is verified."),
+    gettext_noop("Your e-mail address is not verified there. Verify it and start again."),
+    gettext_noop("We cannot use your e-mail address: {part}."),
+)
+
+
+def error_text(message: str) -> str:
+    """What was wrong, translated. A sentence that is not known stays as it is."""
+    return message if current_locale().language == "en" else _translated(message)
+
+
+def problem_text(problem: Problem) -> str:
+    """What is wrong with a part of an answer, with the name of that part."""
+    text = error_text(problem.message if problem.path else str(problem))
+    return f"{problem.path}: {text}" if problem.path else text
+
+
+def _translated(message: str) -> str:
+    for sentence, pattern in _patterns():
+        if found := pattern.fullmatch(message):
+            parts = {
+                name: _translated(text) if name == "part" else text
+                for name, text in found.groupdict().items()
+            }
+            return gettext(sentence).format(**parts)
+    # Several problems, or one with the name of its field.
+    if "; " in message:
+        return "; ".join(map(_translated, message.split("; ")))
+    name, colon, problem = message.partition(": ")
+    return f"{name}: {_translated(problem)}" if colon else message
+
+
+@functools.cache
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((each, _pattern(each)) for each in _SENTENCES)
+
+
+def _pattern(sentence: str) -> re.Pattern[str]:
+    """What matches everything that was made from this sentence."""
+    parts = re.split(r"\{(\w+)\}", sentence)
+    return re.compile(
+        "".join(f"(?P<{each}>.+)" if place % 2 else re.escape(each) for place, each in enumerate(parts)),
+        re.DOTALL,
+    )
