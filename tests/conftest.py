@@ -23,6 +23,10 @@ from handraise.testing.contract import AddressBackend, Backend, MemoryBackend
 from support.database import POSTGRES, create_database, drop_database
 from tests.tiers import SEED, mark_what_leaves_the_gate
 
+os.environ["LC_ALL"] = "C.UTF-8"
+os.environ.pop("HANDRAISE_LANGUAGE", None)
+"""The terminal speaks the language of its environment."""
+
 NATS = os.environ.get("HANDRAISE_TEST_NATS", "nats://127.0.0.1:4222")
 
 

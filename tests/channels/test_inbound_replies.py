@@ -21,6 +21,7 @@ from handraise.model.errors import RequestConflict
 from handraise.model.identities import Role
 from handraise.ports import Backend
 from handraise.testing import promise
+from tests.marked_language import marked_language, unmarked
 from tests.samples import with_slow
 
 REFUSED = "I cannot take an answer to this from you. Open your inbox to see what waits for you."
@@ -320,3 +321,20 @@ class TestOnce:
             await replies.take(given)
         go_on.set()
         assert (await asyncio.wait_for(first, 10)).kind == "taken"
+
+
+async def test_people_are_told_in_their_own_language(
+    desk: LocalDesk, replies: Replies, ports: Backend, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ports.directory.set_preferences(workspace, "ann", language="de", time_zone=None)
+    question = await desk.post("Go?", form=Confirm(), recipients=["ann", "bob"])
+    with marked_language(monkeypatch):
+        unclear = await replies.take(reply(workspace, question.id, "U1", text="vielleicht"))
+        assert (unclear.kind, unmarked([unclear.text])) == ("misfit", [])
+        assert "⟦reply with yes or no" in unclear.text  # also the reason, which the model says in English
+        other = await replies.take(reply(workspace, question.id, "U2", text="maybe"))
+        assert other.text == "I cannot take that as an answer: reply with yes or no, and nothing else."
+        taken = await replies.take(reply(workspace, question.id, "U1", text="Ja"))
+        assert (taken.kind, unmarked([taken.text])) == ("taken", [])
+        late = await replies.take(reply(workspace, question.id, "U1", text="nein"))
+        assert (late.kind, unmarked([late.text])) == ("late", [])

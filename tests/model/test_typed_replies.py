@@ -35,6 +35,7 @@ ANSWERS: list[tuple[str, AnyForm, str, Any]] = [
     ("a position where no label is that number", REPLICAS, "3", "4"),
     ("a position that is another option's label, as one", Choice.of("3", "1", "2"), "#1", "3"),
     ("other text where it is allowed", OWN, "Other:  a dark green ", {"other": "a dark green"}),
+    ("other text in German", OWN, "Andere: dunkelgrün", {"other": "dunkelgrün"}),
     ("an option where other text is allowed too", OWN, "red", "Red"),
     ("one of several options", TOPPINGS, "ham", ["Ham"]),
     ("a comma list of labels", TOPPINGS, "Ham, cheese", ["Cheese", "Ham"]),
@@ -43,6 +44,7 @@ ANSWERS: list[tuple[str, AnyForm, str, Any]] = [
     ("a list that ends with a comma", TOPPINGS, "1, ham,", ["Cheese", "Ham"]),
     ("a label with a comma in it", TOPPINGS, "salt,  pepper", ["Salt, pepper"]),
     ("none where none is allowed", MultiChoice.of("a", "b", at_least=0), "None", []),
+    ("none in German", MultiChoice.of("a", "b", at_least=0), "Keine", []),
     ("an option called none", MultiChoice.of("None", "b", at_least=0), "none", ["None"]),
     (
         "other text among options",
@@ -62,8 +64,21 @@ ANSWERS: list[tuple[str, AnyForm, str, Any]] = [
     ("ok", Confirm(), "OK!", True),
     ("no", Confirm(), "no", False),
     ("n", Confirm(), "N", False),
+    ("yes in German", Confirm(), "Ja!", True),
+    ("no in German", Confirm(), "nein, danke", False),
     ("approve", PAY, "Approve", {"decision": "approve", "digest": PAY.digest}),
     ("yes, to an action", PAY, "yes!", {"decision": "approve", "digest": PAY.digest}),
+    ("approve in German", PAY, "Genehmigen", {"decision": "approve", "digest": PAY.digest}),
+    ("approved in German", PAY, "genehmigt.", {"decision": "approve", "digest": PAY.digest}),
+    ("yes in German, to an action", PAY, "ja", {"decision": "approve", "digest": PAY.digest}),
+    ("deny in German", PAY, "ablehnen", {"decision": "deny", "digest": PAY.digest}),
+    ("no in German, to an action", PAY, "Nein", {"decision": "deny", "digest": PAY.digest}),
+    (
+        "a denial in German with its reason",
+        PAY,
+        "Abgelehnt: zu viel",
+        {"decision": "deny", "digest": PAY.digest, "reason": "zu viel"},
+    ),
     ("deny", PAY, "deny", {"decision": "deny", "digest": PAY.digest}),
     ("no, to an action", PAY, "no.", {"decision": "deny", "digest": PAY.digest}),
     (
@@ -112,11 +127,17 @@ NO_ANSWERS: list[tuple[str, AnyForm, str]] = [
     ("a conditional yes", Confirm(), "yes, but not in prod"),
     ("a yes with a question", Confirm(), "yes?"),
     ("a hesitation", Confirm(), "not sure"),
+    ("a conditional yes in German", Confirm(), "ja, aber nicht heute"),
     ("a number for yes", Confirm(), "1"),
     ("a conditional approval", PAY, "yes, but not in prod"),
     ("a conditional approval behind a colon", PAY, "approve: but only half"),
     ("an approval in a sentence", PAY, "I approve"),
     ("a negated approval", PAY, "do not approve"),
+    ("a negated approval in German", PAY, "nicht genehmigen"),
+    ("a conditional approval in German", PAY, "ja, aber nur die Hälfte"),
+    ("a conditional approval in German behind a colon", PAY, "genehmigt: aber nur die Hälfte"),
+    ("a hesitation in German", PAY, "jein"),
+    ("a denial in German with its reason missing", PAY, "ablehnen:"),
     ("ok, which is too little for an action", PAY, "ok"),
     ("a denial in a sentence", PAY, "no way"),
     ("a denial with its reason missing", PAY, "deny:"),
@@ -181,7 +202,7 @@ def test_a_number_that_is_one_options_label_and_anothers_position_is_not_guessed
     listed = Choice.of("0", "1", "2")
     said = replied(listed, reply)
     assert isinstance(said, NotAnAnswer)
-    assert said.reason.endswith("could mean two options; reply with #1 for “0” or #2 for “1”")
+    assert said.reason.endswith("could mean two options; reply with one of: #1 (“0”), #2 (“1”)")
     assert replied(listed, "#2") == Understood("1")
     assert replied(listed, "0") == Understood("0")
 

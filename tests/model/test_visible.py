@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from handraise import Approval, Choice
 from handraise.model.forms import AnyForm
-from handraise.model.plain_text import plain_text
 from handraise.model.questions import Draft
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.plain_text import plain_text
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ import re
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from handraise.channels.message_texts import heading_of, shortened
+from handraise.channels.message_texts import heading_of, shortened, waiting_text
 from handraise.channels.network_guard import guarded, hush
 from handraise.channels.plain_messages import ended_lines, fitting, lines_of, mention_of
 from handraise.channels.safe_http import IPNetwork
@@ -88,7 +89,7 @@ class Apprise:
     async def send(self, message: Message) -> Json:
         """Send a notification. Apprise cannot tell a second copy."""
         if len(message.notices) > 1:
-            title = f"{len(message.notices)} questions wait for an answer"
+            title = waiting_text(len(message.notices))
             return await self._notify(message.to, title, [*map(mention_of, message.notices)])
         [notice] = message.notices
         return await self._notify(message.to, heading_of(notice.question), [[notice.link], lines_of(notice)])
@@ -104,8 +105,10 @@ class Apprise:
         url = to.get("url") if isinstance(to, dict) else None
         lines = [line if line.startswith("http") else _plain(line) for part in parts for line in part]
         loop = asyncio.get_running_loop()
+        # The thread has to know the language, too.
+        context, shown = copy_context(), _plain(shortened(title, _LONGEST_TITLE))
         status, refused = await loop.run_in_executor(
-            self._threads, self._deliver, url, _plain(shortened(title, _LONGEST_TITLE)), lines
+            self._threads, lambda: context.run(self._deliver, url, shown, lines)
         )
         match status:
             case AppriseResultStatus.SUCCESS | AppriseResultStatus.PARTIAL:

@@ -42,6 +42,7 @@ from handraise.ports.channel import Message, Notice, NotSent
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_chat import chat_text
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.translation import gettext, ngettext
 
 _OWN = "*"
 _LONGEST_CONVERSATION = 200
@@ -108,10 +109,10 @@ class Chat:
             raise NotSent("the question belongs to no conversation", again=False)
         for conversation, notices in said.items():
             if notices:
-                text = _text_of(notices[0]) if len(notices) == 1 else _bundled(notices)
+                text = question_text(notices[0]) if len(notices) == 1 else bundle_text(notices)
                 await self._say(conversation, text)
         one = len(message.notices) == 1
-        return {"in_full": one} | ({"shown": digest(_text_of(message.notices[0]))} if one else {})
+        return {"in_full": one} | ({"shown": digest(question_text(message.notices[0]))} if one else {})
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Say how it ended, unless its agent has: what was said in a chat stays as it is."""
@@ -156,13 +157,13 @@ class Chat:
             return None
         if len(meant) > 1:
             return ReplyResult(
-                "misfit", fitting(_which_of([question for question, _ in meant]), _LONGEST_TEXT)
+                "misfit", fitting(which_question_text([question for question, _ in meant]), _LONGEST_TEXT)
             )
         [(question, deliveries)] = meant
         if _is_decided_elsewhere(question) or (
             isinstance(question.form, Approval) and not any(map(_was_in_full, deliveries))
         ):
-            return ReplyResult("misfit", "That is decided on its page, in the inbox.", question)
+            return ReplyResult("misfit", gettext("That is decided on its page, in the inbox."), question)
         reply = Reply(
             workspace=workspace,
             question_id=question.id,
@@ -217,15 +218,17 @@ def _reference_of(question: Question) -> str:
     return hashlib.sha256(question.id.encode()).hexdigest()[:4]
 
 
-def _text_of(notice: Notice) -> str:
+def question_text(notice: Notice) -> str:
     """A question, and below it, whatever its length, what to reply and where its page is."""
     question = notice.question
     if _is_decided_elsewhere(question):
-        below = f"This is decided on its page: {notice.link}"
+        below = gettext("This is decided on its page: {link}").format(link=notice.link)
     else:
-        begin = f"Begin your reply with #{_reference_of(question)}, and then"
-        how = f"{begin if _is_shared(question) else 'Reply here:'} {how_to_reply(question.form)}"
-        below = f"{how}\nOr open it: {notice.link}"
+        begin = gettext("Reply here, and begin with #{reference}: {how}")
+        text = begin if _is_shared(question) else gettext("Reply here: {how}")
+        how = text.format(reference=_reference_of(question), how=how_to_reply(question.form))
+        page = gettext("Or open it: {link}").format(link=notice.link)
+        below = f"{how}\n{page}"
     return f"{fitting(_lines_of(notice), _LONGEST_TEXT - len(below) - 1)}\n{below}"
 
 
@@ -242,7 +245,7 @@ def _lines_of(notice: Notice) -> Iterator[str]:
     yield from choices_of(question)
     if isinstance(form, Approval):
         tool, arguments = action_of(form)
-        yield "What will be executed:"
+        yield gettext("What will be executed:")
         if is_shown(form):
             yield from theirs([tool])
             yield from arguments_of(arguments)
@@ -258,17 +261,30 @@ def _is_decided_elsewhere(question: Question) -> bool:
     return isinstance(form, Approval) and (form.risk == "high" or not is_shown(form))
 
 
-def _bundled(notices: Sequence[Notice]) -> str:
+def bundle_text(notices: Sequence[Notice]) -> str:
     """Several questions that waited, each with its reference and its link."""
-    lines = [f"{len(notices)} questions wait for an answer. To answer one here, begin with its reference."]
+    count = len(notices)
+    lines = [
+        ngettext(
+            "{count} question waits for an answer. To answer one here, begin with its reference.",
+            "{count} questions wait for an answer. To answer one here, begin with its reference.",
+            count,
+        ).format(count=count)
+    ]
     for notice in notices:
         who, *rest = mention_of(notice)
         lines += [f"#{_reference_of(notice.question)} {who}", *rest]
     return fitting(lines, _LONGEST_TEXT)
 
 
-def _which_of(questions: Sequence[Question]) -> Iterator[str]:
-    yield f"{len(questions)} questions wait here. Begin your reply with the reference of the one that you mean:"
+def which_question_text(questions: Sequence[Question]) -> Iterator[str]:
+    """Asks which one is meant."""
+    count = len(questions)
+    yield ngettext(
+        "{count} question waits here. Begin your reply with the reference of the one that you mean:",
+        "{count} questions wait here. Begin your reply with the reference of the one that you mean:",
+        count,
+    ).format(count=count)
     for question in questions:
         asked = one_line(question.prompt, _LONGEST_MENTION)
         yield f"#{_reference_of(question)} {asked}"

@@ -12,23 +12,26 @@ from typing import Generic, TypeVar
 
 from handraise.channels.chat_references import QuestionReference
 from handraise.channels.inbound_replies import Replies, Reply, ReplyResult, misfit
-from handraise.channels.message_texts import SIGN_IN_TO_DECIDE
+from handraise.channels.message_texts import sign_in_to_decide
 from handraise.channels.payloads import InvalidPayload
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Open
 from handraise.model.json_values import Json
-from handraise.model.plain_text import too_late
 from handraise.model.questions import Question
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
+from handraise.presentation.plain_text import too_late
+from handraise.presentation.translation import gettext, gettext_noop
 
-BEING_TAKEN = "That is being taken already."
-TRY_AGAIN = "That did not work. Please press it again."
-NOT_OURS = "I cannot tell which question that is for. Open your inbox to see what waits for you."
-WHICH_QUESTION = (
+BEING_TAKEN = gettext_noop("That is being taken already.")
+TRY_AGAIN = gettext_noop("That did not work. Please press it again.")
+NOT_OURS = gettext_noop(
+    "I cannot tell which question that is for. Open your inbox to see what waits for you."
+)
+WHICH_QUESTION = gettext_noop(
     "I cannot tell which question that is for. Press a button of the question, or reply to its message."
 )
-_TOO_LARGE = "This cannot be shown here in full. Open it in the inbox to answer."
+_TOO_LARGE = gettext_noop("This cannot be shown here in full. Open it in the inbox to answer.")
 _MOST_DIGITS = 4
 
 R = TypeVar("R", bound=QuestionReference)
@@ -119,7 +122,7 @@ class ChatFlow(Generic[R]):
         if hint is None:
             return await self._take(question, sender, Given(text=text) if read is None else read(question))
         if _accepts_any_text(question.form) or not isinstance(read_reply(question, text), NotAnAnswer):
-            return ReplyResult("refused", self.why_not_here(question) or hint)
+            return ReplyResult("refused", self.why_not_here(question) or gettext(hint))
         return None
 
     def why_not_here(self, question: Question) -> str | None:
@@ -127,8 +130,8 @@ class ChatFlow(Generic[R]):
         if question.outcome is not None:
             return None
         if isinstance(question.form, Approval) and question.form.risk == "high":
-            return SIGN_IN_TO_DECIDE
-        return None if self._is_shown(question) else _TOO_LARGE
+            return sign_in_to_decide()
+        return None if self._is_shown(question) else gettext(_TOO_LARGE)
 
     async def _find(self, reference: R, sender: Sender) -> Question | ReplyResult:
         """The question, where this person may see it: nobody else learns that there is one."""
@@ -137,7 +140,7 @@ class ChatFlow(Generic[R]):
         )
         if isinstance(found, ReplyResult) or self._is_ours(reference, found):
             return found
-        return ReplyResult("refused", NOT_OURS)
+        return ReplyResult("refused", gettext(NOT_OURS))
 
     async def _take(self, question: Question, sender: Sender, given: Given) -> ReplyResult:
         if not given.declines and (why := self.why_not_here(question)):

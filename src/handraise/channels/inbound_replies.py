@@ -18,13 +18,21 @@ from handraise.model.deliveries import Address, Delivery
 from handraise.model.errors import RequestConflict, TooManyRequests
 from handraise.model.json_values import Json, text_problem
 from handraise.model.people import ANYONE, GROUP, may_respond, may_see
-from handraise.model.plain_text import too_late
 from handraise.model.problems import Problem
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.ports import Directory, Outbox
-from handraise.presentation.translation import DEFAULT_LOCALE, Locale, person_locale, set_locale
+from handraise.presentation.error_text import error_text, problem_text
+from handraise.presentation.plain_text import too_late
+from handraise.presentation.translation import (
+    DEFAULT_LOCALE,
+    Locale,
+    gettext,
+    gettext_noop,
+    person_locale,
+    set_locale,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +79,12 @@ class ReplyResult:
 
 def misfit(question: Question, problems: Sequence[Problem]) -> ReplyResult:
     """What to tell of an answer that does not fit."""
-    why = "; ".join(map(str, problems))
-    return ReplyResult("misfit", f"That does not fit: {why}.", question, problems)
+    why = "; ".join(map(problem_text, problems))
+    text = gettext("That does not fit: {problems}.").format(problems=why)
+    return ReplyResult("misfit", text, question, problems)
 
 
-_UNKNOWN = ReplyResult(
-    "refused", "I cannot take an answer to this from you. Open your inbox to see what waits for you."
-)
-
-
+RECORDED = gettext_noop("Thank you, your answer was recorded.")
 _PATIENCE = timedelta(seconds=10)
 
 
@@ -130,7 +135,7 @@ class Replies:
     ) -> Question | ReplyResult:
         """A question as it stands, for a form to be drawn, where this person may see it; else what to tell them."""
         found = await self._find(workspace, channel, identity, question_id)
-        return _UNKNOWN if found is None else found[1]
+        return _unknown() if found is None else found[1]
 
     async def find_delivered(
         self, workspace: str, channel: str, identity: str, *, where: Callable[[Delivery, Question], bool]
@@ -166,7 +171,7 @@ class Replies:
             reply.workspace, reply.channel, reply.identity, reply.question_id, reply.recipient
         )
         if found is None:
-            return _UNKNOWN
+            return _unknown()
         responder, question = found
         desk = self._desk.scoped(reply.workspace)
 
@@ -225,7 +230,7 @@ class Replies:
             case "busy":
                 raise RequestConflict("The same reply is being taken already; send it again shortly.")
             case "different":
-                return ReplyResult("misfit", "Something else came with the same id before.")
+                return ReplyResult("misfit", gettext("Something else came with the same id before."))
             case "new" | "again":
                 pass
         result = None
@@ -241,6 +246,14 @@ class Replies:
         return result
 
 
+def _unknown() -> ReplyResult:
+    """What anyone hears who may not answer, or about a question that does not exist."""
+    return ReplyResult(
+        "refused",
+        gettext("I cannot take an answer to this from you. Open your inbox to see what waits for you."),
+    )
+
+
 async def _say(
     desk: Desk, question: Question, responder: Responder, reply: Reply, shown: str | None
 ) -> ReplyResult:
@@ -248,16 +261,19 @@ async def _say(
         return await _take(desk, question, responder, reply, shown)
     except AlreadySettled as settled:
         mine = getattr(settled.outcome, "by", None) == responder.id
-        text = "You have answered this already." if mine else too_late(settled.outcome)
+        text = gettext("You have answered this already.") if mine else too_late(settled.outcome)
         return ReplyResult("late", text, await desk.get(question.id))
     except InvalidAnswer as invalid:
         return misfit(await desk.get(question.id), invalid.problems)
     except PermissionDenied as refused:
         # Anyone who may answer is told why not like this; nobody else learns that there is anything to answer.
         known = may_respond(question, responder)
-        return ReplyResult("refused", f"This cannot be taken: {refused.reason}.") if known else _UNKNOWN
+        if not known:
+            return _unknown()
+        why = gettext("This cannot be taken: {reason}.").format(reason=error_text(refused.reason))
+        return ReplyResult("refused", why)
     except TooManyRequests:
-        return ReplyResult("misfit", "That was too much at once. Please try again in a minute.")
+        return ReplyResult("misfit", gettext("That was too much at once. Please try again in a minute."))
 
 
 async def _take(
@@ -268,16 +284,19 @@ async def _take(
     )
     if reply.declines:
         ended = await desk.decline(question.id, by=responder, reason=reply.reason, provenance=provenance)
-        return ReplyResult("taken", "You declined to answer.", ended)
+        return ReplyResult("taken", gettext("You declined to answer."), ended)
     value = reply.value
     if reply.text is not None:
         if question.outcome is not None:
             raise AlreadySettled(question.id, question.outcome)
         read = read_reply(question, reply.text)
         if isinstance(read, NotAnAnswer):
-            return ReplyResult("misfit", f"I cannot take that as an answer: {read.reason}.", question)
+            why = error_text(read.reason)
+            text = gettext("I cannot take that as an answer: {reason}.").format(reason=why)
+            return ReplyResult("misfit", text, question)
         value = read.value
     answered = await desk.answer(question.id, value, by=responder, provenance=provenance)
     if answered.outcome is None:
-        return ReplyResult("taken", f"Your vote counts; {answered.quorum} people must agree.", answered)
-    return ReplyResult("taken", "Thank you, your answer was recorded.", answered)
+        text = gettext("Your vote counts; {count} people must agree.").format(count=answered.quorum)
+        return ReplyResult("taken", text, answered)
+    return ReplyResult("taken", gettext(RECORDED), answered)

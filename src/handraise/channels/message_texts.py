@@ -20,23 +20,22 @@ from handraise.presentation.form_text import hint_of
 from handraise.presentation.names import display_name
 from handraise.presentation.outcome_text import OutcomeText, outcome_details, outcome_text
 from handraise.presentation.times import moment_text
+from handraise.presentation.translation import gettext, gettext_noop, ngettext
 
 _LONGEST_PROMPT, _MOST_LINES = 4_000, 100
 _LONGEST_LABEL = 300
 _MOST_OPTIONS, _MOST_FIELDS = 40, 40
 _LONGEST_ACTION, _MOST_ARGUMENTS = 4_000, 40
 _LONGEST_ANSWER = 1_500
-_TYPES = {
-    "text": "your answer",
-    "integer": "a whole number",
-    "number": "a number",
-    "email": "an e-mail address",
-    "uri": "a web address",
-    "date": "a date, such as 2026-05-31",
-    "datetime": "a date and time, such as 2026-05-31T14:00+02:00",
+_WRITE = {
+    "text": gettext_noop("write your answer."),
+    "integer": gettext_noop("write a whole number."),
+    "number": gettext_noop("write a number."),
+    "email": gettext_noop("write an e-mail address."),
+    "uri": gettext_noop("write a web address."),
+    "date": gettext_noop("write a date, such as 2026-05-31."),
+    "datetime": gettext_noop("write a date and time, such as 2026-05-31T14:00+02:00."),
 }
-SIGN_IN_TO_DECIDE = "An action of high risk is decided in the inbox, where people sign in. Open it there."
-"""An administrator chose which account of a chat is whose, and could have chosen their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,38 @@ def name_of(asker: str) -> str:
 
 def heading_of(question: Draft) -> str:
     """Who asks for what."""
-    return f"{name_of(question.asker)} {_asks(question.form)}"
+    return "".join(heading_parts(question))
+
+
+def heading_parts(question: Draft) -> tuple[str, str, str]:
+    """The same, with the agent's name in the middle, so that a channel can set it off from our own words."""
+    before, _, after = _asks(question.form).partition("{agent}")
+    return before, name_of(question.asker), after
+
+
+def sign_in_to_decide() -> str:
+    """An administrator chose which account of a chat is whose, and could have chosen their own."""
+    return gettext("An action of high risk is decided in the inbox, where people sign in. Open it there.")
+
+
+def waiting_text(count: int) -> str:
+    """What a message about several questions begins with."""
+    return ngettext(
+        "{count} question waits for an answer", "{count} questions wait for an answer", count
+    ).format(count=count)
+
+
+def rest_text(count: int) -> str:
+    """What a message ends with that has no room for all questions."""
+    return ngettext("And {count} more, in the inbox.", "And {count} more, in the inbox.", count).format(
+        count=count
+    )
+
+
+def beginning_text(question: Draft) -> str:
+    """A note that a prompt is longer than what is shown of it."""
+    count = len(question.prompt)
+    return gettext("This is the beginning; all {count} characters are on the page.").format(count=count)
 
 
 def why_now(reason: Reason) -> str | None:
@@ -67,9 +97,9 @@ def why_now(reason: Reason) -> str | None:
         case "asked":
             return None
         case "reminded":
-            return "A reminder: this still waits for an answer."
+            return gettext("A reminder: this still waits for an answer.")
         case "escalated":
-            return "Nobody has answered yet, so you are asked too."
+            return gettext("Nobody has answered yet, so you are asked too.")
         case _:
             assert_never(reason)
 
@@ -81,10 +111,7 @@ def prompt_of(question: Draft, *, longest: int = _LONGEST_PROMPT) -> tuple[str, 
     cut = "\n".join(lines[:_MOST_LINES])[:longest]
     if cut == text:
         return text, None
-    return (
-        f"{cut.rstrip()} …",
-        f"This is the beginning; all {len(question.prompt)} characters are on the page.",
-    )
+    return f"{cut.rstrip()} …", beginning_text(question)
 
 
 def rows_of(form: AnyForm) -> tuple[Sequence[Row], str | None]:
@@ -96,14 +123,14 @@ def rows_of(form: AnyForm) -> tuple[Sequence[Row], str | None]:
                 for each in form.options[:_MOST_OPTIONS]
             ]
             more = len(form.options) - len(rows)
-            return rows, f"{more} more are on the page." if more else None
+            return rows, _more(more) if more else None
         case Form():
             rows = [
                 Row(_label(each.name), _field(each.title, each.description, each.form))
                 for each in form.fields
             ]
             more = len(rows) - _MOST_FIELDS
-            return rows[:_MOST_FIELDS], f"{more} more are on the page." if more > 0 else None
+            return rows[:_MOST_FIELDS], _more(more) if more > 0 else None
         case Open() | Confirm() | Approval():
             return (), None
         case _:
@@ -131,23 +158,40 @@ def action_of(form: Approval) -> tuple[str, Sequence[Row]]:
 
 def how_to_reply(form: AnyForm) -> str:
     """What a reply must look like; `read_reply` understands just that."""
+    before, theirs, after = how_to_reply_parts(form)
+    quoted_example = gettext("“{text}”").format(text=theirs) if theirs else ""
+    return f"{before}{quoted_example}{after}"
+
+
+def how_to_reply_parts(form: AnyForm) -> tuple[str, str, str]:
+    """The same, with an example in the middle that has an agent's words in it, or nothing."""
+    if isinstance(form, Form) and len(form.fields) > 1:
+        name = _label(form.fields[0].name)
+        before, _, after = gettext("write a line for each, such as {example}.").partition("{example}")
+        return before, f"{name}: …", after
+    return _how_to_reply(form), "", ""
+
+
+def _how_to_reply(form: AnyForm) -> str:
     match form:
         case Choice():
-            own = " Or write “other:” and your own answer." if form.allow_other else ""
-            return f"write the number or the name of one.{own}"
+            if form.allow_other:
+                return gettext("write the number or the name of one. Or write “other:” and your own answer.")
+            return gettext("write the number or the name of one.")
         case MultiChoice():
-            own = " One of them may be “other:” and your own answer." if form.allow_other else ""
-            return f"write the numbers, with commas between.{own}"
+            if form.allow_other:
+                return gettext(
+                    "write the numbers, with commas between. One of them may be “other:” and your own answer."
+                )
+            return gettext("write the numbers, with commas between.")
         case Open():
-            return f"write {_TYPES[form.type]}."
+            return gettext(_WRITE[form.type])
         case Confirm():
-            return "write yes or no."
+            return gettext("write yes or no.")
         case Form():
-            if len(form.fields) == 1:
-                return "write just that."
-            return f"write a line for each, such as “{_label(form.fields[0].name)}: …”."
+            return gettext("write just that.")
         case Approval():
-            return "write “approve” or “deny”, or “deny:” and the reason."
+            return gettext("write “approve” or “deny”, or “deny:” and the reason.")
         case _:
             assert_never(form)
 
@@ -158,18 +202,27 @@ def facts_of(question: Question) -> Iterator[str]:
     if isinstance(form, MultiChoice) and (form.at_least, form.at_most) != (1, None):
         yield f"{hint_of(form)}."
     if question.quorum > 1:
-        yield f"{question.quorum} people must agree."
+        yield agreement_text(question)
     if question.context is not None:
-        yield "The agent has said more about it; that is on the page."
+        yield gettext("The agent has said more about it; that is on the page.")
     if question.expires_at is not None:
         end = moment_text(question.expires_at)
         match (question.steps[-1].do, isinstance(form, Approval)):
             case ("default", _):
-                yield f"Please answer before {end}. After that, the default that the agent has named is taken."
+                text = gettext(
+                    "Please answer before {end}. After that, the default that the agent has named is taken."
+                )
             case (_, True):
-                yield f"Please answer before {end}. After that, it is not approved."
+                text = gettext("Please answer before {end}. After that, it is not approved.")
             case _:
-                yield f"Please answer before {end}."
+                text = gettext("Please answer before {end}.")
+        yield text.format(end=end)
+
+
+def agreement_text(question: Draft) -> str:
+    """How many must agree."""
+    count = question.quorum
+    return gettext("{count} people must agree.").format(count=count)
 
 
 def ending_of(question: Question, recipient: str) -> tuple[OutcomeText, Sequence[str]]:
@@ -186,17 +239,17 @@ def quoted(text: str) -> str:
 def _asks(form: AnyForm) -> str:
     match form:
         case Choice():
-            return "asks you to choose one"
+            return gettext("{agent} asks you to choose one")
         case MultiChoice():
-            return "asks you to choose"
+            return gettext("{agent} asks you to choose")
         case Open():
-            return "asks you"
+            return gettext("{agent} asks you")
         case Confirm():
-            return "asks you yes or no"
+            return gettext("{agent} asks you yes or no")
         case Form():
-            return "asks you to fill something in"
+            return gettext("{agent} asks you to fill something in")
         case Approval():
-            return "asks for your approval"
+            return gettext("{agent} asks for your approval")
         case _:
             assert_never(form)
 
@@ -206,6 +259,12 @@ def _field(title: str | None, description: str | None, form: SimpleForm) -> str:
     if isinstance(form, (Choice, MultiChoice)):
         parts.append(" / ".join(each.label for each in form.options[:_MOST_OPTIONS]))
     return _label(" · ".join(parts)) or "…"
+
+
+def _more(count: int) -> str:
+    return ngettext("{count} more is on the page.", "{count} more are on the page.", count).format(
+        count=count
+    )
 
 
 def _value(value: Json) -> str:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from handraise.channels.http_errors import status_error
-from handraise.channels.message_texts import heading_of, shortened
+from handraise.channels.message_texts import heading_of, shortened, waiting_text
 from handraise.channels.plain_messages import ended_lines, fitting, lines_of, mention_of
 from handraise.channels.safe_http import (
     URL,
@@ -26,6 +26,7 @@ from handraise.channels.safe_http import (
 )
 from handraise.model.json_values import Json
 from handraise.ports.channel import Message, NotSent
+from handraise.presentation.translation import gettext
 
 _TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
 _NOT_TOPICS = frozenset(
@@ -78,13 +79,15 @@ class Ntfy:
 
     async def send(self, message: Message) -> Json:
         """Publish a notification. One that is sent again takes the place of the first."""
-        await self._publish(message.to, message.id, _asking(message))
+        await self._publish(message.to, message.id, question_content(message))
         return {"sequence": message.id, "alone": len(message.notices) == 1}
 
     async def update(self, message: Message, receipt: Json) -> None:
         """Say how it ended, in the place of the notification; where several were told together, beside them."""
         known = isinstance(receipt, dict) and receipt.get("alone") is True
-        await self._publish(message.to, receipt["sequence"] if known else message.id, _ended(message))
+        await self._publish(
+            message.to, receipt["sequence"] if known else message.id, outcome_content(message)
+        )
 
     async def _publish(self, to: Json, sequence: str, content: dict[str, Any]) -> None:
         topic = _topic_of(to)
@@ -106,7 +109,8 @@ def _topic_of(to: Json) -> str | None:
     return topic if usable else None
 
 
-def _asking(message: Message) -> dict[str, Any]:
+def question_content(message: Message) -> dict[str, Any]:
+    """What is published about a question, or about several."""
     first, several = message.notices[0], len(message.notices) > 1
     risks = {each.question.risk for each in message.notices}
     loud = "high" in risks or any(each.reason == "escalated" for each in message.notices)
@@ -116,14 +120,15 @@ def _asking(message: Message) -> dict[str, Any]:
         "tags": ["handraise", "warning"] if "high" in risks else ["handraise"],
     }
     if several:
-        content["title"] = f"{len(message.notices)} questions wait for an answer"
+        content["title"] = waiting_text(len(message.notices))
         return _filled(content, [line for each in message.notices for line in mention_of(each)])
     # A button that opens a page, and none that does anything by itself.
-    button = {"action": "view", "label": "Open", "url": first.link, "clear": False}
+    button = {"action": "view", "label": gettext("Open"), "url": first.link, "clear": False}
     return _filled(content | {"click": first.link, "actions": [button]}, lines_of(first))
 
 
-def _ended(message: Message) -> dict[str, Any]:
+def outcome_content(message: Message) -> dict[str, Any]:
+    """What is published about how a question ended."""
     [notice] = message.notices
     ended, lines = ended_lines(notice.question)
     content = {"title": shortened(ended, _LONGEST_TITLE), "priority": _LOW, "tags": ["handraise"]}

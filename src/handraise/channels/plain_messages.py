@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from handraise.channels.message_texts import (
     Row,
     action_of,
+    beginning_text,
     ending_of,
     facts_of,
     heading_of,
@@ -22,13 +23,13 @@ from handraise.ports.channel import Notice
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_chat import chat_text
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.translation import gettext
 
 _EDGE = "│ "
 """What stands before every line that is not ours."""
 _LONGEST_PROMPT = 600
 _LONGEST_TOOL = 120
 _LONGEST_MENTION = 80
-_MORE = "… The rest is on the page."
 
 
 def lines_of(notice: Notice, *, longest: int = _LONGEST_PROMPT) -> Iterator[str]:
@@ -39,7 +40,11 @@ def lines_of(notice: Notice, *, longest: int = _LONGEST_PROMPT) -> Iterator[str]
     yield from _prompt(question, longest)
     if isinstance(question.form, Approval):
         tool, arguments = action_of(question.form)
-        yield "What will be executed, with what is on the page:" if arguments else "What will be executed:"
+        yield (
+            gettext("What will be executed, with what is on the page:")
+            if arguments
+            else gettext("What will be executed:")
+        )
         yield from theirs([shortened(tool, _LONGEST_TOOL)])
         yield str(risk_text(question.form))
     else:
@@ -62,7 +67,8 @@ def arguments_of(rows: Iterable[Row]) -> Iterator[str]:
         if "\n" not in text and not row.verbatim:
             yield from theirs([f"{row.name}: {text}"])
         else:
-            yield from theirs([f"{row.name}{' (text)' if row.verbatim else ''}:"])
+            name = gettext("{name} (text)").format(name=row.name) if row.verbatim else row.name
+            yield from theirs([f"{name}:"])
             yield from theirs(f"{_EDGE}{line}" for line in text.split("\n"))
 
 
@@ -76,7 +82,7 @@ def mention_of(notice: Notice) -> Iterator[str]:
 def ended_lines(question: Question) -> tuple[str, Sequence[str]]:
     """How a question ended, what was answered, and what had been asked."""
     ended, words = ending_of(question, "")
-    asked = f"{name_of(question.asker)} had asked:"
+    asked = gettext("{agent} had asked:").format(agent=name_of(question.asker))
     return str(ended), [*theirs(words), asked, *_prompt(question, _LONGEST_PROMPT)]
 
 
@@ -88,14 +94,15 @@ def theirs(texts: Iterable[str]) -> Iterator[str]:
 
 def fitting(lines: Iterable[str], room: int, size_of: Callable[[str], int] = len) -> str:
     """As many of the lines as there is room for, with a note where that is not all. A link is whole or not there."""
-    room -= size_of(_MORE) + 1
+    rest = gettext("… The rest is on the page.")
+    room -= size_of(rest) + 1
     taken: list[str] = []
     for line in lines:
         if size_of(line) >= room:
             cut = line if line.startswith(_EDGE) else ""
             while cut and size_of(f"{cut}…") >= room:
                 cut = cut[: len(cut) * 3 // 4]
-            return "\n".join((*taken, *([f"{cut}…"] if cut.strip(_EDGE) else ()), _MORE))
+            return "\n".join((*taken, *([f"{cut}…"] if cut.strip(_EDGE) else ()), rest))
         room -= size_of(line) + 1
         taken.append(line)
     return "\n".join(taken)
@@ -106,6 +113,6 @@ def _prompt(question: Question, longest: int) -> Iterator[str]:
     text = chat_text(prompt)
     yield from theirs([shortened(text, longest)])
     if len(text) > longest:
-        more = f"This is the beginning; all {len(question.prompt)} characters are on the page."
+        more = beginning_text(question)
     if more:
         yield more

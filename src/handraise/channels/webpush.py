@@ -33,6 +33,7 @@ from handraise.model.json_values import Json
 from handraise.model.visible import visible_line
 from handraise.ports import Outbox
 from handraise.ports.channel import Message, NotSent
+from handraise.presentation.translation import gettext, ngettext
 
 try:
     import httpx2
@@ -113,7 +114,9 @@ class WebPush:
     async def send(self, message: Message) -> Json:
         """Send a notification; see the port. One that is sent again takes the place of the first."""
         url = self._endpoint(message.to)
-        content = None if url is None else await asyncio.to_thread(_encrypted, message.to, _payload(message))
+        content = (
+            None if url is None else await asyncio.to_thread(_encrypted, message.to, payload_of(message))
+        )
         if url is None or content is None:
             raise NotSent("the subscription makes no sense", again=False)
         now, *before = self._keys
@@ -161,12 +164,16 @@ def signing_key(secret: bytes) -> ec.EllipticCurvePrivateKey:
     return ec.derive_private_key(number % (_ORDER - 1) + 1, ec.SECP256R1())
 
 
-def _payload(message: Message) -> bytes:
+def payload_of(message: Message) -> bytes:
+    """What a browser is sent, before it is encrypted."""
     first = message.notices[0]
-    if len(message.notices) > 1:
+    count = len(message.notices)
+    if count > 1:
         said = {
-            "title": f"{len(message.notices)} questions wait for you",
-            "body": "They are in your inbox.",
+            "title": ngettext(
+                "{count} question waits for you", "{count} questions wait for you", count
+            ).format(count=count),
+            "body": gettext("They are in your inbox."),
             "url": "/",
             "tag": "handraise",
         }
@@ -174,10 +181,14 @@ def _payload(message: Message) -> bytes:
         asker = visible_line(first.question.asker)[:_LONGEST_NAME]
         approval = isinstance(first.question.form, Approval)
         said = {
-            "title": f"{asker} asks for your approval" if approval else f"{asker} asks you something",
-            "body": "A reminder: it waits for you in your inbox."
+            "title": (
+                gettext("{agent} asks for your approval")
+                if approval
+                else gettext("{agent} asks you something")
+            ).format(agent=asker),
+            "body": gettext("A reminder: it waits for you in your inbox.")
             if first.reason == "reminded"
-            else "It waits for you in your inbox.",
+            else gettext("It waits for you in your inbox."),
             "url": f"/questions/{first.question.id}",
             "tag": first.question.id,
         }

@@ -29,13 +29,16 @@ from handraise.model.json_values import Json
 from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.validation import check_answer
+from handraise.presentation.error_text import error_text, problem_text
 from handraise.presentation.form_parts import Part, parts_of
 from handraise.presentation.form_text import hint_of, kind_text, typed_hint
+from handraise.presentation.translation import gettext, gettext_noop, ngettext
 
-_MENU = "↑↓ or number · enter takes it · ctrl-x won't answer · esc back"
-_TICKS = "space ticks · enter · ctrl-x won't answer · esc back"
-_VALUE = "enter takes it · ctrl-x won't answer · esc back"
-_TEXT = "enter takes it · ctrl-j new line · ctrl-x won't answer · esc back"
+_MENU = gettext_noop("↑↓ or number · enter takes it · ctrl-x won't answer · esc back")
+_TICKS = gettext_noop("space ticks · enter · ctrl-x won't answer · esc back")
+_VALUE = gettext_noop("enter takes it · ctrl-x won't answer · esc back")
+_TEXT = gettext_noop("enter takes it · ctrl-j new line · ctrl-x won't answer · esc back")
+_WHY = gettext_noop("why? Enter alone gives no reason.")
 _MENU_LINES = 2
 _OTHER = object()
 _NOTHING = object()
@@ -50,7 +53,7 @@ async def answer_at_terminal(
     """
     terminal = terminal or Terminal()
     if not session.may_answer:
-        raise CommandError("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
+        raise CommandError(gettext("An agent cannot answer. Sign in as a person: handraise sign-in LINK"))
     settled = asyncio.ensure_future(session.desk.wait(question.id))
     terminal.end_with(settled)
     terminal.forget_typed()
@@ -60,8 +63,8 @@ async def answer_at_terminal(
     except (Settled, AlreadySettled):
         question = await session.desk.get(question.id)
         assert question.outcome is not None  # noqa: S101 -- for the type checker
-        told = outcome_words(question)
-        terminal.put([[], *wrapped([("class:strong", f"Already settled: {told}.")], terminal.width)])
+        text = gettext("Already settled: {sentence}.").format(sentence=outcome_words(question))
+        terminal.put([[], *wrapped([("class:strong", text)], terminal.width)])
         return question
     except Back:
         _say_how_to_come_back(terminal, question)
@@ -76,9 +79,10 @@ async def answer_at_terminal(
 
 
 def _say_how_to_come_back(terminal: Terminal, question: Question) -> None:
+    how = gettext("To come back:")
     terminal.put(
         [
-            [("class:strong", "Left pending."), ("", " To come back:")],
+            [("class:strong", gettext("Left pending.")), ("", f" {how}")],
             [("", f"  handraise answer {shown(question.id)}")],
             [("", "  handraise inbox")],
         ]
@@ -122,7 +126,12 @@ class _AnswerDialog:
         for start in range(0, len(lines), page):
             self._terminal.put(lines[start : start + page])
             if rest := len(lines[start + page :]):
-                await self._terminal.go_on(f"{rest} more lines · enter shows them · esc back")
+                text = ngettext(
+                    "{count} more line · enter shows it · esc back",
+                    "{count} more lines · enter shows them · esc back",
+                    rest,
+                )
+                await self._terminal.go_on(text.format(count=rest))
         self._seen = digest_of(lines)
 
     async def _ask(self, draft: Any) -> Json:
@@ -141,7 +150,7 @@ class _AnswerDialog:
             case Choice():
                 entries = _entries(form)
                 at = next((place for place, each in enumerate(entries) if each.value == start), 0)
-                value = await self._terminal.choose(entries, hint=_MENU, start=at)
+                value = await self._terminal.choose(entries, hint=gettext(_MENU), start=at)
                 return {"other": await self._other(form)} if value is _OTHER else value
             case MultiChoice():
                 return await self._several(form, start)
@@ -150,9 +159,13 @@ class _AnswerDialog:
                 written = await self._terminal.write(start=text, hint=_hint(form), check=_checked(form))
                 return check_answer(form, written)
             case Confirm():
-                entries = [Entry(True, "Yes", ours=True, key="y"), Entry(False, "No", ours=True, key="n")]
+                entries = [
+                    Entry(True, gettext("Yes"), ours=True, key="y"),
+                    Entry(False, gettext("No"), ours=True, key="n"),
+                ]
                 known = None if start is _NOTHING or start is None else int(not start)
-                return await self._terminal.choose(entries, hint=f"y or n · {_MENU}", start=known)
+                hint = gettext("y or n")
+                return await self._terminal.choose(entries, hint=f"{hint} · {gettext(_MENU)}", start=known)
             case _:
                 assert_never(form)
 
@@ -165,14 +178,16 @@ class _AnswerDialog:
             return _problem(form, stand_in)
 
         values = await self._terminal.choose_several(
-            entries, chosen=chosen, hint=f"{hint_of(form)} · {_TICKS}", check=check
+            entries, chosen=chosen, hint=f"{hint_of(form)} · {gettext(_TICKS)}", check=check
         )
         return [{"other": await self._other(form)} if each is _OTHER else each for each in values]
 
     async def _other(self, form: Choice | MultiChoice) -> str:
         alone = Choice(options=form.options, allow_other=True)
-        self._terminal.put([[("class:soft", "Your own answer:")]])
-        return await self._terminal.write(hint=_TEXT, check=lambda text: _problem(alone, {"other": text}))
+        self._terminal.put([[("class:soft", gettext("Your own answer:"))]])
+        return await self._terminal.write(
+            hint=gettext(_TEXT), check=lambda text: _problem(alone, {"other": text})
+        )
 
     async def _complete(self, form: Form, values: Mapping[str, Json]) -> Json:
         """All fields, and then a last look at them together."""
@@ -180,10 +195,13 @@ class _AnswerDialog:
             values = await self._fill(parts_of(form), values)
             if len(form.fields) == 1:
                 return values
-            entries = [Entry(True, "Send this", ours=True), Entry(False, "Go through it again", ours=True)]
+            entries = [
+                Entry(True, gettext("Send this"), ours=True),
+                Entry(False, gettext("Go through it again"), ours=True),
+            ]
             self._terminal.put([[]])
             with suppress(Back):
-                if await self._terminal.choose(entries, hint=_MENU):
+                if await self._terminal.choose(entries, hint=gettext(_MENU)):
                     return values
 
     async def _fill(self, parts: Sequence[Part], values: Mapping[str, Json]) -> dict[str, Json]:
@@ -202,7 +220,7 @@ class _AnswerDialog:
             found.pop(part.key, None)
             if value is not None:
                 found[part.key] = value
-            text = "left empty" if value is None else answer_words(part.form, value)
+            text = gettext("left empty") if value is None else answer_words(part.form, value)
             self._terminal.put(wrapped([("class:cursor", "❯ "), ("", text)], self._terminal.width, indent=2))
             place += 1
         return {part.key: found[part.key] for part in parts if part.key in found}
@@ -213,26 +231,30 @@ class _AnswerDialog:
         if part.required:
             return await self._value(form, _NOTHING if start is None else start)
         if isinstance(form, Open):
-            check = _checked(form)
+            check, may_be_empty = _checked(form), gettext("may be empty")
             text = await self._terminal.write(
                 start="" if start is None else str(start),
-                hint=f"may be empty · {_hint(form)}",
+                hint=f"{may_be_empty} · {_hint(form)}",
                 check=lambda text: check(text) if text.strip() else None,
             )
             return check_answer(form, text) if text.strip() else None
-        give = [Entry(True, "Answer this", ours=True), Entry(False, "Leave it empty", ours=True)]
-        if not await self._terminal.choose(give, hint=_MENU, start=0 if start is not None else 1):
+        give = [
+            Entry(True, gettext("Answer this"), ours=True),
+            Entry(False, gettext("Leave it empty"), ours=True),
+        ]
+        if not await self._terminal.choose(give, hint=gettext(_MENU), start=0 if start is not None else 1):
             return None
         return await self._value(form, _NOTHING if start is None else start)
 
     def _part_lines(self, part: Part, place: int, total: int) -> list[StyledLine]:
         width = self._terminal.width
         about = f"{place + 1}/{total} " if total > 1 else ""
+        optional = "" if part.required else gettext("(optional)")
         lines = wrapped(
             [
                 ("class:soft", about),
                 ("class:strong", shown(part.label)),
-                ("class:soft", "" if part.required else " (optional)"),
+                ("class:soft", f" {optional}" if optional else ""),
             ],
             width,
         )
@@ -242,22 +264,21 @@ class _AnswerDialog:
 
     async def _decide(self, form: Approval) -> Json:
         """A decision about an action. Nothing is marked at first: Enter alone approves nothing."""
-        entries = [Entry("once", "Approve, just this once", ours=True, key="a")]
-        entries.append(Entry("deny", "Deny", ours=True, key="d"))
+        entries = [Entry("once", gettext("Approve, just this once"), ours=True, key="a")]
+        entries.append(Entry("deny", gettext("Deny"), ours=True, key="d"))
         longest = span_words(timedelta(seconds=form.remember_for))
         same = _scope_hint(form)
         if "session" in form.scopes:
-            entries.append(
-                Entry("session", f"Approve, and again in this conversation for {longest}", same, ours=True)
-            )
+            text = gettext("Approve, and again in this conversation for {span}").format(span=longest)
+            entries.append(Entry("session", text, same, ours=True))
         if "always" in form.scopes:
-            entries.append(Entry("always", f"Approve, and always for {longest}", same, ours=True))
+            text = gettext("Approve, and always for {span}").format(span=longest)
+            entries.append(Entry("always", text, same, ours=True))
         if parts_of(form):
-            entries.append(Entry("edit", "Change arguments, then decide", ours=True, key="e"))
+            entries.append(Entry("edit", gettext("Change arguments, then decide"), ours=True, key="e"))
         while True:
-            chosen = await self._terminal.choose(
-                entries, hint="a approve · d deny · then enter · ctrl-x won't answer · esc back", start=None
-            )
+            hint = gettext("a approve · d deny · then enter · ctrl-x won't answer · esc back")
+            chosen = await self._terminal.choose(entries, hint=hint, start=None)
             try:
                 match chosen:
                     case "deny":
@@ -272,10 +293,8 @@ class _AnswerDialog:
                 continue
 
     async def _deny(self, form: Approval) -> Json:
-        self._terminal.put(
-            [[("class:strong", "Deny"), ("class:soft", " · why? Enter alone gives no reason.")]]
-        )
-        reason = await self._terminal.write(hint="enter denies · esc back", check=lambda _: None)
+        self._terminal.put([[("class:strong", gettext("Deny")), ("class:soft", f" · {gettext(_WHY)}")]])
+        reason = await self._terminal.write(hint=gettext("enter denies · esc back"), check=lambda _: None)
         return {
             "decision": "deny",
             "digest": form.digest,
@@ -292,17 +311,16 @@ class _AnswerDialog:
             changed = decision_of(form, value).action.arguments
             difference = difference_lines(form.action.arguments, changed, self._terminal.width)
             if difference:
-                self._terminal.put([[], [("class:strong", "What you changed")], *difference, []])
+                self._terminal.put([[], [("class:strong", gettext("What you changed"))], *difference, []])
             else:
-                self._terminal.put([[], [("class:strong", "Nothing is changed.")], []])
+                self._terminal.put([[], [("class:strong", gettext("Nothing is changed."))], []])
             entries = [
-                Entry("approve", "Approve this", ours=True, key="a"),
-                Entry("deny", "Deny", ours=True, key="d"),
-                Entry("again", "Change again", ours=True, key="e"),
+                Entry("approve", gettext("Approve this"), ours=True, key="a"),
+                Entry("deny", gettext("Deny"), ours=True, key="d"),
+                Entry("again", gettext("Change again"), ours=True, key="e"),
             ]
-            match await self._terminal.choose(
-                entries, hint="a approve · d deny · then enter · esc back", start=None
-            ):
+            hint = gettext("a approve · d deny · then enter · esc back")
+            match await self._terminal.choose(entries, hint=hint, start=None):
                 case "approve":
                     return {"decision": "approve", "digest": value["digest"], "arguments": edited}
                 case "deny":
@@ -312,16 +330,16 @@ class _AnswerDialog:
 
     async def _decline(self) -> Question:
         self._terminal.put(
-            [[("class:strong", "You won't answer"), ("class:soft", " · why? Enter alone gives no reason.")]]
+            [[("class:strong", gettext("You won't answer")), ("class:soft", f" · {gettext(_WHY)}")]]
         )
-        reason = await self._terminal.write(hint="enter declines · esc back", check=lambda _: None)
+        reason = await self._terminal.write(hint=gettext("enter declines · esc back"), check=lambda _: None)
         question = await self._session.desk.decline(
             self._question.id,
             by=self._session.me,
             reason=reason.strip() or None,
             provenance=Provenance(channel=CHANNEL, shown_digest=self._seen),
         )
-        self._print_result(question, "You declined.")
+        self._print_result(question, gettext("You declined."))
         return question
 
     async def _send(self, value: Json) -> Question:
@@ -334,39 +352,40 @@ class _AnswerDialog:
                     provenance=Provenance(channel=CHANNEL, shown_digest=self._seen),
                 )
             except StoreUnavailable as error:
-                self._terminal.put(
-                    wrapped([("class:bad", f"! Not sent: {shown(str(error))}")], self._terminal.width)
-                )
-                again = [Entry(None, "Try again", ours=True)]
-                await self._terminal.choose(again, hint="enter sends · esc leaves it pending")
+                text = gettext("Not sent: {problem}").format(problem=shown(str(error)))
+                self._terminal.put(wrapped([("class:bad", f"! {text}")], self._terminal.width))
+                again = [Entry(None, gettext("Try again"), ours=True)]
+                await self._terminal.choose(again, hint=gettext("enter sends · esc leaves it pending"))
                 continue
             canonical = check_answer(self._question.form, value)
-            self._print_result(question, f"Answered: {answer_words(self._question.form, canonical)}")
+            told = answer_words(self._question.form, canonical)
+            self._print_result(question, gettext("Answered: {answer}").format(answer=told))
             return question
 
     def _print_result(self, question: Question, done: str) -> None:
         if question.outcome is None:
-            done += f" · {len(question.votes)} voted, {question.quorum} must agree"
+            text = gettext("{votes} voted, {count} must agree")
+            done += f" · {text.format(votes=len(question.votes), count=question.quorum)}"
         self._terminal.put(wrapped([("class:good", "✓ "), ("", done)], self._terminal.width, indent=2))
 
     def _print_problems(self, misfit: InvalidAnswer) -> None:
         for problem in misfit.problems:
             self._terminal.put(
-                wrapped([("class:bad", f"! {shown(str(problem))}")], self._terminal.width, indent=2)
+                wrapped([("class:bad", f"! {shown(problem_text(problem))}")], self._terminal.width, indent=2)
             )
 
 
 def _entries(form: Choice | MultiChoice) -> list[Entry]:
     entries = [Entry(each.id, shown(each.label), shown(each.description or "")) for each in form.options]
     if form.allow_other:
-        entries.append(Entry(_OTHER, "Something else…", ours=True))
+        entries.append(Entry(_OTHER, gettext("Something else…"), ours=True))
     return entries
 
 
 def _hint(form: Open) -> str:
     keys = _TEXT if form.type == "text" else _VALUE
     hint = typed_hint(form) or kind_text(form)
-    return f"{hint} · {keys}"
+    return f"{hint} · {gettext(keys)}"
 
 
 def _checked(form: SimpleForm) -> Check:
@@ -378,7 +397,7 @@ def _problem(form: SimpleForm, value: Json) -> str | None:
     try:
         check_answer(form, value)
     except InvalidAnswer as misfit:
-        return shown("; ".join(problem.message for problem in misfit.problems))
+        return shown("; ".join(error_text(problem.message) for problem in misfit.problems))
     return None
 
 
@@ -386,8 +405,10 @@ def _scope_hint(form: Approval) -> str:
     """For what a remembered approval holds, in words."""
     tool = shown(form.action.tool)
     if form.remember_by is None:
-        return f"Holds for {tool} with exactly these arguments, and can be revoked."
+        text = gettext("Holds for {tool} with exactly these arguments, and can be revoked.")
+        return text.format(tool=tool)
     names = ", ".join(
         f"{shown(each)} = {json_words(form.action.arguments.get(each))}" for each in form.remember_by
     )
-    return f"Holds for {tool} with {names}, whatever its other arguments are, and can be revoked."
+    text = gettext("Holds for {tool} with {names}, whatever its other arguments are, and can be revoked.")
+    return text.format(tool=tool, names=names)

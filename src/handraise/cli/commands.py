@@ -16,7 +16,9 @@ import typer
 
 from handraise import __version__
 from handraise.cli.exit_codes import EXPECTED, exit_of
+from handraise.cli.terminal_locale import terminal_locale
 from handraise.cli.terminal_texts import shown_lines
+from handraise.presentation.translation import use_locale
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "ask": ("ask_commands", "ask", "Ask a person, and print the answer."),
@@ -175,9 +177,11 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 -- how typer calls it
 
 
 def _common(
+    context: typer.Context,
     *,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    pass
+    del version  # its callback has done it
+    context.with_resource(use_locale(terminal_locale()))

@@ -19,7 +19,7 @@ from handraise.cli.answer_prompt import answer_at_terminal
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.inbox_rows import Entry, Row, Rows, entries_of, rows_for
 from handraise.cli.prompts import HERE, Terminal
-from handraise.cli.question_view import STYLE, StyledLine
+from handraise.cli.question_view import STYLE, StyledLine, wrapped
 from handraise.cli.session import AsPerson, CliSession, Workspace, as_person
 from handraise.cli.terminal_texts import (
     age_words,
@@ -35,11 +35,14 @@ from handraise.model.errors import DeskClosed
 from handraise.model.problems import HandraiseError
 from handraise.model.questions import Question
 from handraise.model.urgency import is_escalated
+from handraise.presentation.error_text import error_text
+from handraise.presentation.translation import gettext, ngettext
 
 _LOOK_AGAIN = 5.0
 _SETTLE_DOWN = 0.05
 _REDRAW = 1.0
 _SOON = timedelta(minutes=15)
+_NARROW = 79
 
 
 def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
@@ -50,7 +53,7 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
 
     async def work(session: CliSession) -> str:
         if not session.may_answer:
-            raise CommandError("An agent cannot answer. Sign in as a person: handraise sign-in LINK")
+            raise CommandError(gettext("An agent cannot answer. Sign in as a person: handraise sign-in LINK"))
         terminal = Terminal()
         queue = _Queue(session, terminal)
         async with asyncio.TaskGroup() as tasks:
@@ -63,7 +66,7 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
                         answered = await answer_at_terminal(session, question, terminal=terminal)
                         queue.notice = _notice(answered, session.me.id)
                     except HandraiseError as error:
-                        queue.notice = [("class:bad", " ! "), ("", shown(str(error)))]
+                        queue.notice = [("class:bad", " ! "), ("", shown(error_text(str(error))))]
                     queue.stir()
             finally:
                 fresh.cancel()
@@ -74,12 +77,14 @@ def inbox(*, name: AsPerson = None, workspace: Workspace = None) -> None:
     except KeyboardInterrupt:
         raise typer.Exit from None
     if pending:
-        typer.echo(f"{pending} pending. To come back: handraise inbox")
+        typer.echo(gettext("{count} pending. To come back: handraise inbox").format(count=pending))
 
 
 def _notice(question: Question, me: str) -> StyledLine:
     if question.outcome is None:
-        return [("", " Your vote is in; others must agree." if has_voted(question, me) else " Left pending.")]
+        voted = has_voted(question, me)
+        text = gettext("Your vote is in; others must agree.") if voted else gettext("Left pending.")
+        return [("", f" {text}")]
     told = outcome_words(question)
     return [("class:good", " ✓ "), ("", f"{told} · {shown_prompt(question.prompt)}")]
 
@@ -118,7 +123,7 @@ class _Queue:
                     self._waiting = await rows_for(self._session)
                     self._loaded, self._trouble = True, ""
                 except HandraiseError as error:
-                    self._trouble = shown(str(error))
+                    self._trouble = shown(error_text(str(error)))
                 if self._app is not None:
                     self._app.invalidate()
                 try:
@@ -226,7 +231,9 @@ class _Queue:
     def _head(self) -> FormattedText:
         size = self._terminal.output.get_size().columns
         left = f" Handraise · {shown(self._session.me.id)}"
-        right = f"{self.told_total or 0} waiting " if self._loaded else "looking… "
+        waiting = gettext("{count} waiting").format(count=self.told_total or 0)
+        text = waiting if self._loaded else gettext("looking…")
+        right = f"{text} "
         blank = " " * max(1, size - get_cwidth(left) - get_cwidth(right))
         parts: StyledLine = [("class:name", left), ("", blank), ("class:strong", right), ("", "\n")]
         if self._trouble:
@@ -239,7 +246,7 @@ class _Queue:
     def _list(self) -> FormattedText:
         marked = self._marked
         if marked is None:
-            return FormattedText(_EMPTY if self._loaded else [])
+            return FormattedText(_empty() if self._loaded else [])
         size = self._terminal.output.get_size().columns
         parts: StyledLine = []
         for row in self._waiting.rows:
@@ -250,20 +257,27 @@ class _Queue:
         return FormattedText(parts)
 
     def _foot(self) -> FormattedText:
-        told = "↑↓ move · enter opens · q quits"
+        told = gettext("↑↓ move · enter opens · q quits")
         if (marked := self._marked) is not None and marked.row.equal:
             is_open = marked.row.likeness in self._opened
-            more = "← one row again" if is_open else f"→ shows all {len(marked.row.equal) + 1}"
+            shows_all = gettext("→ shows all {count}").format(count=len(marked.row.equal) + 1)
+            more = gettext("← one row again") if is_open else shows_all
             told = f"{more} · {told}"
         return FormattedText([("class:soft", f" {told}")])
 
 
-_EMPTY: StyledLine = [
-    ("class:strong", "\n Nothing is waiting for you.\n\n"),
-    ("", " This list is live: what is asked appears by itself. To see that, ask in another\n"),
-    ("", " terminal:\n\n"),
-    ("class:name", '   handraise ask "Deploy?" --choice Canary --choice Rolling --wait\n'),
-]
+def _empty() -> StyledLine:
+    """What stands in a list without questions."""
+    text = gettext(
+        "This list is live: what is asked appears by itself. To see that, ask in another terminal:"
+    )
+    lines = wrapped([("", text)], _NARROW)
+    nothing = gettext("Nothing is waiting for you.")
+    return [
+        ("class:strong", f"\n {nothing}\n\n"),
+        *(part for line in lines for part in (("", " "), *line, ("", "\n"))),
+        ("class:name", '\n   handraise ask "Deploy?" --choice Canary --choice Rolling --wait\n'),
+    ]
 
 
 def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
@@ -271,10 +285,21 @@ def row_parts(row: Row, size: int, *, me: str, marked: bool) -> StyledLine:
     question = row.question
     told = [shown(question.asker), kind_words(question.form), age_words(question)]
     if question.quorum > 1:
-        told.append(f"{len(question.votes)} of {question.quorum} voted")
-    mine = "✓ you voted · " if has_voted(question, me) else ""
-    alike = f" · and {len(row.equal)} more just like this one" if row.equal else ""
-    urgent = " · ".join(filter(None, ("escalated" if is_escalated(question) else "", end_words(question))))
+        text = gettext("{votes} of {count} voted")
+        told.append(text.format(votes=len(question.votes), count=question.quorum))
+    voted = gettext("you voted")
+    mine = f"✓ {voted} · " if has_voted(question, me) else ""
+    count = len(row.equal)
+    alike = (
+        " · "
+        + ngettext(
+            "and {count} more just like this one", "and {count} more just like this one", count
+        ).format(count=count)
+        if count
+        else ""
+    )
+    escalated = gettext("escalated") if is_escalated(question) else ""
+    urgent = " · ".join(filter(None, (escalated, end_words(question))))
     soon = is_escalated(question) or _ends_soon(question)
     beside = sum(map(get_cwidth, (mine, alike, f" · {urgent}" if urgent else "")))
     return [
@@ -297,10 +322,11 @@ def _equal_parts(entry: Entry, *, marked: bool) -> StyledLine:
     """One of the equal questions below its row, on one line: only its age is another."""
     assert entry.equal is not None  # noqa: S101 -- for the type checker
     age = span_words(datetime.now(UTC) - entry.equal.asked_at)
+    text = gettext("the same, asked {span} ago").format(span=age)
     return [
         ("class:cursor" if marked else "", "  ❯ " if marked else "    "),
         *([HERE] if marked else []),
-        ("class:cursor" if marked else "class:soft", f"the same, asked {age} ago\n"),
+        ("class:cursor" if marked else "class:soft", f"{text}\n"),
     ]
 
 

@@ -36,6 +36,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from handraise.cli.exit_codes import CommandError
 from handraise.cli.question_view import STYLE, WIDEST, StyledLine, put, wrapped
 from handraise.cli.terminal_texts import shown_lines
+from handraise.presentation.translation import gettext
 
 T = TypeVar("T")
 Check = Callable[[Any], str | None]
@@ -78,7 +79,9 @@ class Terminal:
 
     def __init__(self) -> None:
         if not any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-            raise CommandError("There is no terminal here. Give the answer along: handraise answer ID VALUE")
+            raise CommandError(
+                gettext("There is no terminal here. Give the answer along: handraise answer ID VALUE")
+            )
         self.input = create_input(always_prefer_tty=True)
         self.output = create_output(always_prefer_tty=True)
         if isinstance(self.output, Vt100_Output):
@@ -152,8 +155,8 @@ class Terminal:
                 event.app.exit(result=values())
 
         def told() -> str:
-            count = len(menu.ticked or ())
-            return f"{count} chosen · {hint}"
+            chosen = gettext("{count} chosen").format(count=len(menu.ticked or ()))
+            return f"{chosen} · {hint}"
 
         found: list[Any] = await self._run(
             menu.window, problem.window, _hint(told, self), _bind_movement(keys, menu)
@@ -191,7 +194,7 @@ class Terminal:
             text: str = await self._run(field, problem.window, _hint(hint, self), keys)
         except Settled:
             if buffer.text.strip() and buffer.text != start:
-                self.put([[("class:soft", "You had written:")], *_plain(buffer.text, self.width)])
+                self.put([[("class:soft", gettext("You had written:"))], *_plain(buffer.text, self.width)])
             raise
         return text
 

@@ -22,6 +22,7 @@ from handraise.cli.terminal_texts import (
     json_line,
     kind_words,
     outcome_words,
+    settled_words,
     shown,
     shown_prompt,
     span_of,
@@ -36,6 +37,8 @@ from handraise.model.provenance import Provenance
 from handraise.model.questions import Question
 from handraise.model.typed_replies import NotAnAnswer, read_reply
 from handraise.model.validation import check_answer
+from handraise.presentation.error_text import problem_text
+from handraise.presentation.translation import gettext
 from handraise.wire.records import EventRecord, QuestionRecord
 
 _LATEST = 100
@@ -93,11 +96,11 @@ def list_questions(
         for question in found:
             typer.echo(json_line(QuestionRecord.of(question, with_state=False)))
     elif not found and settled:
-        typer.echo("Nothing has ended yet.")
+        typer.echo(gettext("Nothing has ended yet."))
     elif others:
-        typer.echo("Nothing is pending for you. To see what others may answer: handraise list --all")
+        typer.echo(gettext("Nothing is pending for you. To see what others may answer: handraise list --all"))
     elif not found:
-        typer.echo('Nothing is pending. To ask something: handraise ask "Deploy?" --confirm')
+        typer.echo(gettext('Nothing is pending. To ask something: handraise ask "Deploy?" --confirm'))
     else:
         put(line for question in found for line in summary_lines(question, columns(), me))
 
@@ -165,7 +168,11 @@ def answer(
     try:
         question = as_person(work, name=name, workspace=workspace)
     except InvalidAnswer as misfit:
-        raise CommandError(f"{misfit}. It is kept as an attempt, and you can answer again.") from None
+        why = "; ".join(map(problem_text, misfit.problems))
+        text = gettext(
+            "That answer does not fit: {problems}. It is kept as an attempt, and you can answer again."
+        )
+        raise CommandError(text.format(problems=why)) from None
     except KeyboardInterrupt:
         raise typer.Exit(STILL_PENDING) from None
     if value is not None:
@@ -204,7 +211,8 @@ def take_back(
         return await session.desk.take_back(question_id, by=session.me, reason=reason)
 
     question = as_person(work, name=name, workspace=workspace)
-    typer.echo(f"Taken back: {shown(question.asker)} cannot execute the action.")
+    text = gettext("Taken back: {agent} cannot execute the action.")
+    typer.echo(text.format(agent=shown(question.asker)))
 
 
 def withdraw(
@@ -285,7 +293,7 @@ def watch(
                 sys.stdout.flush()
 
     if not as_json:
-        typer.echo("Following. Stop with Ctrl+C.", err=True)
+        typer.echo(gettext("Following. Stop with Ctrl+C."), err=True)
     try:
         as_person(work, name=name, workspace=workspace)
     except KeyboardInterrupt:
@@ -362,7 +370,7 @@ def summary_lines(question: Question, width: int, me: str) -> list[StyledLine]:
     told = [shown(question.asker), kind_words(question.form)]
     if question.outcome is None:
         told += [age_words(question), end_words(question)]
-        told += ["you voted"] if has_voted(question, me) else []
+        told += [gettext("you voted")] if has_voted(question, me) else []
     else:
         ended = f"{question.outcome.at.astimezone():%Y-%m-%d %H:%M}"
         told += [ended, _shorten(outcome_words(question), _AT_A_GLANCE)]
@@ -375,15 +383,17 @@ def summary_lines(question: Question, width: int, me: str) -> list[StyledLine]:
 
 def _print_result(question: Question) -> None:
     if question.status is Status.PENDING:
-        typer.echo(f"Your vote is in: {len(question.votes)} voted, and {question.quorum} must agree.")
+        text = gettext("Your vote is in: {votes} voted, and {count} must agree.")
+        typer.echo(text.format(votes=len(question.votes), count=question.quorum))
     elif question.outcome is not None:
-        typer.echo(f"Settled: {outcome_words(question)}.")
+        typer.echo(settled_words(question))
 
 
 def _next_steps(question: Question) -> list[StyledLine]:
     if question.outcome is not None:
         return []
-    return [[("class:soft", f"To answer: handraise answer {shown(question.id)}")]]
+    text = gettext("To answer: handraise answer {id}").format(id=shown(question.id))
+    return [[("class:soft", text)]]
 
 
 def _value_of(question: Question, text: str) -> Json:

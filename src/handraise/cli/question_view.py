@@ -26,7 +26,7 @@ from handraise.cli.terminal_texts import (
     end_words,
     json_words,
     kind_words,
-    outcome_words,
+    settled_words,
     shown,
     shown_lines,
     shown_markdown,
@@ -41,6 +41,7 @@ from handraise.presentation import line_wrap
 from handraise.presentation.form_parts import parts_of
 from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.translation import gettext, ngettext
 
 StyledLine: TypeAlias = list[tuple[str, str]]
 
@@ -89,9 +90,11 @@ def form_lines(form: AnyForm, width: int) -> list[StyledLine]:
         case Form():
             lines: list[StyledLine] = []
             for field in form.fields:
-                optional = "" if field.required else ", optional"
-                told = f"  {kind_words(field.form)}{optional}"
-                lines.append([("class:strong", shown(field.title or field.name)), ("class:soft", told)])
+                kind = kind_words(field.form)
+                told = kind if field.required else gettext("{kind}, optional").format(kind=kind)
+                lines.append(
+                    [("class:strong", shown(field.title or field.name)), ("class:soft", f"  {told}")]
+                )
                 if field.description:
                     lines.append([("", "  "), ("", shown(field.description))])
                 if isinstance(field.form, Choice | MultiChoice):
@@ -172,55 +175,64 @@ def _action_lines(question: Question, form: Approval, width: int) -> list[Styled
     arguments = (
         value_lines(reading_order(action.arguments))
         if action.arguments
-        else [[("class:soft", "without arguments")]]
+        else [[("class:soft", gettext("without arguments"))]]
     )
     told += [[("", "  "), *line] for line in arguments]
     if question.outcome is None and (names := ", ".join(shown(part.key) for part in parts_of(form))):
-        told.append([("class:soft", f"You may change: {names}")])
+        told.append([("class:soft", gettext("You may change: {names}").format(names=names))])
     lines += _with_bar(told, width, bar=_ACTION_BAR, style="class:action")
     if edited is not None and (changes := difference_lines(action.arguments, edited, width)):
-        lines += [[], [("class:strong", "What was changed before it was approved")], *changes]
+        lines += [[], [("class:strong", gettext("What was changed before it was approved"))], *changes]
     return lines
 
 
 def _action_heading(question: Question) -> str:
     if question.outcome is None:
-        return "If approved, exactly this runs"
+        return gettext("If approved, exactly this runs")
     is_unchanged = edited_arguments(question) is None
-    return "What was approved" if question.decision and is_unchanged else "What was asked for"
+    if question.decision and is_unchanged:
+        return gettext("What was approved")
+    return gettext("What was asked for")
 
 
 def _heading(question: Question) -> StyledLine:
-    what = " asks for an approval" if isinstance(question.form, Approval) else " asks"
+    is_approval = isinstance(question.form, Approval)
+    what = gettext("{agent} asks for an approval") if is_approval else gettext("{agent} asks")
+    before, _, after = what.partition("{agent}")
     told = " · ".join(filter(None, (age_words(question), end_words(question))))
-    return [("class:name", shown(question.asker)), ("", what), ("class:soft", f" · {told}")]
+    return [
+        ("", before),
+        ("class:name", shown(question.asker)),
+        ("", after),
+        ("class:soft", f" · {told}"),
+    ]
 
 
 def _names(question: Question) -> list[StyledLine]:
     """The recipients and the conversation: names that the agent chose."""
     told = []
     if question.audience:
-        told.append(f"To {', '.join(map(shown, question.audience))}")
+        told.append(gettext("To {names}").format(names=", ".join(map(shown, question.audience))))
     if question.conversation:
-        told.append(f"In the conversation {shown(question.conversation)}")
+        told.append(gettext("In the conversation {name}").format(name=shown(question.conversation)))
     return [[("class:soft", each)] for each in told]
 
 
 def _standing(question: Question, width: int) -> list[StyledLine]:
     """The facts about it: the kind of answer, and its status."""
-    facts = [] if question.audience else ["To anyone"]
-    facts.append("An approval" if isinstance(question.form, Approval) else kind_words(question.form))
+    facts = [] if question.audience else [gettext("To anyone")]
+    facts.append(gettext("An approval") if isinstance(question.form, Approval) else kind_words(question.form))
     if question.quorum > 1:
-        facts.append(f"{question.quorum} people must agree, {len(question.votes)} voted")
+        text = gettext("{count} people must agree, {votes} voted")
+        facts.append(text.format(count=question.quorum, votes=len(question.votes)))
     if question.attempts:
-        facts.append(
-            "1 answer did not fit" if question.attempts == 1 else f"{question.attempts} answers did not fit"
-        )
+        count = question.attempts
+        text = ngettext("{count} answer did not fit", "{count} answers did not fit", count)
+        facts.append(text.format(count=count))
     facts.append(shown(question.id))
     lines = wrapped([("class:soft", " · ".join(facts))], width)
     if question.outcome is not None:
-        told = outcome_words(question)
-        lines += wrapped([("class:strong", f"Settled: {told}.")], width)
+        lines += wrapped([("class:strong", settled_words(question))], width)
     return lines
 
 
@@ -228,14 +240,18 @@ def _votes(question: Question, events: Sequence[Event], width: int) -> Iterator[
     """Who voted how, with the arguments they changed, and whether enough people can still agree."""
     form = question.form
     for vote in cast_votes(question, events):
-        what = "declined" if vote.value is None else f"voted: {answer_words(form, vote.value)}"
-        yield from wrapped([("class:strong", shown(vote.by)), ("", f" {what}")], width)
+        if vote.value is None:
+            what = gettext("{person} declined")
+        else:
+            what = gettext("{person} voted: {answer}").replace("{answer}", answer_words(form, vote.value))
+        start, _, end = what.partition("{person}")
+        yield from wrapped([("", start), ("class:strong", shown(vote.by)), ("", end)], width)
         if isinstance(form, Approval) and isinstance(vote.value, dict) and "arguments" in vote.value:
             before = form.action.arguments
             for line in difference_lines(before, vote.value["arguments"], width - 2):
                 yield [("", "  "), *line]
     if question.quorum > 1 and question.outcome is None and not can_still_agree(question, {}):
-        told = "These votes cannot lead to an agreement. Somebody has to change their vote."
+        told = gettext("These votes cannot lead to an agreement. Somebody has to change their vote.")
         yield from wrapped([("class:bad", told)], width)
 
 

@@ -23,8 +23,14 @@ from handraise.presentation.form_text import hint_of, kind_text, typed_hint
 from handraise.presentation.markdown import one_line
 from handraise.presentation.markdown_text import text_lines
 from handraise.presentation.outcome_text import outcome_details, outcome_text
+from handraise.presentation.translation import current_locale, gettext, gettext_noop
 
-_NAMES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_NAMES = (
+    (gettext_noop("{count} d"), 86_400),
+    (gettext_noop("{count} h"), 3_600),
+    (gettext_noop("{count} min"), 60),
+    (gettext_noop("{count} s"), 1),
+)
 _FEW = 10
 _UNSURE = str.maketrans(dict.fromkeys((0x200D, *range(0xFE00, 0xFE10))))
 """Characters that join or vary emoji: terminals disagree on their width, which would shift the text after them."""
@@ -73,15 +79,24 @@ def span_words(span: timedelta) -> str:
     for (name, size), (smaller, part) in pairwise(_NAMES):
         if seconds >= size:
             count, rest = divmod(seconds, size)
-            more = f" {rest // part} {smaller}" if count < _FEW and rest >= part and smaller != "s" else ""
-            return f"{count} {name}{more}"
-    return f"{seconds} s"
+            text = gettext(name).format(count=count)
+            if count < _FEW and rest >= part > 1:
+                return f"{text} {gettext(smaller).format(count=rest // part)}"
+            return text
+    return gettext("{count} s").format(count=seconds)
 
 
 def age_words(question: Question) -> str:
     """How long ago it was asked."""
     age = datetime.now(UTC) - question.asked_at
-    return "just now" if age < timedelta(seconds=5) else f"{span_words(age)} ago"
+    return ago_words(age)
+
+
+def ago_words(age: timedelta) -> str:
+    """How long ago something was."""
+    if age < timedelta(seconds=5):
+        return gettext("just now")
+    return gettext("{span} ago").format(span=span_words(age))
 
 
 def end_words(question: Question) -> str:
@@ -89,8 +104,11 @@ def end_words(question: Question) -> str:
     if question.expires_at is None or question.outcome is not None:
         return ""
     left = question.expires_at - datetime.now(UTC)
-    deed = "takes its default" if question.steps[-1].do == "default" else "expires"
-    return f"{deed} now" if left <= timedelta(0) else f"{deed} in {span_words(left)}"
+    is_over, has_default = left <= timedelta(0), question.steps[-1].do == "default"
+    if is_over:
+        return gettext("takes its default now") if has_default else gettext("expires now")
+    text = gettext("takes its default in {span}") if has_default else gettext("expires in {span}")
+    return text.format(span=span_words(left))
 
 
 def kind_words(form: AnyForm) -> str:
@@ -98,7 +116,7 @@ def kind_words(form: AnyForm) -> str:
     match form:
         case Approval():
             tool = shown(form.action.tool)
-            return f"Approve {tool}"
+            return gettext("Approve {tool}").format(tool=tool)
         case MultiChoice():
             return hint_of(form)
         case Open() if form.type != "text":
@@ -126,13 +144,19 @@ def json_line(record: pydantic.BaseModel) -> str:
 
 def outcome_words(question: Question) -> str:
     """How a question ended, as a sentence without its full stop."""
-    text = shown(str(outcome_text(question)))
-    sentence = text[0].lower() + text[1:]
+    sentence = shown(str(outcome_text(question)))
+    if current_locale().language == "en":  # in others it may begin with a noun
+        sentence = sentence[0].lower() + sentence[1:]
     details = "; ".join(shown(str(part)) for part in outcome_details(question))
     if not details:
         return sentence
     is_reason = isinstance(question.form, Approval) or not isinstance(question.outcome, Answered)
     return f"{sentence} ({details})" if is_reason else f"{sentence}: {details}"
+
+
+def settled_words(question: Question) -> str:
+    """How a question ended, as a whole sentence."""
+    return gettext("Settled: {sentence}.").format(sentence=outcome_words(question))
 
 
 def event_words(event: Event, form: AnyForm | None, asker: str | None = None) -> str:

@@ -36,8 +36,8 @@ from handraise.forms import NotAnAnswer, Understood, read_reply
 from handraise.model.answer_types import FormSource, python_value
 from handraise.model.durations import Span
 from handraise.model.json_values import Json, JsonValue
-from handraise.model.plain_text import too_late
 from handraise.model.provenance import Provenance
+from handraise.presentation.plain_text import too_late
 
 OnSufficient = Callable[[Json, Json], Awaitable[AgentReply] | AgentReply]
 """Continues with the answer's value and the context that was stored with the question."""

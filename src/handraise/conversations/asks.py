@@ -18,7 +18,7 @@ from handraise.conversations.channels import Channel
 from handraise.conversations.conversation_errors import Undelivered
 from handraise.model.drafting import Limits, compose
 from handraise.model.json_values import Json
-from handraise.model.plain_text import plain_text
+from handraise.presentation.plain_text import plain_text
 from handraise.questions import QuestionOptions
 
 LEASE = 30.0

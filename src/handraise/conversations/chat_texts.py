@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from handraise import Question
-from handraise.model.plain_text import plain_text
+from handraise.presentation.error_text import error_text
+from handraise.presentation.plain_text import plain_text
+from handraise.presentation.translation import gettext
 
 
 def asking_again(question: Question, reason: str) -> str:
     """The same question once more, with what was wrong with the reply."""
-    return f"I cannot take that as an answer: {reason.rstrip('. ')}.\n{plain_text(question)}"
+    why = error_text(reason).rstrip(". ")
+    text = gettext("I cannot take that as an answer: {reason}.").format(reason=why)
+    return f"{text}\n{plain_text(question)}"
 
 
 def giving_up(question: Question) -> str:
     """Say that the question is given up, because no reply could be used."""
-    return f"I did not get an answer that I can use, so I leave this out for now: {question.prompt}"
+    text = gettext("I did not get an answer that I can use, so I leave this out for now: {prompt}")
+    return text.format(prompt=question.prompt)

@@ -12,10 +12,13 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Draft
 from handraise.model.validation import check_answer, fold
 
-_YES = frozenset({"yes", "y", "yes please", "yep", "yeah", "ok", "okay", "sure", "true"})
-_NO = frozenset({"no", "n", "no thanks", "nope", "nah", "false"})
-_APPROVE = frozenset({"approve", "approved", "yes", "y"})
-_DENY = frozenset({"deny", "denied", "reject", "rejected", "no", "n"})
+_YES = frozenset({"yes", "y", "yes please", "yep", "yeah", "ok", "okay", "sure", "true"}) | {"ja", "ja bitte"}
+_NO = frozenset({"no", "n", "no thanks", "nope", "nah", "false"}) | {"nein", "nein danke", "nein, danke"}
+_APPROVE = frozenset({"approve", "approved", "yes", "y"}) | {"genehmigen", "genehmigt", "ja"}
+_DENY = frozenset({"deny", "denied", "reject", "rejected", "no", "n"}) | {"ablehnen", "abgelehnt", "nein"}
+_NONE = frozenset({"none", "keine"})
+_OTHER = re.compile(r"\s*(?:other|andere)\s*:(.+)", re.DOTALL | re.IGNORECASE)
+"""English and German words count for everybody, whatever their language is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +90,17 @@ def _read_option(form: Choice | MultiChoice, text: str) -> Json | NotAnAnswer:
     if len(meant) == 1:
         return next(iter(meant.values())).id
     if meant:
-        ways = " or ".join(f"#{at} for “{option.label}”" for at, option in meant.items())
-        return NotAnAnswer(f"{name} could mean two options; reply with {ways}")
+        ways = ", ".join(f"#{at} (“{option.label}”)" for at, option in meant.items())
+        return NotAnAnswer(f"{name} could mean two options; reply with one of: {ways}")
     if number:
         return NotAnAnswer(f"there is no option {place}; choose from 1 to {len(form.options)}")
-    if form.allow_other and (other := re.fullmatch(r"\s*other\s*:(.+)", text, re.DOTALL | re.IGNORECASE)):
+    if form.allow_other and (other := _OTHER.fullmatch(text)):
         return {"other": other[1].strip()}
-    own = ', or write "other:" and your own answer' if form.allow_other else ""
-    return NotAnAnswer(f"reply with the number or the name of an option{own}")
+    if form.allow_other:
+        return NotAnAnswer(
+            'reply with the number or the name of an option, or write "other:" and your own answer'
+        )
+    return NotAnAnswer("reply with the number or the name of an option")
 
 
 def _read_options(form: MultiChoice, text: str) -> Json | NotAnAnswer:
@@ -102,7 +108,7 @@ def _read_options(form: MultiChoice, text: str) -> Json | NotAnAnswer:
     whole = _read_option(form, text)
     if not isinstance(whole, NotAnAnswer):
         return [whole]
-    if form.at_least == 0 and fold(text) == "none":
+    if form.at_least == 0 and fold(text) in _NONE:
         return []
     chosen = []
     for part in filter(str.strip, text.split(",")):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
+from handraise.model.problems import Problem
 from handraise.presentation.translation import current_locale, gettext, gettext_noop
 
 _SENTENCES = (
@@ -53,6 +54,7 @@ _SENTENCES = (
     gettext_noop("this argument may not be changed"),
     gettext_noop("is larger than {count} bytes"),
     gettext_noop("and {count} more"),
+    gettext_noop("it {part}"),
     gettext_noop("that text"),
     gettext_noop("a text"),
     gettext_noop("yes or no"),
@@ -93,6 +95,16 @@ _SENTENCES = (
     gettext_noop("Too many requests; try again in {count} seconds."),
     gettext_noop("There is no such session here."),
     gettext_noop("There is no grant {name} in workspace {workspace}."),
+    # handraise.model.typed_replies: what was typed is not an answer
+    gettext_noop("{text} could mean two options; reply with one of: {options}"),
+    gettext_noop("there is no option {number}; choose from 1 to {count}"),
+    gettext_noop("reply with the number or the name of an option"),
+    gettext_noop('reply with the number or the name of an option, or write "other:" and your own answer'),
+    gettext_noop("reply with the numbers or names of your options, with commas between"),
+    gettext_noop("reply with yes or no, and nothing else"),
+    gettext_noop('reply with "approve" or "deny" and nothing else; "deny: because …" gives a reason'),
+    gettext_noop("{name}: say once, and plainly, which field this is for"),
+    gettext_noop("reply with one line for each of {names}, such as “{name}: …”"),
     # handraise.server.auth.oidc: somebody cannot sign in
     gettext_noop("This browser did not start to sign in, or too long ago. Please start again."),
     gettext_noop("This is the answer to another attempt to sign in. Please start again."),
@@ -109,6 +121,12 @@ def error_text(message: str) -> str:
     return message if current_locale().language == "en" else _translated(message)
 
 
+def problem_text(problem: Problem) -> str:
+    """What is wrong with a part of an answer, with the name of that part."""
+    text = error_text(problem.message if problem.path else str(problem))
+    return f"{problem.path}: {text}" if problem.path else text
+
+
 def _translated(message: str) -> str:
     for sentence, pattern in _patterns():
         if found := pattern.fullmatch(message):
@@ -117,7 +135,11 @@ def _translated(message: str) -> str:
                 for name, text in found.groupdict().items()
             }
             return gettext(sentence).format(**parts)
-    return message
+    # Several problems, or one with the name of its field.
+    if "; " in message:
+        return "; ".join(map(_translated, message.split("; ")))
+    name, colon, problem = message.partition(": ")
+    return f"{name}: {_translated(problem)}" if colon else message
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -52,6 +52,12 @@ def use_locale(locale: Locale) -> Iterator[None]:
 def set_locale(locale: Locale) -> None:
     """Render everything from here on, in this task, for somebody who reads like this."""
     _current.set(locale)
+
+
+def in_every_language(check: Callable[[], bool]) -> bool:
+    """Whether something holds in every language: what people may do must not depend on the one that they read."""
+    zone = current_locale().time_zone
+    return all(_in_language(Locale(language, zone), check) for language in LANGUAGES)
 
 
 def current_locale() -> Locale:
@@ -115,6 +121,11 @@ def find_time_zone(name: str) -> tzinfo | None:
         return ZoneInfo(name) if _ZONE.fullmatch(name) else None
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
+
+
+def _in_language(locale: Locale, check: Callable[[], bool]) -> bool:
+    with use_locale(locale):
+        return check()
 
 
 def _codes(wish: str) -> list[str]:

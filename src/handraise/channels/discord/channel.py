@@ -32,6 +32,7 @@ from handraise.model.errors import RequestConflict
 from handraise.model.json_values import Json
 from handraise.model.problems import HandraiseError
 from handraise.ports.channel import Message
+from handraise.presentation.translation import gettext
 
 _log = logging.getLogger(__name__)
 
@@ -128,14 +129,14 @@ class Discord(ChatChannel[tuple[str, str], str]):
         try:
             return await self._incoming.take(payload)
         except RequestConflict:
-            return told(text_message(BEING_TAKEN))
+            return told(text_message(gettext(BEING_TAKEN)))
         except HandraiseError as error:
             _log.warning("something from Discord could not be done: %s", type(error).__name__)
-            return told(text_message(TRY_AGAIN))
+            return told(text_message(gettext(TRY_AGAIN)))
 
     async def _later(self, task: asyncio.Task[InteractionResult], payload: Mapping[str, Any]) -> None:
         try:
             body = (await task).later
         except InvalidPayload:
-            body = text_message(TRY_AGAIN)
+            body = text_message(gettext(TRY_AGAIN))
         await self._api.follow_up(str(payload.get("application_id")), str(payload.get("token")), body)

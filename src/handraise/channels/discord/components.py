@@ -9,6 +9,7 @@ from handraise.channels.discord.markup import is_short, plain
 from handraise.channels.discord.references import QuestionReference
 from handraise.model.forms import Option
 from handraise.model.visible import visible_line
+from handraise.presentation.translation import gettext
 
 Component: TypeAlias = dict[str, Any]
 """A piece of a message or a form, as Discord takes it."""
@@ -42,7 +43,7 @@ def menu(reference: QuestionReference, labels: Sequence[str]) -> Component:
     return {
         "type": _SELECT,
         "custom_id": reference.text,
-        "placeholder": "Choose one",
+        "placeholder": gettext("Choose one"),
         "options": [
             {"label": plain(label, _OPTION), "value": str(number)} for number, label in enumerate(labels)
         ],

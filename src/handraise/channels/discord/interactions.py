@@ -16,6 +16,7 @@ from handraise.channels.inbound_replies import Replies, ReplyResult
 from handraise.channels.payloads import InvalidPayload, object_in
 from handraise.model.forms import Approval
 from handraise.model.questions import Question
+from handraise.presentation.translation import gettext
 
 CHANNEL = "discord"
 SIGNED = "discord-signature"
@@ -59,7 +60,7 @@ class InteractionHandler:
         sender = _read_sender(payload) if kind in (PRESSED, SUBMITTED) else None
         reference = parse_reference(data.get("custom_id"))
         if sender is None or reference is None:
-            return told(text_message(NOT_OURS))
+            return told(text_message(gettext(NOT_OURS)))
         verb = f"?option-{_chosen(data)}" if reference.verb == "select" else reference.verb
 
         def read(question: Question) -> Given | None:
@@ -106,7 +107,7 @@ def _opened(question: Question, reference: QuestionReference, verb: str) -> Inte
     if (verb == "reason") != isinstance(question.form, Approval):
         raise InvalidPayload(verb)
     view = answer_modal(question) if verb == "answer" else reason_modal(question, verb)
-    return InteractionResult({"type": _OPENS, "data": view}, text_message(TRY_AGAIN))
+    return InteractionResult({"type": _OPENS, "data": view}, text_message(gettext(TRY_AGAIN)))
 
 
 def _pressed(question: Question, reference: QuestionReference, verb: str) -> Given:

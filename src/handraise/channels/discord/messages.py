@@ -37,17 +37,20 @@ from handraise.model.forms import AnyForm, Approval, Choice, Confirm, Form, Mult
 from handraise.model.json_values import canonical_json
 from handraise.model.questions import Question
 from handraise.ports.channel import Message, Notice
+from handraise.presentation.outcome_text import edited_arguments
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.times import moment_text
+from handraise.presentation.translation import gettext, gettext_noop
 
 LONGEST = 2_000
 _LEAST_OF_A_PROMPT = 300
 _AFTERWARDS = 500
 _EXCERPT = 160
-_TOO_LARGE = "This does not fit into a message, so it is answered in the inbox."
-_ACTION_TOO_LARGE = "This action is too large to be shown here in full, so it is decided in the inbox."
-_ELSEWHERE = "It is answered in the inbox."
-_CHANGED = "Approved with changed arguments"
+_TOO_LARGE = gettext_noop("This does not fit into a message, so it is answered in the inbox.")
+_ACTION_TOO_LARGE = gettext_noop(
+    "This action is too large to be shown here in full, so it is decided in the inbox."
+)
+_ELSEWHERE = gettext_noop("It is answered in the inbox.")
 _MARGIN = 60
 
 
@@ -69,24 +72,24 @@ def render_question(notice: Notice) -> Rendered:
     noted = told if has_room(question) and any(_answers(question)) else [_elsewhere(form), *told]
     if not is_long and _fits(notice, listed, noted):
         return Rendered(_text(notice, [listed] if listed else [], noted), list(_rows(question)))
-    why = _ACTION_TOO_LARGE if isinstance(form, Approval) else _TOO_LARGE
+    why = gettext(_ACTION_TOO_LARGE if isinstance(form, Approval) else _TOO_LARGE)
     return Rendered(_text(notice, [], [why, *told]), _rows_without(question))
 
 
 def _elsewhere(form: AnyForm) -> str:
     is_risky = isinstance(form, Approval) and form.risk == "high"
-    return message_texts.SIGN_IN_TO_DECIDE if is_risky else _ELSEWHERE
+    return message_texts.sign_in_to_decide() if is_risky else gettext(_ELSEWHERE)
 
 
 def render_bundle(message: Message) -> Rendered:
     """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
-    parts = [bold(f"{len(message.notices)} questions wait for an answer")]
+    parts = [bold(message_texts.waiting_text(len(message.notices)))]
     for place, notice in enumerate(message.notices):
         left = len(message.notices) - place
         told, _ = prompt_start(notice.question.prompt, _EXCERPT)
         part = f"{_heading(notice.question)}:\n{told}\n<{notice.link}>"
         if length_of("\n".join((*parts, part))) > LONGEST - _MARGIN:
-            parts.append(f"And {left} more, in the inbox.")
+            parts.append(message_texts.rest_text(left))
             break
         parts.append(part)
     return Rendered("\n".join(parts))
@@ -95,14 +98,15 @@ def render_bundle(message: Message) -> Rendered:
 def render_outcome(question: Question) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
     asked, _ = prompt_start(question.prompt, _AFTERWARDS)
-    head = f"{bold(message_texts.name_of(question.asker))} asked:\n{asked}"
+    who = gettext("{agent} asked:").format(agent=bold(message_texts.name_of(question.asker)))
+    head = f"{who}\n{asked}"
     # By name, for every reader: a message is passed on, and shown to others.
     ending, told = message_texts.ending_of(question, "")
     at = "" if question.outcome is None else f" · {moment_text(question.outcome.at)}"
     end = f"{bold(str(ending))}{at}"
     parts = [head, end]
-    if any(each.startswith(_CHANGED) for each in told[:1]):
-        told = [*told, "What was executed is in the inbox."]
+    if edited_arguments(question) is not None:
+        parts.append(gettext("What was executed is in the inbox."))
     elif isinstance(question.form, Approval) and _raw_length(question.form) <= LONGEST:
         action = literal(action_text(question.form))
         if length_of(f"{head}\n{action}\n{end}") <= LONGEST - _AFTERWARDS:
@@ -128,8 +132,8 @@ def labels_of(options: Sequence[Option]) -> list[str]:
 
 def _heading(question: Question) -> str:
     """Who asks for what, with the name set off from our own words."""
-    name = message_texts.name_of(question.asker)
-    return bold(name) + escaped(message_texts.heading_of(question).removeprefix(name))
+    before, name, after = message_texts.heading_parts(question)
+    return f"{escaped(before)}{bold(name)}{escaped(after)}"
 
 
 def _fits(notice: Notice, listed: str, told: Sequence[str]) -> bool:
@@ -143,7 +147,9 @@ def _text(notice: Notice, parts: Sequence[str], told: Sequence[str]) -> str:
     opening, foot = _opening(notice), _foot(notice)
     room = LONGEST - length_of("\n".join((opening, *parts, *told, foot))) - _MARGIN * 2
     prompt, is_all = prompt_start(notice.question.prompt, room)
-    note = f"The text is longer, {len(notice.question.prompt)} characters: all of it is in the inbox."
+    note = gettext("The text is longer, {count} characters: all of it is in the inbox.").format(
+        count=len(notice.question.prompt)
+    )
     return "\n".join((opening, prompt, *(() if is_all else (note,)), *parts, *told, foot))
 
 
@@ -158,7 +164,7 @@ def _facts(notice: Notice) -> list[str]:
 
 
 def _foot(notice: Notice) -> str:
-    return f"Open it in the inbox: <{notice.link}>"
+    return gettext("Open it in the inbox: {link}").format(link=f"<{notice.link}>")
 
 
 def _listed(question: Question) -> Iterator[str]:
@@ -166,23 +172,23 @@ def _listed(question: Question) -> Iterator[str]:
     form = question.form
     match form:
         case Choice() if _needs_list(form.options):
-            yield "The options:"
+            yield gettext("The options:")
             yield from _numbered(form.options)
         case MultiChoice():
-            yield "The options:"
+            yield gettext("The options:")
             yield from _numbered(form.options)
         case Form():
-            yield "To fill in:"
+            yield gettext("To fill in:")
             rows, more = message_texts.rows_of(form)
             yield from (f"> {bold(each.name)}: {escaped_line(each.text or '')}" for each in rows)
             if more:
                 yield more
         case Approval():
-            yield "What will be executed:"
+            yield gettext("What will be executed:")
             yield literal(action_text(form))
             yield escaped(str(risk_text(form)))
             if form.editable:
-                yield "Its arguments can be changed in the inbox."
+                yield gettext("Its arguments can be changed in the inbox.")
         case _:
             return
 
@@ -221,9 +227,9 @@ def _rows(question: Question) -> Iterator[Component]:
         if answers:
             yield row(*answers)
         return
-    more = [button(build_reference(question, "decline"), "Decline…")]
+    more = [button(build_reference(question, "decline"), gettext("Decline…"))]
     if isinstance(form, Choice) and form.allow_other and answers:
-        more.insert(0, button(build_reference(question, "answer"), "Other…"))
+        more.insert(0, button(build_reference(question, "answer"), gettext("Other…")))
     together = [*answers, *more]
     if len(together) <= MOST_BUTTONS and all("options" not in each for each in answers):
         yield row(*together)
@@ -237,7 +243,7 @@ def _rows_without(question: Question) -> Sequence[Component]:
     """What can be pressed where an answer cannot be given here."""
     if isinstance(question.form, Approval) or not has_room(question):
         return ()
-    return (row(button(build_reference(question, "decline"), "Decline…")),)
+    return (row(button(build_reference(question, "decline"), gettext("Decline…"))),)
 
 
 def _answers(question: Question) -> Iterator[Component]:
@@ -246,8 +252,8 @@ def _answers(question: Question) -> Iterator[Component]:
     asks = "?" if question.undo_for else ""
     match form:
         case Confirm():
-            yield button(build_reference(question, f"{asks}yes"), "Yes")
-            yield button(build_reference(question, f"{asks}no"), "No")
+            yield button(build_reference(question, f"{asks}yes"), gettext("Yes"))
+            yield button(build_reference(question, f"{asks}no"), gettext("No"))
         case Choice() if len(form.options) <= MOST_BUTTONS:
             for number, label in enumerate(labels_of(form.options)):
                 yield button(build_reference(question, f"{asks}option-{number}"), label)
@@ -258,11 +264,15 @@ def _answers(question: Question) -> Iterator[Component]:
         case Approval() if form.risk == "high":
             return
         case Approval():
-            yield button(build_reference(question, "?approve"), "Approve")
-            yield button(build_reference(question, f"{asks}deny"), "Deny")
-            yield button(build_reference(question, "reason"), "Deny with a reason…")
+            yield button(build_reference(question, "?approve"), gettext("Approve"))
+            yield button(build_reference(question, f"{asks}deny"), gettext("Deny"))
+            yield button(build_reference(question, "reason"), gettext("Deny with a reason…"))
         case Open() | MultiChoice() | Form() if can_be_filled_in(question):
-            named = {"multi_choice": "Choose…", "form": "Fill in…", "open": "Answer…"}
+            named = {
+                "multi_choice": gettext("Choose…"),
+                "form": gettext("Fill in…"),
+                "open": gettext("Answer…"),
+            }
             yield button(build_reference(question, "answer"), named[form.kind])
         case _:
             return
@@ -271,16 +281,22 @@ def _answers(question: Question) -> Iterator[Component]:
 def render_confirmation(question: Question, verb: str) -> Rendered:
     """What is asked once more before something is sent, of one person."""
     form = question.form
-    sends = "It counts as soon as it is sent."
+    sends = gettext("It counts as soon as it is sent.")
+    asked = gettext("Send this answer?")
+    again = f"{asked} {sends}"
     match form:
         case Approval():
-            tool = message_texts.shortened(form.action.tool, 150)
-            what = {"approve": f"Approve {bold(tool)}?", "deny": f"Deny {bold(tool)}?"}[verb]
-            then = "It is executed just as it stands in the message above." if verb == "approve" else sends
-            text, label = f"{what} {then}", f"Yes, {verb}"
+            tool = bold(message_texts.shortened(form.action.tool, 150))
+            if verb == "approve":
+                text = gettext("Approve {tool}? It is executed just as it stands in the message above.")
+                text, label = text.format(tool=tool), gettext("Yes, approve")
+            else:
+                asked = gettext("Deny {tool}?").format(tool=tool)
+                text, label = f"{asked} {sends}", gettext("Yes, deny")
         case Choice():
             chosen = form.options[int(verb.removeprefix("option-"))]
-            text, label = f"Send this answer? {sends}\n{quoted(chosen.label)}", "Send"
+            text, label = f"{again}\n{quoted(chosen.label)}", gettext("Send")
         case _:
-            text, label = f"Send this answer? {sends}\n{quoted(verb.capitalize())}", "Send"
+            meant = gettext("Yes") if verb == "yes" else gettext("No")
+            text, label = f"{again}\n{quoted(meant)}", gettext("Send")
     return Rendered(text, (row(button(build_reference(question, verb), label)),))

@@ -30,10 +30,10 @@ from handraise.model.json_values import Json
 from handraise.model.questions import Question
 from handraise.presentation.form_parts import Entered, Part, initial, parts_of, read_parts
 from handraise.presentation.form_text import typed_hint
+from handraise.presentation.translation import gettext
 
 _PROMPT = 1_000
 _LONGEST_REASON = 2_000
-_WHY_NOT = "Why not? The agent is told."
 
 
 def answer_modal(question: Question) -> Component:
@@ -56,9 +56,9 @@ def can_be_filled_in(question: Question) -> bool:
 
 def reason_modal(question: Question, verb: str) -> Component:
     """The form that declines to answer, or denies an action, with a reason or without."""
-    title = "Deny" if verb == "reason" else "Decline to answer"
+    title = gettext("Deny") if verb == "reason" else gettext("Decline to answer")
     field = text_input("reason", several_lines=True, required=False, longest=_LONGEST_REASON)
-    fields = [with_label(_WHY_NOT, field)]
+    fields = [with_label(gettext("Why not? The agent is told."), field)]
     return modal(build_reference(question, verb), title, [*_asked(question, fields), *fields])
 
 

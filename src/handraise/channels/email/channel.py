@@ -46,6 +46,7 @@ from handraise.model.people import ANYONE, EMAIL_SENDER
 from handraise.model.questions import Question
 from handraise.model.typed_replies import Understood, read_reply
 from handraise.ports.channel import Message, NotSent, Response
+from handraise.presentation.translation import LANGUAGES, Locale, gettext, use_locale
 
 _log = logging.getLogger(__name__)
 _K = TypeVar("_K")
@@ -247,7 +248,7 @@ class Email:
             return elsewhere
         read = read_reply(question, text)
         if isinstance(read, Understood) and read.value["decision"] == "approve":
-            return (
+            return gettext(
                 "You can deny by reply, but not approve: nobody checks here that a mail is from whom it says."
             )
         return None
@@ -332,9 +333,13 @@ class Email:
 
     def _marks(self, mail: InboundMail, question: Question) -> Marks:
         reasons: tuple[Reason, ...] = ("asked", "reminded", "escalated")
-        lines = [heading_of(question), brand(self._host)]
-        for reason in reasons:
-            lines += [subject_of(question, reason), why_now(reason) or ""]
+        lines = [brand(self._host)]
+        # A mail to a group, or one of last week, may be in another language than the one that this person reads.
+        for language in LANGUAGES:
+            with use_locale(Locale(language)):
+                lines.append(heading_of(question))
+                for reason in reasons:
+                    lines += [subject_of(question, reason), why_now(reason) or ""]
         return Marks(
             addresses=(self._sender.addr_spec,),
             name=self._sender.display_name,

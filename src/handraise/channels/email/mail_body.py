@@ -34,6 +34,7 @@ from handraise.presentation.line_wrap import wrapped
 from handraise.presentation.markdown_html import HtmlStyles, to_html
 from handraise.presentation.markdown_text import plain_lines
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.translation import current_locale, gettext, ngettext, pgettext
 
 try:
     import jinja2
@@ -53,7 +54,11 @@ _TEMPLATES = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    extensions=["jinja2.ext.i18n"],
 )
+_TEMPLATES.install_gettext_callables(gettext, ngettext, newstyle=True, pgettext=pgettext)  # type: ignore[attr-defined] # the extension adds it
+_TEMPLATES.policies["ext.i18n.trimmed"] = True
+_TEMPLATES.globals["language"] = lambda: current_locale().language
 
 
 def _broken(text: str) -> markupsafe.Markup:
@@ -163,10 +168,13 @@ def render_question(message: Message, notice: Notice, *, how: str | None, server
 
 def render_bundle(message: Message, *, server: str) -> Rendered:
     """Several questions that waited: what they are, and a link to each."""
-    title = f"{len(message.notices)} questions wait for you"
+    count = len(message.notices)
+    title = ngettext("{count} question waits for you", "{count} questions wait for you", count).format(
+        count=count
+    )
     views = [_question_view(each) for each in message.notices]
     foot = [
-        "Each is answered on its own page; a reply to this e-mail is not read.",
+        gettext("Each is answered on its own page; a reply to this e-mail is not read."),
         *_foot(message, server, secret=True),
     ]
     lines = [f"{title}.", ""]
@@ -193,12 +201,12 @@ def render_outcome(message: Message, notice: Notice, *, server: str) -> Rendered
     ours, theirs = ending_of(notice.question, message.recipient)
     view = _question_view(notice)
     title = f"{ours}{':' if theirs else '.'}"
-    rest = "There is nothing left to do: the mail before this one answers nothing any more."
+    rest = gettext("There is nothing left to do: the mail before this one answers nothing any more.")
     foot = list(_foot(message, server, secret=False))
     lines = [title, "", *(_boxed("\n".join(theirs)) if theirs else ()), *([""] if theirs else ())]
     lines += [rest, "", f"{view.heading}:", "", *_prompt(view.prompt), ""]
     return Rendered(
-        subject=f"Re: {subject_of(notice.question, notice.reason)}",
+        subject=_re(subject_of(notice.question, notice.reason)),
         text="\n".join([*lines, *_foot_text(foot)]),
         html=_html("ending.html", title=title, theirs=theirs, rest=rest, view=view, foot=foot, server=server),
     )
@@ -208,13 +216,15 @@ def render_text(said: ReplyResult, read: str, *, again: bool, server: str) -> Re
     """What came of a reply, and what was read in it. `again` says that another reply could do."""
     question = said.question
     title, seen = quoted(visible_line(said.text)), quoted(read)
-    how = "You can reply to this e-mail once more." if again else None
-    foot = [f"This is Handraise at {server}."]
-    lines = [title, *([how] if how else ()), "", "This is what I read in your reply:", "", *_boxed(seen), ""]
+    how = gettext("You can reply to this e-mail once more.") if again else None
+    foot = [gettext("This is Handraise at {server}.").format(server=server)]
+    lines = [title, *([how] if how else ()), "", _read_heading(), "", *_boxed(seen), ""]
     return Rendered(
-        subject="About your reply" if question is None else f"Re: {subject_of(question, 'asked')}",
+        subject=gettext("About your reply") if question is None else _re(subject_of(question, "asked")),
         text="\n".join([*lines, *_foot_text(foot)]),
-        html=_html("said.html", title=title, how=how, seen=seen, foot=foot, server=server),
+        html=_html(
+            "said.html", title=title, how=how, heading=_read_heading(), seen=seen, foot=foot, server=server
+        ),
     )
 
 
@@ -249,14 +259,24 @@ def _buttons(form: AnyForm, link: str, rows: Sequence[Row]) -> Iterator[Button]:
             for place, row in enumerate(rows):
                 yield Button(f"{link}?v={place}", row.name, row.text, place + 1)
         case Confirm():
-            yield Button(f"{link}?v=yes", "Yes")
-            yield Button(f"{link}?v=no", "No")
+            yield Button(f"{link}?v=yes", gettext("Yes"))
+            yield Button(f"{link}?v=no", gettext("No"))
         case _:
             yield Button(link, _lead(form))
 
 
 def _lead(form: AnyForm) -> str:
-    return "Look at it and decide" if isinstance(form, Approval) else "Open the page to answer"
+    return (
+        gettext("Look at it and decide") if isinstance(form, Approval) else gettext("Open the page to answer")
+    )
+
+
+def _re(subject: str) -> str:
+    return f"Re: {subject}"
+
+
+def _read_heading() -> str:
+    return gettext("This is what I read in your reply:")
 
 
 def _html(template: str, **values: object) -> str:
@@ -281,14 +301,15 @@ def _question_text(view: QuestionView) -> Iterator[str]:
 
 def _action_text(tool: str, rows: Sequence[Row]) -> Iterator[str]:
     yield _EDGE.rstrip()
-    yield from _boxed(f"This is what will be done: {tool}")
+    yield from _boxed(gettext("This is what will be done: {tool}").format(tool=tool))
     for row in rows:
         one = f"    {row.name}: {row.text}"
         if not row.verbatim and "\n" not in one and [one] == list(_wrapped(one)):
             yield f"{_EDGE}{one}"
             continue
         # Every line of a long one has a second edge, so that none looks like another argument.
-        yield from _boxed(f"    {row.name}{' (text)' if row.verbatim else ''}:")
+        name = gettext("{name} (text)").format(name=row.name) if row.verbatim else row.name
+        yield from _boxed(f"    {name}:")
         yield from (f"{_EDGE}        {line}" for line in _boxed(row.text or ""))
 
 
@@ -312,16 +333,17 @@ def _wrapped(line: str) -> Iterator[str]:
 
 
 def _foot(message: Message, server: str, *, secret: bool) -> Iterator[str]:
-    whom = f"This is Handraise at {server}, workspace {visible_line(message.workspace)}, for "
-    match message.recipient:
-        case name if name == ANYONE:
-            yield f"{whom}anyone there."
-        case name if name.startswith(GROUP):
-            yield f"{whom}the group {visible_line(name.removeprefix(GROUP))}."
-        case name:
-            yield f"{whom}{visible_line(name)}."
+    name = message.recipient
+    if name == ANYONE:
+        text = gettext("This is Handraise at {server}, workspace {workspace}, for anyone there.")
+    elif name.startswith(GROUP):
+        text = gettext("This is Handraise at {server}, workspace {workspace}, for the group {name}.")
+    else:
+        text = gettext("This is Handraise at {server}, workspace {workspace}, for {name}.")
+    workspace, shown = visible_line(message.workspace), visible_line(name.removeprefix(GROUP))
+    yield text.format(server=server, workspace=workspace, name=shown)
     if secret and message.person is not None:
-        yield "Please do not forward it: anyone who has it can answer in your name."
+        yield gettext("Please do not forward it: anyone who has it can answer in your name.")
 
 
 def _foot_text(foot: Sequence[str]) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from handraise.channels.message_texts import heading_of, how_to_reply, is_shown
 from handraise.model.deliveries import Reason
 from handraise.model.errors import MissingExtra
 from handraise.model.forms import Approval
 from handraise.model.questions import Draft
+from handraise.presentation.translation import gettext
 
 try:
     from handraise.presentation.markdown import one_line
@@ -18,10 +21,18 @@ _LONGEST_SUBJECT = 60
 
 def subject_of(question: Draft, reason: Reason) -> str:
     """Who asks for what, before anything that the agent wrote; one line."""
-    why = {"asked": "", "reminded": "Reminder: ", "escalated": "Escalated: "}[reason]
-    risk = "High risk: " if isinstance(question.form, Approval) and question.form.risk == "high" else ""
-    first = one_line(question.prompt, _LONGEST_SUBJECT)
-    return f"{why}{risk}{heading_of(question)}: {first}"
+    subject = f"{heading_of(question)}: {one_line(question.prompt, _LONGEST_SUBJECT)}"
+    if isinstance(question.form, Approval) and question.form.risk == "high":
+        subject = gettext("High risk: {subject}").format(subject=subject)
+    match reason:
+        case "asked":
+            return subject
+        case "reminded":
+            return gettext("Reminder: {subject}").format(subject=subject)
+        case "escalated":
+            return gettext("Escalated: {subject}").format(subject=subject)
+        case _:
+            assert_never(reason)
 
 
 def only_on_the_page(question: Draft) -> str | None:
@@ -30,9 +41,13 @@ def only_on_the_page(question: Draft) -> str | None:
     if not isinstance(form, Approval):
         return None
     if form.risk == "high":
-        return "Because of the risk, this is decided on the page, after signing in, and not by a reply."
+        return gettext(
+            "Because of the risk, this is decided on the page, after signing in, and not by a reply."
+        )
     if not is_shown(form):
-        return "The action is too long for an e-mail, so it is decided on the page and not by a reply."
+        return gettext(
+            "The action is too long for an e-mail, so it is decided on the page and not by a reply."
+        )
     return None
 
 
@@ -41,5 +56,5 @@ def on_replying(question: Draft, *, by_reply: bool, checked: bool) -> str | None
     if (why := only_on_the_page(question)) is not None or not by_reply:
         return why
     if isinstance(question.form, Approval) and not checked:
-        return "Or deny with a reply to this e-mail: write “deny”, or “deny:” and the reason."
-    return f"Or reply to this e-mail: {how_to_reply(question.form)}"
+        return gettext("Or deny with a reply to this e-mail: write “deny”, or “deny:” and the reason.")
+    return gettext("Or reply to this e-mail: {how}").format(how=how_to_reply(question.form))

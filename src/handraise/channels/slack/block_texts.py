@@ -14,6 +14,7 @@ from handraise.channels.slack.blocks import (
     name,
     quote,
     shortened,
+    with_name,
     words,
 )
 from handraise.channels.slack.blocks import line as paragraph
@@ -26,6 +27,7 @@ from handraise.presentation.form_text import kind_text
 from handraise.presentation.outcome_text import edited_arguments, outcome_details, outcome_text
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.times import moment_text
+from handraise.presentation.translation import gettext
 
 _LONGEST_ANSWER = 1_500
 _LONGEST_CHANGE = 2_000
@@ -34,28 +36,31 @@ _LONGEST_CHANGE = 2_000
 def opening(question: Question, reason: Reason) -> Block:
     """Who asks, and why somebody is told now."""
     if question.outcome is not None:
-        return paragraph(words("The agent "), name(question.asker), words(" asked:"))
-    what = " asks for your approval:" if isinstance(question.form, Approval) else " asks:"
+        return paragraph(*with_name(gettext("The agent {name} asked:"), question.asker))
+    if isinstance(question.form, Approval):
+        what = gettext("The agent {name} asks for your approval:")
+    else:
+        what = gettext("The agent {name} asks:")
     why: list[Block] = []
     match reason:
         case "asked":
             pass
         case "reminded":
-            why = [words("Reminder", bold=True), words(": this still waits. ")]
+            why = _with_bold_start(gettext("Reminder: this still waits."))
         case "escalated":
-            why = [words("Escalated", bold=True), words(": nobody has answered yet, so you are asked too. ")]
+            why = _with_bold_start(gettext("Escalated: nobody has answered yet, so you are asked too."))
         case _:
             assert_never(reason)
-    return paragraph(*why, words("The agent "), name(question.asker), words(what))
+    return paragraph(*why, *with_name(what, question.asker))
 
 
 def facts(question: Question) -> str:
     """What kind of answer is wanted, from how many, and until when."""
     parts = [kind_text(question.form)]
     if question.quorum > 1:
-        parts.append(f"{question.quorum} people must agree")
+        parts.append(gettext("{count} people must agree").format(count=question.quorum))
     if question.expires_at is not None:
-        parts.append(f"expires {moment_text(question.expires_at)}")
+        parts.append(gettext("expires {when}").format(when=moment_text(question.expires_at)))
     return " · ".join(parts)
 
 
@@ -86,8 +91,10 @@ def ending(question: Question) -> Iterator[Block]:
     text = outcome_text(question)
     person = [name(text.person)] if text.person else []
     after = [words(text.after)] if text.after else []
-    when = [] if outcome is None else [words(" on "), moment(outcome.at)]
-    yield paragraph(words(text.before, bold=True), *person, *after, *when, words("."))
+    between, _, end = gettext("{ended} on {when}.").removeprefix("{ended}").partition("{when}")
+    when = [words(".")] if outcome is None else [words(between), moment(outcome.at), words(end)]
+    before = [words(text.before, bold=True)] if text.before else []
+    yield paragraph(*before, *person, *after, *when)
     details = outcome_details(question)
     for part in details:
         said = _start(part.text, max(40, _LONGEST_ANSWER // len(details)))
@@ -97,6 +104,12 @@ def ending(question: Question) -> Iterator[Block]:
     if edited is not None and isinstance(question.form, Approval):
         changes = difference(question.form.action.arguments, edited)
         yield literal(_start(changes or "", _LONGEST_CHANGE))
+
+
+def _with_bold_start(text: str) -> list[Block]:
+    """A sentence whose words before the colon matter most."""
+    start, colon, rest = text.partition(":")
+    return [words(start, bold=True), words(f"{colon}{rest} ")]
 
 
 def _start(text: str, most: int) -> str:

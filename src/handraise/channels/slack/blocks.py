@@ -17,6 +17,7 @@ from handraise.model.visible import visible, visible_line
 from handraise.presentation.markdown import Span
 from handraise.presentation.markdown_chat import Line, chat_lines
 from handraise.presentation.times import moment_text
+from handraise.presentation.translation import gettext
 
 Block: TypeAlias = dict[str, Any]
 """A piece of a message or a view, as Slack takes it."""
@@ -48,6 +49,12 @@ def name(text: str) -> Block:
     return words_in_line(text, code=True)
 
 
+def with_name(sentence: str, who: str) -> list[Block]:
+    """A sentence of ours with a name in it."""
+    before, _, after = sentence.partition("{name}")
+    return [*([words(before)] if before else ()), name(who), *([words(after)] if after else ())]
+
+
 def link(url: str, text: str) -> Block:
     """A link to a page of ours."""
     return {"type": "link", "url": url, "text": text}
@@ -58,7 +65,7 @@ def moment(at: datetime) -> Block:
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
-        "format": "{date_long} at {time}",
+        "format": gettext("{date_long} at {time}"),
         "fallback": moment_text(at),
     }
 
@@ -139,7 +146,7 @@ def confirmation(title: str, text: str, yes: str) -> Block:
         "title": plain(title, 100),
         "text": plain(text, 300),
         "confirm": plain(yes, 30),
-        "deny": plain("Go back", 30),
+        "deny": plain(gettext("Go back"), 30),
     }
 
 

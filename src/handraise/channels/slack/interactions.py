@@ -44,6 +44,7 @@ from handraise.channels.slack.references import (
 from handraise.model.errors import InvalidAnswer
 from handraise.model.forms import Approval
 from handraise.model.questions import Question
+from handraise.presentation.translation import gettext, gettext_noop
 
 CHANNEL = "slack"
 _LONGEST_ID = 150
@@ -51,10 +52,12 @@ _OPENING = frozenset({"answer", "decline", "reason", "change"})
 """The buttons that open a view."""
 _TYPED = frozenset({None, "thread_broadcast", "file_share"})
 """The kinds of message that a person typed."""
-_IN_THREAD = (
+_IN_THREAD = gettext_noop(
     "I cannot tell which question that is for. Press a button of the question, or reply in its thread."
 )
-_CALL_ME = "If that is your answer, press “Answer…”, or mention me in your reply: people may talk here, too."
+_CALL_ME = gettext_noop(
+    "If that is your answer, press “Answer…”, or mention me in your reply: people may talk here, too."
+)
 
 
 class InteractionHandler:
@@ -109,7 +112,7 @@ class InteractionHandler:
         try:
             await self._api.call("views.open", {"trigger_id": payload.get("trigger_id"), "view": view})
         except Refused:
-            self._tasks.begin(self._api.tell(payload.get("response_url"), TRY_AGAIN))
+            self._tasks.begin(self._api.tell(payload.get("response_url"), gettext(TRY_AGAIN)))
 
     async def _handle_submission(self, payload: Mapping[str, Any], evidence: str) -> Block | None:
         view = object_in(payload, "view")
@@ -152,7 +155,7 @@ class InteractionHandler:
         is_direct = event.get("channel_type") == "im"
         if not isinstance(thread, str) or thread == event.get("ts"):
             if is_direct:
-                self._tasks.begin(self._say(event, str(event.get("ts")), _IN_THREAD))
+                self._tasks.begin(self._say(event, str(event.get("ts")), gettext(_IN_THREAD)))
             return
         if event.get("parent_user_id", bot) != bot:
             return
@@ -254,7 +257,7 @@ def _difference(question: Question, values: object) -> Block:
         return {"response_action": "errors", "errors": errors_of(form, unfit.problems)}
     view = difference_view(question, form, approved, difference(form.action.arguments, after))
     return _update_response(
-        view or message_view("That is too much to be shown here. Change it in the inbox instead.")
+        view or message_view(gettext("That is too much to be shown here. Change it in the inbox instead."))
     )
 
 

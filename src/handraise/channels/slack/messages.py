@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from handraise.channels.message_texts import SIGN_IN_TO_DECIDE
+from handraise.channels.message_texts import rest_text, sign_in_to_decide, waiting_text
 from handraise.channels.slack.block_texts import (
     action_text,
     ending,
@@ -29,7 +29,6 @@ from handraise.channels.slack.blocks import (
     line,
     link,
     literal,
-    name,
     plain,
     quote,
     quoted_start,
@@ -37,6 +36,7 @@ from handraise.channels.slack.blocks import (
     shortened,
     size_of,
     small,
+    with_name,
     words,
 )
 from handraise.channels.slack.modals import can_be_answered, shown_parts
@@ -48,6 +48,8 @@ from handraise.ports.channel import Message, Notice
 from handraise.presentation.form_text import kind_text
 from handraise.presentation.markdown import one_line
 from handraise.presentation.outcome_text import outcome_title
+from handraise.presentation.risk_text import risk_text
+from handraise.presentation.translation import gettext, in_every_language
 
 MOST_BUTTONS = 5
 _LONGEST_BLOCK_ID = 255
@@ -60,8 +62,6 @@ _AFTERWARDS = 600
 _EXCERPT = 120
 _NOTIFICATION = 200
 _COUNTS = (15, 10, 6, 3, 1)
-
-_CONFIRMATION = confirmation("Send this answer?", "It counts as soon as it is sent.", "Send")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,18 @@ def render_question(notice: Notice) -> Rendered:
     question = notice.question
     blocks = next(each for each in _candidates(notice) if fits(each))
     return Rendered(
-        _notification(f"{question.asker} asks: {one_line(question.prompt, _NOTIFICATION)}"), blocks
+        _notification(
+            gettext("{agent} asks: {prompt}").format(
+                agent=question.asker, prompt=one_line(question.prompt, _NOTIFICATION)
+            )
+        ),
+        blocks,
     )
 
 
 def render_bundle(message: Message) -> Rendered:
     """Several questions that waited, each with its link. None can be answered here: each is looked at by itself."""
-    heading = f"{len(message.notices)} questions wait for an answer"
+    heading = waiting_text(len(message.notices))
     blocks = next(each for each in _lists(message.notices, heading) if fits(each))
     return Rendered(heading, blocks)
 
@@ -103,7 +108,8 @@ def shows_action(question: Question) -> bool:
         return False
     # A link is short beside all the rest; this one is longer than any of ours.
     likely = Notice(delivery_id="", question=question, reason="escalated", link="https://" + "x" * 1_000)
-    return fits(_approval(likely, question.form))
+    form = question.form
+    return in_every_language(lambda: fits(_approval(likely, form)))
 
 
 def _notification(text: str) -> str:
@@ -116,7 +122,7 @@ def _candidates(notice: Notice) -> Iterator[list[Block]]:
     if isinstance(form, Approval):
         if shows_action(notice.question):
             yield _approval(notice, form)
-        why = "This action is too large to be shown here in full, so it is decided in the inbox."
+        why = gettext("This action is too large to be shown here in full, so it is decided in the inbox.")
         yield [*_head(notice.question, notice), small(risk_of(form)), small(why), _foot(notice, thread=False)]
         return
     head = _head(notice.question, notice)
@@ -136,21 +142,33 @@ def _head(question: Question, notice: Notice | None = None) -> list[Block]:
     shown, is_all = quoted_start(question.prompt, longest, most)
     parts = [opening(question, "asked" if notice is None else notice.reason), shown]
     if not is_all:
-        parts.append(
-            line(words(f"The text is longer, {len(question.prompt)} characters: all of it is in the inbox."))
-        )
+        text = gettext("The text is longer, {count} characters: all of it is in the inbox.")
+        parts.append(line(words(text.format(count=len(question.prompt)))))
     return [rich(*parts)]
 
 
 def _foot(notice: Notice, *, thread: bool = True) -> Block:
-    more = " There is more about it there." if notice.question.context is not None else ""
-    reply = " Or reply in the thread of this message." if thread else ""
-    return rich(line(link(notice.link, "Open in the inbox"), words(f".{more}{reply}")))
+    more = [gettext("There is more about it there.")] if notice.question.context is not None else []
+    reply = [gettext("Or reply in the thread of this message.")] if thread else []
+    return rich(line(_page_link(notice), words(" ".join((".", *more, *reply)))))
+
+
+def _page_link(notice: Notice) -> Block:
+    return link(notice.link, gettext("Open in the inbox"))
+
+
+def _confirmation() -> Block:
+    return confirmation(
+        gettext("Send this answer?"), gettext("It counts as soon as it is sent."), gettext("Send")
+    )
 
 
 def _controls(question: Question, *, short: bool) -> list[Block]:
     """What can be pressed. The short way is a button that opens a form."""
-    elements = [*_answers(question, short=short), button("decline", "Decline…", format_reference(question))]
+    elements = [
+        *_answers(question, short=short),
+        button("decline", gettext("Decline…"), format_reference(question)),
+    ]
     if any(len(each.get("value", "")) > _LONGEST_VALUE for each in elements):
         return []
     block_id = None
@@ -161,37 +179,37 @@ def _controls(question: Question, *, short: bool) -> list[Block]:
 
 def _answers(question: Question, *, short: bool) -> Iterator[Block]:
     form, place = question.form, format_reference(question)
-    confirm = _CONFIRMATION if question.undo_for else None
+    confirm = _confirmation() if question.undo_for else None
     match form:
         case Confirm():
-            yield button("yes", "Yes", format_reference(question, True), confirm=confirm)
-            yield button("no", "No", format_reference(question, False), confirm=confirm)
+            yield button("yes", gettext("Yes"), format_reference(question, True), confirm=confirm)
+            yield button("no", gettext("No"), format_reference(question, False), confirm=confirm)
         case Choice() if not short and len(form.options) <= MOST_BUTTONS:
             for number, label in enumerate(labels_of(form.options)):
                 yield button(f"option {number}", label, format_reference(question, number), confirm=confirm)
             if form.allow_other:
-                yield button("answer", "Other…", place)
+                yield button("answer", gettext("Other…"), place)
         case Choice() if not short and len(form.options) <= MOST_OPTIONS and len(place) <= _LONGEST_BLOCK_ID:
             yield {
                 "type": "static_select",
                 "action_id": "select",
-                "placeholder": plain("Choose one", 150),
+                "placeholder": plain(gettext("Choose one"), 150),
                 "options": [
                     {"text": plain(label, LABEL), "value": str(number)}
                     for number, label in enumerate(labels_of(form.options))
                 ],
-                "confirm": _CONFIRMATION,
+                "confirm": _confirmation(),
             }
             if form.allow_other:
-                yield button("answer", "Other…", place)
+                yield button("answer", gettext("Other…"), place)
         case _ if not can_be_answered(question):
             return
         case Choice() | MultiChoice():
-            yield button("answer", "Choose…", place)
+            yield button("answer", gettext("Choose…"), place)
         case Form():
-            yield button("answer", "Fill in…", place)
+            yield button("answer", gettext("Fill in…"), place)
         case _:
-            yield button("answer", "Answer…", place)
+            yield button("answer", gettext("Answer…"), place)
 
 
 def _approval(notice: Notice, form: Approval) -> list[Block]:
@@ -199,21 +217,22 @@ def _approval(notice: Notice, form: Approval) -> list[Block]:
     question = notice.question
     action = [
         *_head(question, notice),
-        rich(line(words("What will be executed", bold=True)), literal(action_text(form))),
+        rich(line(words(gettext("What will be executed"), bold=True)), literal(action_text(form))),
         small(risk_of(form)),
     ]
     if form.risk == "high":
-        return [*action, small(SIGN_IN_TO_DECIDE), _foot(notice, thread=False)]
+        return [*action, small(sign_in_to_decide()), _foot(notice, thread=False)]
     place = format_reference(question, form.digest)
     tool = shortened(form.action.tool, 150)
-    asked = f"It executes {tool}, just as it stands in this message."
+    asked = gettext("It executes {tool}, just as it stands in this message.").format(tool=tool)
+    sure = confirmation(gettext("Approve this?"), asked, gettext("Approve"))
     elements = [
-        button("approve", "Approve", place, confirm=confirmation("Approve this?", asked, "Approve")),
-        button("deny", "Deny", place, confirm=_CONFIRMATION if question.undo_for else None),
-        button("reason", "Deny with a reason…", place),
+        button("approve", gettext("Approve"), place, confirm=sure),
+        button("deny", gettext("Deny"), place, confirm=_confirmation() if question.undo_for else None),
+        button("reason", gettext("Deny with a reason…"), place),
     ]
     if shown_parts(form):
-        elements.append(button("change", "Change and approve…", place))
+        elements.append(button("change", gettext("Change and approve…"), place))
     return [
         *action,
         small(facts(question)),
@@ -227,7 +246,8 @@ def _endings(question: Question) -> Iterator[list[Block]]:
     if isinstance(question.form, Approval) and shows_action(question):
         yield [*head, rich(literal(action_text(question.form))), end]
     yield [*head, end]
-    yield [rich(line(words(f"{outcome_title(question)}. More about it is in the inbox.")))]
+    more = gettext("More about it is in the inbox.")
+    yield [rich(line(words(f"{outcome_title(question)}. {more}")))]
 
 
 def _lists(notices: Sequence[Notice], heading: str) -> Iterator[list[Block]]:
@@ -237,14 +257,14 @@ def _lists(notices: Sequence[Notice], heading: str) -> Iterator[list[Block]]:
             question = notice.question
             what = kind_text(question.form)
             if isinstance(question.form, Approval):
-                what += f", {question.form.risk} risk"
+                what = f"{what} · {risk_text(question.form).name}"
             blocks.append(
                 rich(
-                    line(words("The agent "), name(question.asker), words(" asks:")),
+                    line(*with_name(gettext("The agent {name} asks:"), question.asker)),
                     quote(words(one_line(question.prompt, _EXCERPT))),
-                    line(link(notice.link, "Open in the inbox"), words(f" · {what}")),
+                    line(_page_link(notice), words(f" · {what}")),
                 )
             )
         if len(notices) > count:
-            blocks.append(small(f"And {len(notices) - count} more, in the inbox."))
+            blocks.append(small(rest_text(len(notices) - count)))
         yield blocks

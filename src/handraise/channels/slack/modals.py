@@ -19,11 +19,11 @@ from handraise.channels.slack.blocks import (
     Block,
     line,
     literal,
-    name,
     plain,
     quoted_start,
     rich,
     size_of,
+    with_name,
     words,
 )
 from handraise.channels.slack.option_labels import labels_of, length_of, list_of
@@ -33,6 +33,7 @@ from handraise.model.json_values import Json
 from handraise.model.problems import Problem
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
+from handraise.presentation.error_text import error_text
 from handraise.presentation.form_parts import (
     Entered,
     Part,
@@ -42,6 +43,7 @@ from handraise.presentation.form_parts import (
     read_parts,
 )
 from handraise.presentation.form_text import hint_of
+from handraise.presentation.translation import gettext, pgettext
 
 _MOST_BLOCKS = 100
 _LONGEST_METADATA = 3_000
@@ -61,7 +63,7 @@ _WEB_ADDRESS = re.compile(r"https?://[\w.-]+(/[\w./-]*)?", re.ASCII)
 def answer_view(question: Question) -> Block:
     """The form that answers a question."""
     blocks = [_asked(question), *(each for part in shown_parts(question.form) for each in _inputs(part))]
-    return _view("answer", "Answer", "Send", blocks, format_reference(question))
+    return _view("answer", gettext("Answer"), gettext("Send"), blocks, format_reference(question))
 
 
 def can_be_answered(question: Question) -> bool:
@@ -79,22 +81,22 @@ def can_be_answered(question: Question) -> bool:
 
 def decline_view(question: Question) -> Block:
     """The form that declines to answer, with a reason or without."""
-    blocks = [_asked(question), _reason("Why not? The agent is told.")]
-    return _view("decline", "Decline to answer", "Decline", blocks, format_reference(question))
+    blocks = [_asked(question), _reason(gettext("Why not? The agent is told."))]
+    title, submit = gettext("Decline to answer"), gettext("Decline")
+    return _view("decline", title, submit, blocks, format_reference(question))
 
 
 def deny_view(question: Question, digest: Json) -> Block:
     """The form that denies an action with a reason."""
-    blocks = [_asked(question), _reason("Why not? The agent is told.")]
-    return _view("deny", "Deny", "Deny", blocks, format_reference(question, digest))
+    blocks = [_asked(question), _reason(gettext("Why not? The agent is told."))]
+    return _view("deny", gettext("Deny"), gettext("Deny"), blocks, format_reference(question, digest))
 
 
 def change_view(question: Question, form: Approval) -> Block:
     """The form that changes an action's arguments; what was changed is shown before it is approved."""
     blocks = [_asked(question), *(each for part in shown_parts(form) for each in _inputs(part))]
-    return _view(
-        "change", "Change arguments", "Show the difference", blocks, format_reference(question, form.digest)
-    )
+    title, submit = gettext("Change arguments"), gettext("Show the difference")
+    return _view("change", title, submit, blocks, format_reference(question, form.digest))
 
 
 def difference_view(
@@ -104,9 +106,10 @@ def difference_view(
     metadata = format_reference(question, approved)
     if len(metadata) > _LONGEST_METADATA or len(difference or "") > _LONGEST_TEXT:
         return None
-    told = literal(difference) if difference else line(words("You changed nothing."))
-    heading = line(words("What changes in "), name(form.action.tool), words(":"))
-    return _view("changed", "Approve with changes", "Approve", [rich(heading, told)], metadata)
+    told = literal(difference) if difference else line(words(gettext("You changed nothing.")))
+    heading = line(*with_name(gettext("What changes in {name}:"), form.action.tool))
+    title = pgettext("title of at most 24 characters", "Approve with changes")
+    return _view("changed", title, gettext("Approve"), [rich(heading, told)], metadata)
 
 
 def message_view(text: str) -> Block:
@@ -115,7 +118,7 @@ def message_view(text: str) -> Block:
         "type": "modal",
         "callback_id": "told",
         "title": plain("Handraise", 24),
-        "close": plain("Close", 24),
+        "close": plain(gettext("Close"), 24),
         "blocks": [rich(line(words(text)))],
     }
 
@@ -148,7 +151,7 @@ def errors_of(form: AnyForm, problems: Sequence[Problem]) -> Mapping[str, str]:
     told: dict[str, list[str]] = {}
     for problem in problems:
         about = next((part.name for part in parts if is_about(part, problem)), parts[0].name)
-        told.setdefault(about, []).append(visible_line(problem.message))
+        told.setdefault(about, []).append(visible_line(error_text(problem.message)))
     return {block: plain("; ".join(texts), _ERROR)["text"] for block, texts in told.items()}
 
 
@@ -158,7 +161,7 @@ def _view(callback: str, title: str, submit: str, blocks: Sequence[Block], metad
         "callback_id": callback,
         "title": plain(title, 24),
         "submit": plain(submit, 24),
-        "close": plain("Cancel", 24),
+        "close": plain(gettext("Cancel"), 24),
         "blocks": list(blocks),
         "private_metadata": metadata,
     }
@@ -166,7 +169,7 @@ def _view(callback: str, title: str, submit: str, blocks: Sequence[Block], metad
 
 def _asked(question: Question) -> Block:
     prompt, _ = quoted_start(question.prompt, _PROMPT, _MOST_LINES)
-    return rich(line(words("The agent "), name(question.asker), words(" asks:")), prompt)
+    return rich(line(*with_name(gettext("The agent {name} asks:"), question.asker)), prompt)
 
 
 def _reason(label: str) -> Block:

@@ -16,6 +16,7 @@ from handraise.channels.payloads import as_json
 from handraise.model.visible import visible, visible_line
 from handraise.presentation.markdown import Span
 from handraise.presentation.markdown_chat import Line, chat_lines
+from handraise.presentation.translation import gettext
 
 Element: TypeAlias = dict[str, Any]
 """A piece of a card, as Teams takes it."""
@@ -46,6 +47,16 @@ def words(text: str, **style: Any) -> list[Element]:
 def name(text: str) -> list[Element]:
     """A name that somebody else gave, in a type of its own so that it cannot pass for our words."""
     return words(visible_line(text), fontType="Monospace")
+
+
+def with_name(sentence: str, who: str, **style: Any) -> list[Element]:
+    """A sentence of ours with a name in it."""
+    before, _, after = sentence.partition("{name}")
+    return [
+        *(words(before, **style) if before else ()),
+        *name(who),
+        *(words(after, **style) if after else ()),
+    ]
 
 
 def line(*runs: Sequence[Element], **style: Any) -> Element:
@@ -98,7 +109,7 @@ def button(title: str, verb: str, data: dict[str, Any], *, inputs: bool = False)
 
 def link(url: str) -> Element:
     """A button that opens a page of ours."""
-    return {"type": "Action.OpenUrl", "title": "Open in the inbox", "url": url}
+    return {"type": "Action.OpenUrl", "title": gettext("Open in the inbox"), "url": url}
 
 
 def row(buttons: Sequence[Element]) -> Element:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from handraise.channels import message_texts
 from handraise.channels.teams.card_elements import (
@@ -25,6 +26,7 @@ from handraise.channels.teams.card_elements import (
     row,
     small,
     theirs,
+    with_name,
     words,
 )
 from handraise.channels.teams.inputs import inputs_of, labels_of, list_of, shown_parts
@@ -40,6 +42,7 @@ from handraise.ports.channel import Message, Notice
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
 from handraise.presentation.times import moment_text
+from handraise.presentation.translation import gettext, gettext_noop, in_every_language
 
 _PROMPTS = (4_000, 800, 200)
 """How much of a prompt is shown where there is room for all else, for some, and for hardly anything."""
@@ -50,11 +53,11 @@ _MOST_PARTS = 50
 _LARGEST = 20_000
 """More characters of options than any card has room for."""
 _LONGEST_CHANGE = 2_000
-_HIGH = (
+_HIGH = gettext_noop(
     "An action of high risk is not decided here: Teams does not sign what people press. Open it in the inbox."
 )
-_TOO_LARGE = "This action is too large to be shown here in full, so it is decided in the inbox."
-_INBOX = "This is too large to be answered here. Open it in the inbox."
+_TOO_LARGE = gettext_noop("This action is too large to be shown here in full, so it is decided in the inbox.")
+_INBOX = gettext_noop("This is too large to be answered here. Open it in the inbox.")
 
 
 def render_question(question: Question, url: str, reason: Reason = "asked") -> Element:
@@ -75,12 +78,13 @@ def render_outcome(question: Question, note: str | None = None) -> Element:
 def summary_of(message: Message) -> str:
     """What a notification says of a message."""
     if len(message.notices) > 1:
-        return f"{len(message.notices)} questions wait for an answer"
+        return message_texts.waiting_text(len(message.notices))
     question = message.notices[0].question
     if question.outcome is not None:
-        return "A question has ended"
-    asker = message_texts.name_of(question.asker)
-    return (asker if is_plain(asker) else "An agent") + _asks(question)
+        return gettext("A question has ended")
+    before, asker, after = message_texts.heading_parts(question)
+    shown = asker if is_plain(asker) else gettext("An agent")
+    return f"{before}{shown}{after}"
 
 
 def can_be_decided(question: Question) -> bool:
@@ -89,13 +93,16 @@ def can_be_decided(question: Question) -> bool:
         return True
     # A link is short beside all the rest; this one is longer than any of ours.
     likely = "https://" + "x" * 500
-    return (
-        question.form.risk != "high" and _approval(question, question.form, likely, "escalated") is not None
+    form = question.form
+    return form.risk != "high" and in_every_language(
+        lambda: _approval(question, form, likely, "escalated") is not None
     )
 
 
-def _asks(question: Draft) -> str:
-    return message_texts.heading_of(question)[len(message_texts.name_of(question.asker)) :]
+def _heading(question: Draft, **style: Any) -> Element:
+    """Who asks for what."""
+    before, asker, after = message_texts.heading_parts(question)
+    return line(*([words(before, **style)] if before else []), name(asker), words(after, **style))
 
 
 def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Element]:
@@ -108,16 +115,16 @@ def _candidates(question: Question, url: str, reason: Reason) -> Iterator[Elemen
         why = _HIGH if form.risk == "high" else _TOO_LARGE
         for longest in _PROMPTS[:2]:
             for action in (_action(form), ()) if message_texts.is_shown(form) else ((),):
-                tail = [*action, ours(str(risk_text(form))), small(why)]
+                tail = [*action, ours(str(risk_text(form))), small(gettext(why))]
                 yield card([*_head(question, reason, longest), *tail], [link(url)])
     else:
-        last = [button("Decline…", "decline", build_reference(question, url)), link(url)]
+        last = [button(gettext("Decline…"), "decline", build_reference(question, url)), link(url)]
         for longest in _PROMPTS:
             if _has_room(question):
                 head = _head(question, reason, longest)
                 yield card([*head, *_facts(question), *_answers(question, url)], last)
-        yield card([*_head(question, reason, _PROMPTS[1]), *_facts(question), small(_INBOX)], last)
-    yield card([*_head(question, reason, _PROMPTS[-1]), small(_INBOX)], [link(url)])
+        yield card([*_head(question, reason, _PROMPTS[1]), *_facts(question), small(gettext(_INBOX))], last)
+    yield card([*_head(question, reason, _PROMPTS[-1]), small(gettext(_INBOX))], [link(url)])
 
 
 def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
@@ -125,10 +132,10 @@ def _head(question: Question, reason: Reason, longest: int) -> list[Element]:
     prompt, note = message_texts.prompt_of(question)
     if len(prompt) > longest:
         prompt = message_texts.shortened(prompt, longest)
-        note = f"This is the beginning; all {len(question.prompt)} characters are on the page."
+        note = message_texts.beginning_text(question)
     why = message_texts.why_now(reason)
     return [
-        line(name(message_texts.name_of(question.asker)), words(_asks(question), weight="Bolder")),
+        _heading(question, weight="Bolder"),
         *([ours(why)] if why else ()),
         markdown(prompt),
         *([small(note)] if note else ()),
@@ -156,8 +163,8 @@ def _answers(question: Question, url: str) -> Iterator[Element]:
         case Confirm():
             yield row(
                 [
-                    button("Yes", "yes", build_reference(question, url)),
-                    button("No", "no", build_reference(question, url)),
+                    button(gettext("Yes"), "yes", build_reference(question, url)),
+                    button(gettext("No"), "no", build_reference(question, url)),
                 ]
             )
         case Choice(options=options, allow_other=False) if len(options) < MOST_BUTTONS:
@@ -171,7 +178,7 @@ def _answers(question: Question, url: str) -> Iterator[Element]:
         case Choice() | MultiChoice() | Open() | Form():
             for part in shown_parts(form):
                 yield from inputs_of(part)
-            yield row([button("Send", "send", build_reference(question, url), inputs=True)])
+            yield row([button(gettext("Send"), "send", build_reference(question, url), inputs=True)])
 
 
 def _action(form: Approval) -> Sequence[Element]:
@@ -183,7 +190,7 @@ def _action(form: Approval) -> Sequence[Element]:
         shown.append(
             literal(f"{each.name}:\n{text}" if each.verbatim or "\n" in text else f"{each.name}: {text}")
         )
-    return [ours("What will be executed", weight="Bolder"), theirs(*shown)]
+    return [ours(gettext("What will be executed"), weight="Bolder"), theirs(*shown)]
 
 
 def _approval(question: Question, form: Approval, url: str, reason: Reason) -> Element | None:
@@ -192,12 +199,12 @@ def _approval(question: Question, form: Approval, url: str, reason: Reason) -> E
         return None
     place = build_reference(question, url, digest=form.digest)
     buttons = [
-        button("Approve…", "approve", place),
-        button("Deny", "deny", place),
-        button("Deny with a reason…", "reason", place),
+        button(gettext("Approve…"), "approve", place),
+        button(gettext("Deny"), "deny", place),
+        button(gettext("Deny with a reason…"), "reason", place),
     ]
     if shown_parts(form):
-        buttons.append(button("Change and approve…", "change", place))
+        buttons.append(button(gettext("Change and approve…"), "change", place))
     tail = [*_action(form), ours(str(risk_text(form))), *_facts(question), row(buttons)]
     for longest in _PROMPTS:
         made = card([*_head(question, reason, longest), *tail], [link(url)])
@@ -218,15 +225,16 @@ def approve_card(question: Question, form: Approval, url: str) -> Element:
     made = _step(
         question,
         url,
-        [*_action(form), ours("It is executed just as it stands here.")],
-        button("Approve", "approved", build_reference(question, url, digest=form.digest)),
+        [*_action(form), ours(gettext("It is executed just as it stands here."))],
+        button(gettext("Approve"), "approved", build_reference(question, url, digest=form.digest)),
     )
-    return made if fits(made) else message_card(question, url, _TOO_LARGE)
+    return made if fits(made) else message_card(question, url, gettext(_TOO_LARGE))
 
 
 def reason_card(question: Question, url: str, title: str, verb: str, **data: Json) -> Element:
     """Asks why not, which may be left empty."""
-    why = {"type": "Input.Text", "id": "reason", "label": "Why not? The agent is told.", "isMultiline": True}
+    label = gettext("Why not? The agent is told.")
+    why = {"type": "Input.Text", "id": "reason", "label": label, "isMultiline": True}
     place = build_reference(question, url, **data)
     return _step(question, url, [why], button(title, verb, place, inputs=True))
 
@@ -235,13 +243,16 @@ def change_card(question: Question, form: Approval, url: str) -> Element:
     """Takes changes to an action's arguments; what was changed is shown before it is approved."""
     inputs = [each for part in shown_parts(form) for each in inputs_of(part)]
     shown = button(
-        "Show the difference", "changed", build_reference(question, url, digest=form.digest), inputs=True
+        gettext("Show the difference"),
+        "changed",
+        build_reference(question, url, digest=form.digest),
+        inputs=True,
     )
     made = _step(question, url, inputs, shown)
     return (
         made
         if fits(made)
-        else message_card(question, url, "Change it in the inbox: there is too much for here.")
+        else message_card(question, url, gettext("Change it in the inbox: there is too much for here."))
     )
 
 
@@ -250,20 +261,27 @@ def difference_card(
 ) -> Element:
     """What would be approved and how it differs."""
     changes = difference(form.action.arguments, arguments)
-    shown = theirs(literal(changes)) if changes else ours("You changed nothing.")
-    heading = line(words("What changes in "), name(form.action.tool))
-    yes = button("Approve with these changes", "approved", build_reference(question, url, **approved))
+    shown = theirs(literal(changes)) if changes else ours(gettext("You changed nothing."))
+    heading = line(with_name(gettext("What changes in {name}"), form.action.tool))
+    place = build_reference(question, url, **approved)
+    yes = button(gettext("Approve with these changes"), "approved", place)
     made = _step(question, url, [heading, shown], yes)
     return (
         made
         if fits(made)
-        else message_card(question, url, "Change it in the inbox: that is too much to be shown here.")
+        else message_card(
+            question, url, gettext("Change it in the inbox: that is too much to be shown here.")
+        )
     )
 
 
 def message_card(question: Question, url: str, text: str) -> Element:
     """Says one thing, and leads back to the question."""
-    return card([ours(text)], [button("Back", "show", build_reference(question, url)), link(url)])
+    return card([ours(text)], [_back(question, url), link(url)])
+
+
+def _back(question: Question, url: str) -> Element:
+    return button(gettext("Back"), "show", build_reference(question, url))
 
 
 def difference(before: dict[str, Json], after: dict[str, Json]) -> str:
@@ -279,9 +297,7 @@ def difference(before: dict[str, Json], after: dict[str, Json]) -> str:
 def _step(question: Question, url: str, body: Sequence[Element], yes: Element) -> Element:
     """One of several steps to an answer, and the way back."""
     about = _head(question, "asked", _EXCERPT)[:2]
-    return card(
-        [*about, *body, row([yes, button("Back", "show", build_reference(question, url))])], [link(url)]
-    )
+    return card([*about, *body, row([yes, _back(question, url)])], [link(url)])
 
 
 def _endings(question: Question, note: str | None) -> Iterator[Element]:
@@ -294,7 +310,7 @@ def _endings(question: Question, note: str | None) -> Iterator[Element]:
         *([theirs(*(line(words(each), spacing="Small") for each in told))] if told else ()),
         *_changes(question),
     ]
-    asked = line(words("Asked by "), name(message_texts.name_of(question.asker)))
+    asked = line(with_name(gettext("Asked by {name}"), message_texts.name_of(question.asker)))
     prompt = message_texts.prompt_of(question)[0]
     for longest in (_AFTERWARDS, _EXCERPT):
         cut = markdown(message_texts.shortened(prompt, longest), isSubtle=True)
@@ -312,15 +328,15 @@ def _changes(question: Question) -> Iterator[Element]:
 
 def _lists(notices: Sequence[Notice]) -> Iterator[Element]:
     for count in _COUNTS:
-        body = [ours(f"{len(notices)} questions wait for an answer", weight="Bolder")]
+        body = [ours(message_texts.waiting_text(len(notices)), weight="Bolder")]
         for notice in notices[:count]:
             question = notice.question
             excerpt = one_line(question.prompt, _EXCERPT)
             body += [
-                line(name(message_texts.name_of(question.asker)), words(_asks(question))),
+                _heading(question),
                 theirs(line(words(excerpt))),
                 row([link(notice.link)]),
             ]
         if len(notices) > count:
-            body.append(small(f"And {len(notices) - count} more, in the inbox."))
+            body.append(small(message_texts.rest_text(len(notices) - count)))
         yield card(body)

@@ -28,10 +28,11 @@ from handraise.presentation.form_parts import (
     read_parts,
 )
 from handraise.presentation.form_text import hint_of
+from handraise.presentation.translation import gettext, gettext_noop
 
 _LONGEST_DEFAULT = 2_000
 _FEW = 5
-_NEEDED = "This is needed."
+_NEEDED = gettext_noop("This is needed.")
 _SAFE_NUMBER = 1 << 50
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
@@ -49,7 +50,7 @@ def inputs_of(part: Part) -> Iterator[Element]:
     """The elements of one thing to fill in: what an agent says of it, and one input or two."""
     label = part.label
     if not is_plain(label):
-        label = f"Number {part.number}"
+        label = gettext("Number {number}").format(number=part.number)
         yield theirs(line(words(f"{part.number} · "), words(visible_line(part.label), weight="Bolder")))
     form = part.form
     if isinstance(form, Choice | MultiChoice):
@@ -58,12 +59,18 @@ def inputs_of(part: Part) -> Iterator[Element]:
         yield theirs(line(words(part.description, isSubtle=True)))
     if hint := hint_of(form):
         yield small(hint)
-    needed = {} if part.may_be_empty else {"isRequired": True, "errorMessage": _NEEDED}
+    needed = {} if part.may_be_empty else {"isRequired": True, "errorMessage": gettext(_NEEDED)}
     yield {**_input(part), "id": part.name, "label": label, **needed}
     if isinstance(form, Open) and form.type == "datetime":
         found = _instant(initial(part).text)
         time = {"value": found[1]} if found else {}
-        yield {"type": "Input.Time", "id": f"{part.name}t", "label": "Time, in UTC", **time, **needed}
+        yield {
+            "type": "Input.Time",
+            "id": f"{part.name}t",
+            "label": gettext("Time, in UTC"),
+            **time,
+            **needed,
+        }
     if part.has_other:
         yield {"type": "Input.Text", "id": f"{part.name}o", "label": part.other_label}
 
@@ -97,7 +104,9 @@ def labels_of(options: Sequence[Option]) -> list[str]:
     if not needs_list(options):
         return [each.label for each in options]
     return [
-        f"{number} · {each.label}" if is_plain(each.label) else f"Number {number}"
+        f"{number} · {each.label}"
+        if is_plain(each.label)
+        else gettext("Number {number}").format(number=number)
         for number, each in enumerate(options, 1)
     ]
 
@@ -133,12 +142,12 @@ def _yes_or_no(picked: frozenset[int]) -> Element:
     if picked:
         return {
             "type": "Input.Toggle",
-            "title": "Yes",
+            "title": gettext("Yes"),
             "value": "true" if YES in picked else "false",
             "valueOn": "true",
             "valueOff": "false",
         }
-    choices = [{"title": "Yes", "value": "true"}, {"title": "No", "value": "false"}]
+    choices = [{"title": gettext("Yes"), "value": "true"}, {"title": gettext("No"), "value": "false"}]
     return {"type": "Input.ChoiceSet", "style": "expanded", "choices": choices}
 
 
@@ -226,7 +235,7 @@ def _read_instant(part: Part, day: str | None, time: str | None) -> str:
     if day is None and time is None:
         return ""
     if day is None or time is None:
-        raise InvalidAnswer([Problem(part.path, "give both the day and the time")])
+        raise InvalidAnswer([Problem(part.path, gettext("give both the day and the time"))])
     if not _DAY.fullmatch(day) or not _TIME.fullmatch(time):
         raise InvalidPayload(part.name)
     return f"{day}T{time}:00+00:00"

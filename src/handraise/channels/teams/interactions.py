@@ -39,6 +39,7 @@ from handraise.model.forms import Approval
 from handraise.model.json_values import text_problem
 from handraise.model.questions import Question
 from handraise.model.visible import visible
+from handraise.presentation.translation import gettext
 
 TOKEN = "teams-token"  # noqa: S105 -- a name
 """The evidence for what came from Teams: Microsoft's token came with it, which does not sign it."""
@@ -46,10 +47,6 @@ _LONGEST_ID = 150
 _SAYS = "application/vnd.microsoft.activity.message"
 _STEPS = frozenset({"show", "decline", "approve", "reason", "change", "changed"})
 """The buttons that lead to another card."""
-_CONFIRMATIONS = {
-    "yes": "You answer yes. It counts as soon as it is sent.",
-    "no": "You answer no. It counts as soon as it is sent.",
-}
 _MENTION = re.compile(r"<at\b[^>]{0,200}>.{0,200}?</at>")
 _QUOTED = re.compile(r"<quoted\b[^>]{0,300}/>")
 
@@ -74,7 +71,7 @@ class InteractionHandler:
                 reference, sender, lambda question: _given(question, verb, reference)
             )
         except RequestConflict:
-            return _text_response(BEING_TAKEN)
+            return _text_response(gettext(BEING_TAKEN))
         if isinstance(result, Question):
             try:
                 return _card_response(_step(result, verb, reference))
@@ -98,7 +95,7 @@ class InteractionHandler:
         sender = self._read_sender(activity)
         reference = await self._threads.find(sender.identity, conversation.get("id"), _answered(activity))
         if reference is None:
-            return WHICH_QUESTION
+            return gettext(WHICH_QUESTION)
         try:
             result = await self._flow.write(reference, sender, _typed(activity, text))
         except RequestConflict:
@@ -165,11 +162,11 @@ def _step(question: Question, verb: str, reference: QuestionReference) -> Elemen
         case "show", _:
             return render_question(question, url)
         case "decline", _:
-            return reason_card(question, url, "Decline", "declined")
+            return reason_card(question, url, gettext("Decline"), "declined")
         case "approve", Approval():
             return approve_card(question, form, url)
         case "reason", Approval():
-            return reason_card(question, url, "Deny", "denied", digest=data.get("digest"))
+            return reason_card(question, url, gettext("Deny"), "denied", digest=data.get("digest"))
         case "change", Approval():
             return change_card(question, form, url)
         case "changed", Approval():
@@ -177,9 +174,14 @@ def _step(question: Question, verb: str, reference: QuestionReference) -> Elemen
     number = data.get("n")
     pressed(form, verb, number=number)
     if verb == "option":
-        asked = f"You choose option {int(str(number)) + 1}. It counts as soon as it is sent."
-        return confirmation_card(question, url, asked, "Send", verb, n=number)
-    return confirmation_card(question, url, _CONFIRMATIONS[verb], "Send", verb)
+        asked = gettext("You choose option {number}. It counts as soon as it is sent.")
+        asked = asked.format(number=int(str(number)) + 1)
+        return confirmation_card(question, url, asked, gettext("Send"), verb, n=number)
+    if verb == "yes":
+        asked = gettext("You answer yes. It counts as soon as it is sent.")
+    else:
+        asked = gettext("You answer no. It counts as soon as it is sent.")
+    return confirmation_card(question, url, asked, gettext("Send"), verb)
 
 
 def _text_response(text: str) -> Element:

@@ -18,7 +18,7 @@ from handraise.channels.chat_flow import (
     decided,
     pressed,
 )
-from handraise.channels.inbound_replies import Replies, ReplyResult
+from handraise.channels.inbound_replies import RECORDED, Replies, ReplyResult
 from handraise.channels.payloads import InvalidPayload, object_in
 from handraise.channels.telegram.api import BotApi, is_number
 from handraise.channels.telegram.entities import Piece, compose, cut, ours
@@ -37,6 +37,7 @@ from handraise.model.forms import Approval, Choice
 from handraise.model.questions import Question
 from handraise.model.visible import visible_line
 from handraise.ports.channel import NotSent
+from handraise.presentation.translation import gettext, gettext_noop
 
 CHANNEL = "telegram"
 _LONGEST_TOAST = 200
@@ -44,11 +45,13 @@ _ASKING_FIRST, _WRITING = frozenset("ynoadx"), frozenset("wtre")
 """The deeds behind buttons that do not count yet: what is asked once more, and what must be written. `b` goes back."""
 _DOING = {"Y": "yes", "N": "no", "O": "option", "A": "approve", "D": "deny", "X": "decline"}
 """The deeds that count at once."""
-_PRESS = "If that is your answer, press a button of the question: people may talk here, too."
-_FOR_ANOTHER = "That was for somebody else to reply to. Press the button of the question yourself."
-_TEXT_ONLY = "I can read only text."
-_REPLY_NOW = "Reply to the message that I have just sent."
-_QUIET = frozenset({"", _REPLY_NOW, "Thank you, your answer was recorded."})
+_PRESS = gettext_noop("If that is your answer, press a button of the question: people may talk here, too.")
+_FOR_ANOTHER = gettext_noop(
+    "That was for somebody else to reply to. Press the button of the question yourself."
+)
+_TEXT_ONLY = gettext_noop("I can read only text.")
+_REPLY_NOW = gettext_noop("Reply to the message that I have just sent.")
+_QUIET = ("", _REPLY_NOW, RECORDED)
 """What is shown in passing; everything else must be closed by hand."""
 
 
@@ -100,13 +103,17 @@ class InteractionHandler:
             # Another process is at it, and tells them.
             raise
         except Exception:
-            await self._toast(query, TRY_AGAIN)
+            await self._toast(query, gettext(TRY_AGAIN))
             raise
         await self._toast(query, told)
 
     async def _toast(self, query: Mapping[str, Any], told: str) -> None:
         shown = cut(visible_line(told), _LONGEST_TOAST)
-        body = {"callback_query_id": query.get("id"), "text": shown, "show_alert": told not in _QUIET}
+        body = {
+            "callback_query_id": query.get("id"),
+            "text": shown,
+            "show_alert": told not in map(gettext, _QUIET),
+        }
         # One that is too old to be answered is taken all the same.
         with suppress(NotSent):
             await self._api.call("answerCallbackQuery", body)
@@ -118,14 +125,14 @@ class InteractionHandler:
             raise InvalidPayload("callback_query")
         reference = self._references.read_data(query.get("data"), message)
         if reference is None:
-            return NOT_OURS
+            return gettext(NOT_OURS)
         result = await self._flow.press(reference, sender, lambda question: _given(question, reference))
         number = message.get("message_id")
         if isinstance(result, Question):
             try:
                 return await self._open(result, reference, sender, number)
             except NotSent:
-                return TRY_AGAIN
+                return gettext(TRY_AGAIN)
         if result.question is not None and not result.has_ended:
             # A vote, or something that does not fit: there may be more to press.
             with suppress(NotSent):
@@ -159,10 +166,10 @@ class InteractionHandler:
             if isinstance(text, str) and _is_command(text):
                 await self._say(sender, message, _introduction(sender))
             elif not sender.in_room or mine:
-                await self._say(sender, message, WHICH_QUESTION)
+                await self._say(sender, message, gettext(WHICH_QUESTION))
             return
         if not isinstance(text, str):
-            await self._say(sender, message, _TEXT_ONLY)
+            await self._say(sender, message, gettext(_TEXT_ONLY))
             return
         # In a room, only who was asked by name is known to mean it.
         is_meant = reference.user == sender.user or not (reference.user or sender.in_room)
@@ -200,7 +207,7 @@ class InteractionHandler:
             problem=problem or [],
         )
         await self._api.send(sender.chat, prompt.body, reply_to=reply_to)
-        return _REPLY_NOW
+        return gettext(_REPLY_NOW)
 
     async def _say(self, sender: Sender, message: Mapping[str, Any], text: str) -> None:
         """Tell somebody something, in reply to what they wrote."""
@@ -256,11 +263,13 @@ def _is_command(text: str) -> bool:
 
 def _introduction(sender: Sender) -> str:
     if sender.in_room:
-        return (
-            f"Your Telegram id is {sender.user}. The id of this room is {sender.chat}. "
+        text = gettext(
+            "Your Telegram id is {user}. The id of this room is {room}. "
             "The administrator of Handraise needs it to reach you."
         )
-    return f"Your Telegram id is {sender.user}. The administrator of Handraise needs it to reach you."
+    else:
+        text = gettext("Your Telegram id is {user}. The administrator of Handraise needs it to reach you.")
+    return text.format(user=sender.user, room=sender.chat)
 
 
 def _given(question: Question, reference: QuestionReference) -> Given | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from handraise.channels.message_texts import (
@@ -14,12 +15,14 @@ from handraise.channels.message_texts import (
     action_of,
     ending_of,
     facts_of,
-    heading_of,
-    how_to_reply,
+    heading_parts,
+    how_to_reply_parts,
     is_shown,
     name_of,
     prompt_of,
+    rest_text,
     rows_of,
+    waiting_text,
     why_now,
 )
 from handraise.channels.telegram.entities import (
@@ -43,6 +46,7 @@ from handraise.model.visible import visible_line
 from handraise.ports.channel import Message, Notice
 from handraise.presentation.markdown import one_line
 from handraise.presentation.risk_text import risk_text
+from handraise.presentation.translation import gettext, gettext_noop, in_every_language
 
 Keyboard: TypeAlias = list[list[dict[str, str]]]
 """Rows of buttons."""
@@ -56,12 +60,19 @@ _LONGEST_LINK = 200
 _AFTERWARDS = 500
 _LONGEST_ANSWER = 1_200
 _COUNTS = (15, 10, 6, 3, 1)
-_PAGE = "Open the page"
-_MORE_IN_MESSAGE = {"w": "Answer…", "t": "Other…", "r": "Decline with a reason…", "e": "Deny with a reason…"}
+_PAGE = gettext_noop("Open the page")
+_MORE_IN_MESSAGE = {
+    "w": gettext_noop("Answer…"),
+    "t": gettext_noop("Other…"),
+    "r": gettext_noop("Decline with a reason…"),
+    "e": gettext_noop("Deny with a reason…"),
+}
 """The deeds for which somebody must write something, as buttons."""
-_TOO_LARGE = "It is too large to be shown here in full, so it is decided on the page."
-_HIGH = "An action of high risk is decided on the page, where you are signed in, or in the terminal."
-_NOT_HERE = "There is too much to choose from or to fill in for a message: that is on the page."
+_TOO_LARGE = gettext_noop("It is too large to be shown here in full, so it is decided on the page.")
+_HIGH = gettext_noop(
+    "An action of high risk is decided on the page, where you are signed in, or in the terminal."
+)
+_NOT_HERE = gettext_noop("There is too much to choose from or to fill in for a message: that is on the page.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,7 @@ class Rendered:
 def render_question(notice: Notice, references: QuestionReferences, *, room: bool) -> Rendered:
     """A question, with what can be pressed to answer it. In a `room` people talk: replies are no answers there."""
     question = notice.question
-    where = link(references.link(notice.link, question), _PAGE)
+    where = link(references.link(notice.link, question), gettext(_PAGE))
     text = compose(_question_pieces(question, notice.reason, where, _level(question), room=room))
     rows = keyboard(question, references)
     return Rendered(text, {"inline_keyboard": rows} if rows else None)
@@ -105,7 +116,7 @@ def render_bundle(message: Message) -> Rendered:
 
 def render_outcome(question: Question, url: str, references: QuestionReferences) -> Rendered:
     """How a question ended. Nothing can be pressed any more."""
-    where = link(references.link(url, question), _PAGE)
+    where = link(references.link(url, question), gettext(_PAGE))
     form = question.form
     if isinstance(form, Approval) and is_shown(form):
         text = compose(_outcome_pieces(question, where, action=form))
@@ -131,12 +142,14 @@ def render_reply_prompt(
         *whose,
         *_heading(question),
         box(one_line(question.prompt, _EXCERPT)),
-        ours("\nReply to this message"),
+        ours("\n"),
         *_wanted(question.form, action),
         ours(" "),
-        link(references.link(url, question, action, user), _PAGE),
+        link(references.link(url, question, action, user), gettext(_PAGE)),
     ]
-    placeholder = {"w": "Your answer", "t": "Your own answer"}.get(action, "The reason")
+    placeholder = {"w": gettext("Your answer"), "t": gettext("Your own answer")}.get(
+        action, gettext("The reason")
+    )
     markup = {"force_reply": True, "input_field_placeholder": placeholder, "selective": name is not None}
     return Rendered(compose(pieces), markup)
 
@@ -144,17 +157,17 @@ def render_reply_prompt(
 def keyboard(question: Question, references: QuestionReferences) -> Keyboard:
     """What can be pressed in the message of a question."""
     answers = list(_answers(question, references)) if can_be_answered(question) else []
-    return [*answers, [_button(question, references, "Decline…", "x")]]
+    return [*answers, [_button(question, references, gettext("Decline…"), "x")]]
 
 
 def render_confirmation(
     question: Question, references: QuestionReferences, action: str, number: int
 ) -> Keyboard:
     """What is asked before a press counts."""
-    back = [_button(question, references, "Go back", "b")]
+    back = [_button(question, references, gettext("Go back"), "b")]
     if action == "x":
-        reason = [_button(question, references, _MORE_IN_MESSAGE["r"], "r")]
-        return [[_button(question, references, "Yes, decline", "X")], reason, back]
+        reason = [_button(question, references, _writing_label("r"), "r")]
+        return [[_button(question, references, gettext("Yes, decline"), "X")], reason, back]
     return [[_button(question, references, _meaning(question, action, number), action.upper(), number)], back]
 
 
@@ -179,9 +192,13 @@ def _level(question: Question) -> Level:
             continue
         # The place behind a link is written out where the link is.
         room = ours("x" * (_LONGEST_LINK + len(_MEASURING_REFERENCES.link("", question))))
-        if compose(_question_pieces(question, "escalated", room, each, room=False)).fits:
+        if in_every_language(partial(_fits, question, room, each)):
             return each
     return _LEVELS[-1]
+
+
+def _fits(question: Question, where: Piece, level: Level) -> bool:
+    return compose(_question_pieces(question, "escalated", where, level, room=False)).fits
 
 
 _MEASURING_REFERENCES = QuestionReferences("")
@@ -204,21 +221,21 @@ def _question_pieces(
     elif level.is_full:
         yield from _rows(form)
     elif not _is_short(form):
-        yield ours(f"{_NOT_HERE}\n")
+        yield ours(f"{gettext(_NOT_HERE)}\n")
     for fact in facts_of(question):
         yield ours(f"{fact}\n")
     yield where
     risky = isinstance(form, Approval) and form.risk == "high"
     if not room and not risky and (level.is_full or _is_short(form)):
-        yield ours("\nOr reply to this message")
-        yield from _wanted(form, "w")
+        yield ours("\n")
+        yield from _reply_pieces(gettext("Or reply to this message: {how}"), form)
 
 
-def _heading(question: Question, did: str | None = None) -> Iterator[Piece]:
-    name = name_of(question.asker)
-    yield code(name)
-    yield bold(f" {did}:" if did else f"{heading_of(question)[len(name) :]}:")
-    yield ours("\n")
+def _heading(question: Question) -> Iterator[Piece]:
+    before, name, after = heading_parts(question)
+    if before:
+        yield bold(before)
+    yield from (code(name), bold(f"{after}:"), ours("\n"))
 
 
 def _rows(form: AnyForm) -> Iterator[Piece]:
@@ -241,15 +258,16 @@ def _line(row: Row, number: int | None) -> str:
 def _action(form: Approval, *, is_full: bool) -> Iterator[Piece]:
     """The frozen action in full, and how much harm it could do."""
     if not is_full:
-        yield from (bold(str(risk_text(form))), ours(f"\n{_TOO_LARGE}\n"))
+        yield from (bold(str(risk_text(form))), ours(f"\n{gettext(_TOO_LARGE)}\n"))
         return
     tool, rows = action_of(form)
-    yield from (ours("This is what will be executed: "), code(tool), ours("\n"))
+    before, _, after = gettext("This is what will be executed: {tool}").partition("{tool}")
+    yield from (ours(before), code(tool), ours(f"{after}\n"))
     if rows:
         yield from (box("\n".join(_argument(row) for row in rows)), ours("\n"))
     yield from (bold(str(risk_text(form))) if form.risk == "high" else ours(str(risk_text(form))), ours("\n"))
     if form.risk == "high":
-        yield ours(f"{_HIGH}\n")
+        yield ours(f"{gettext(_HIGH)}\n")
 
 
 def _argument(row: Row) -> str:
@@ -258,33 +276,41 @@ def _argument(row: Row) -> str:
         return f"{row.name}: {text}"
     # Every line has an edge, so that none looks like another argument.
     lines = "\n".join(f"│ {line}" for line in text.split("\n"))
-    return f"{row.name}{' (text)' if row.verbatim else ''}:\n{lines}"
+    name = gettext("{name} (text)").format(name=row.name) if row.verbatim else row.name
+    return f"{name}:\n{lines}"
 
 
 def _wanted(form: AnyForm, action: str) -> Iterator[Piece]:
     """What a reply must look like."""
     match action:
         case "t":
-            yield ours(" with your own answer.")
+            yield ours(gettext("Reply to this message with your own answer."))
         case "r":
-            yield ours(" with the reason why you decline.")
+            yield ours(gettext("Reply to this message with the reason why you decline."))
         case "e":
-            yield ours(" with the reason why you deny it.")
+            yield ours(gettext("Reply to this message with the reason why you deny it."))
         case _:
-            how = how_to_reply(form)
-            before, quote, rest = how.partition("“")
-            theirs, end, after = rest.rpartition("”")
-            if isinstance(form, Form) and quote and end:
-                yield from (ours(f": {before}"), code(theirs), ours(after))
-            else:
-                yield ours(f": {how}")
+            yield from _reply_pieces(gettext("Reply to this message: {how}"), form)
+
+
+def _reply_pieces(sentence: str, form: AnyForm) -> Iterator[Piece]:
+    """A sentence that says how to reply. An example in it has an agent's words."""
+    before, _, after = sentence.partition("{how}")
+    start, example, end = how_to_reply_parts(form)
+    yield ours(f"{before}{start}")
+    if example:
+        yield code(example)
+    yield ours(f"{end}{after}")
 
 
 def _answers(question: Question, references: QuestionReferences) -> Iterator[list[dict[str, str]]]:
     form = question.form
     match form:
         case Confirm():
-            yield [_choosing(question, references, "Yes", "y"), _choosing(question, references, "No", "n")]
+            yield [
+                _choosing(question, references, gettext("Yes"), "y"),
+                _choosing(question, references, gettext("No"), "n"),
+            ]
         case Choice() if (labels := _labels(form)) is not None:
             for number, label in enumerate(labels):
                 yield [_choosing(question, references, label, "o", number)]
@@ -297,14 +323,19 @@ def _answers(question: Question, references: QuestionReferences) -> Iterator[lis
                 ]
         case Approval():
             yield [
-                _button(question, references, "Approve…", "a"),
-                _choosing(question, references, "Deny", "d"),
+                _button(question, references, gettext("Approve…"), "a"),
+                _choosing(question, references, gettext("Deny"), "d"),
             ]
-            yield [_button(question, references, _MORE_IN_MESSAGE["e"], "e")]
+            yield [_button(question, references, _writing_label("e"), "e")]
         case _:
-            yield [_button(question, references, _MORE_IN_MESSAGE["w"], "w")]
+            yield [_button(question, references, _writing_label("w"), "w")]
     if isinstance(form, Choice) and form.allow_other:
-        yield [_button(question, references, _MORE_IN_MESSAGE["t"], "t")]
+        yield [_button(question, references, _writing_label("t"), "t")]
+
+
+def _writing_label(action: str) -> str:
+    text = _MORE_IN_MESSAGE[action]
+    return gettext(text)
 
 
 def _choosing(
@@ -338,15 +369,25 @@ def _is_short(form: AnyForm) -> bool:
 def _meaning(question: Question, action: str, number: int) -> str:
     match question.form, action:
         case Choice(options=options), "o" if number < len(options):
-            return f"Send “{cut(visible_line(options[number].label).strip() or '…', _LONGEST_LABEL)}”"
+            label = cut(visible_line(options[number].label).strip() or "…", _LONGEST_LABEL)
+            return gettext("Send “{label}”").format(label=label)
+        case _, "y":
+            return gettext("Send “{label}”").format(label=gettext("Yes"))
+        case _, "n":
+            return gettext("Send “{label}”").format(label=gettext("No"))
+        case _, "a":
+            return gettext("Yes, approve")
+        case _, "d":
+            return gettext("Yes, deny")
         case _:
-            return {"y": "Send “Yes”", "n": "Send “No”", "a": "Yes, approve", "d": "Yes, deny"}.get(
-                action, "Send"
-            )
+            return gettext("Send")
 
 
 def _outcome_pieces(question: Question, where: Piece, *, action: Approval | None) -> Iterator[Piece]:
-    yield from _heading(question, "asked")
+    before, _, after = gettext("{agent} asked:").partition("{agent}")
+    if before:
+        yield bold(before)
+    yield from (code(name_of(question.asker)), bold(after), ours("\n"))
     prompt, _ = prompt_of(question, longest=_AFTERWARDS)
     yield from (markdown(prompt), ours("\n"))
     if action is not None:
@@ -355,7 +396,8 @@ def _outcome_pieces(question: Question, where: Piece, *, action: Approval | None
         if rows:
             yield from (box("\n".join(_argument(row) for row in rows)), ours("\n"))
     how, theirs = ending_of(question, "")
-    yield bold(how.before)
+    if how.before:
+        yield bold(how.before)
     if how.person:
         yield from (code(how.person), *([bold(how.after)] if how.after else []))
     yield ours(":\n" if theirs else ".\n")
@@ -365,11 +407,11 @@ def _outcome_pieces(question: Question, where: Piece, *, action: Approval | None
 
 
 def _bundle_pieces(notices: Sequence[Notice], count: int) -> Iterator[Piece]:
-    yield from (bold(f"{len(notices)} questions wait for an answer"), ours("\n"))
+    yield from (bold(waiting_text(len(notices))), ours("\n"))
     for notice in notices[:count]:
         yield ours("\n")
         yield from _heading(notice.question)
         yield from (box(one_line(notice.question.prompt, _EXCERPT)), ours("\n"))
-        yield from (link(notice.link, _PAGE), ours("\n"))
+        yield from (link(notice.link, gettext(_PAGE)), ours("\n"))
     if len(notices) > count:
-        yield ours(f"\nAnd {len(notices) - count} more, in the inbox.")
+        yield ours(f"\n{rest_text(len(notices) - count)}")

@@ -10,6 +10,7 @@ from handraise.model.json_values import canonical_json
 from handraise.model.outcomes import Outcome, Status
 from handraise.model.questions import Draft
 from handraise.model.visible import visible, visible_line
+from handraise.presentation.translation import gettext
 
 
 def plain_text(question: Draft) -> str:
@@ -23,22 +24,22 @@ def reply_hints(question: Draft) -> Iterator[str]:
         case Open():
             pass
         case Confirm():
-            yield "Reply with yes or no."
+            yield gettext("Reply with yes or no.")
         case Choice(options=options, allow_other=allow_other):
             yield from _numbered(options)
             if allow_other:
-                yield "Or reply with “other:” and your own answer."
+                yield gettext("Or reply with “other:” and your own answer.")
         case MultiChoice(options=options):
             yield from _numbered(options)
-            yield "Reply with the numbers, with commas between."
+            yield gettext("Reply with the numbers, with commas between.")
         case Form(fields=fields):
-            yield "Reply with one line for each:"
+            yield gettext("Reply with one line for each:")
             for entry in fields:
                 what = entry.title or entry.description or "…"
                 yield f"{visible_line(entry.name)}: {visible_line(what)}"
         case Approval(action=action):
             yield f"{visible_line(action.tool)} {visible_line(canonical_json(action.arguments))}"
-            yield "Reply with “approve”, or with “deny: ” and the reason."
+            yield gettext("Reply with “approve”, or with “deny: ” and the reason.")
         case _:
             assert_never(question.form)
 
@@ -47,18 +48,17 @@ def too_late(outcome: Outcome) -> str:
     """Say that the question ended before a reply, without saying what others answered."""
     match outcome.status:
         case Status.ANSWERED:
-            ended = "has already been answered"
+            return gettext("That question has already been answered, so your reply was not used.")
         case Status.DECLINED:
-            ended = "has already been declined"
+            return gettext("That question has already been declined, so your reply was not used.")
         case Status.EXPIRED:
-            ended = "has expired"
+            return gettext("That question has expired, so your reply was not used.")
         case Status.WITHDRAWN:
-            ended = "was withdrawn"
+            return gettext("That question was withdrawn, so your reply was not used.")
         case Status.EXHAUSTED | Status.PENDING:
-            ended = "is closed"
+            return gettext("That question is closed, so your reply was not used.")
         case _:
             assert_never(outcome.status)
-    return f"That question {ended}, so your reply was not used."
 
 
 def _numbered(options: Sequence[Option]) -> Iterator[str]:
