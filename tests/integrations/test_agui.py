@@ -564,7 +564,7 @@ def test_a_patch_does_what_rfc_6902_says() -> None:
         {"op": "replace", "path": "/none", "value": 1},
     ]
     for wrong in wrongs:
-        with pytest.raises(ValueError, match=r"state|place"):
+        with pytest.raises(ValueError, match=r"state|index"):
             patched(before, [wrong])
 
 

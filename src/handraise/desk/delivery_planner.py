@@ -1,4 +1,4 @@
-"""From what happened to whom to tell: turns the entries of the outbox into deliveries."""
+"""Decide whom to notify: turns the entries of the outbox into deliveries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handraise.ports.outbox import Outbox, OutboxEntry, RoutedEntry
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 200
-"""So many entries of one workspace before it is the others' turn."""
+"""How many entries of one workspace are routed before the other workspaces."""
 _WORKSPACES = 1_000
 _HOUR = timedelta(hours=1)
 _REASONS: Mapping[EventKind, Reason] = {
@@ -31,7 +31,7 @@ _REASONS: Mapping[EventKind, Reason] = {
 
 
 class DeliveryPlanner:
-    """Routes the lines of every workspace; any number of planners may work at once."""
+    """Routes the entries of every workspace; any number of planners may work at once."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DeliveryPlanner:
         self._rate_limit_key_of = rate_limit_key_of
 
     async def route_some(self) -> int:
-        """Route the oldest entries of every workspace, and give back how many; where some are left, it is many."""
+        """Route the oldest entries of every workspace, and return how many there were."""
         number = 0
         for workspace in await self._outbox.workspaces_with_entries(limit=_WORKSPACES):
             try:
@@ -109,7 +109,7 @@ class DeliveryPlanner:
 
 
 def _notification_for(entry: OutboxEntry, question: Question | None) -> Notification | None:
-    """What an entry means for people, or None where there is nothing to tell them any more."""
+    """The notification for an entry, or None if there is nothing to say any more."""
     reason = _REASONS.get(entry.kind)
     if reason is None or question is None or question.outcome is not None:
         return None

@@ -54,10 +54,10 @@ async def run(
 ) -> AgentResponse[Any]:
     """Run an agent to its end, asking people whenever it waits for them; `key` identifies the run.
 
-    The same line carries on after a restart: where the run has paused before it goes on from there, with the session
-    of that time, and `message` is not sent again. `approvals` says more about single tools, above all which of their
-    arguments are `editable`. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay.
-    A session that is too large to travel with a question is kept in `state_store`.
+    The same call continues after a restart: if the run has paused before, it continues from there with the
+    session of that time, and `message` is not sent again. `approvals` has options for single tools, above all
+    which of their arguments are `editable`. If `timeout` passes first, `StillPending` is raised; the run and
+    its questions stay. A session that is too large to be stored with a question is kept in `state_store`.
     """
     pausing = Run(desk, key, options, approvals, state_store)
     if (saved := await pausing.saved()) is not None:

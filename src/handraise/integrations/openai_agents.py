@@ -53,10 +53,11 @@ async def run(
 ) -> RunResult:
     """Run an agent to its end, asking people whenever it waits for them; `key` identifies the run.
 
-    The same line carries on after a restart: where the run has paused before it goes on from there, and `input` is not
-    taken again. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay. `options` are for
-    all questions, `approvals` for those about single tools, and `runner` is what else `Runner.run` takes. The `context`
-    is not kept: give it each time. `state_store` is a place for a state that is too large to travel with a question.
+    The same call continues after a restart: if the run has paused before, it continues from there, and
+    `input` is not used again. If `timeout` passes first, `StillPending` is raised; the run and its questions
+    stay. `options` are for all questions, `approvals` for those about single tools, and `runner` holds other
+    arguments of `Runner.run`. The `context` is not stored: give it each time. `state_store` is a place for a
+    state that is too large to be stored with a question.
     """
     how = dict(runner or {})
     pausing = Run(desk, key, options, approvals, state_store)

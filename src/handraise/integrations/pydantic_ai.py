@@ -68,10 +68,11 @@ async def run(
 ) -> AgentRunResult[Output]:
     """Run an agent to its end, asking people whenever it defers to them; `key` identifies the run.
 
-    The same line carries on after a restart: where the run has paused before it goes on from there, and `prompt` is not
-    taken again. Where `timeout` passes first, `StillPending` is raised; the run and its questions stay. `options` are for
-    all questions, `approvals` for those about single tools, and `runner` is what else `Agent.run` takes. `state_store` is a
-    place for messages that are too large to travel with a question.
+    The same call continues after a restart: if the run has paused before, it continues from there, and
+    `prompt` is not used again. If `timeout` passes first, `StillPending` is raised; the run and its questions
+    stay. `options` are for all questions, `approvals` for those about single tools, and `runner` holds other
+    arguments of `Agent.run`. `state_store` is a place for messages that are too large to be stored with a
+    question.
     """
     how: dict[str, Any] = {"output_type": _outputs(agent), **(runner or {}), "deps": deps}
     pausing = Run(desk, key, options, approvals, state_store)

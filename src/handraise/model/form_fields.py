@@ -1,7 +1,7 @@
 """The forms without an action: one value, or several named fields.
 
-Constructing a form checks its types only; whether it makes sense (`drafting`) is decided at ask time,
-where every problem is reported at once.
+Constructing a form checks its types only. Whether it makes sense is checked when it is asked (`drafting`),
+and every problem is reported at once.
 """
 
 from __future__ import annotations

@@ -82,9 +82,9 @@ class Directory(Protocol):
     async def set_preferences(
         self, workspace: str, person_id: str, *, language: str | None, time_zone: str | None
     ) -> Person | None:
-        """Keep how a person wants to read; None is no choice. Leaves no event, since it changes no right.
+        """Store a person's language and time zone; None means no choice. It changes no right, so it leaves no event.
 
-        None where there is nobody. `put_person` leaves it as it is.
+        Returns None if there is no such person. `put_person` does not change it.
         """
         ...
 
