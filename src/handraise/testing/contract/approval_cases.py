@@ -422,7 +422,7 @@ class ApprovalCases(ContractFixtures):
         clock.advance(timedelta(minutes=5) - timedelta(milliseconds=1))
         assert await desk.consume_approval(used.id, request="r") == form.action
         clock.advance(timedelta(milliseconds=1))
-        with pytest.raises(ApprovalLapsed, match="over") as lapsed:
+        with pytest.raises(ApprovalLapsed, match="not used in time") as lapsed:
             await desk.consume_approval(late.id)
         assert isinstance(lapsed.value.outcome, Answered)
         assert await desk.consume_approval(used.id, request="r") == form.action
