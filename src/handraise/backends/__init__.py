@@ -1,1 +1,1 @@
-"""Stores and buses that fit each other: memory, SQLite and PostgreSQL."""
+"""Stores and buses that work together: memory, SQLite and PostgreSQL."""

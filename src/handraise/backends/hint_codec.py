@@ -1,4 +1,4 @@
-"""Hints as short texts: a JSON array of a workspace and ids of questions in it; an empty id is its feed."""
+"""Hints as short texts: a JSON array of a workspace and ids of questions in it; an empty id means its feed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST = 7_900
 
 
 def encoded(topics: Iterable[Ref]) -> Iterable[str]:
-    """The topics as texts, none longer than `LONGEST` bytes where ids are as short as ours."""
+    """The topics as texts, none longer than `LONGEST` bytes if ids are as short as ours."""
     by_workspace: dict[str, list[str]] = {}
     for workspace, question_id in topics:
         by_workspace.setdefault(workspace, []).append(question_id)
@@ -29,7 +29,7 @@ def _in_parts(workspace: str, ids: list[str]) -> Iterable[str]:
 
 
 def decoded(text: str) -> list[Ref] | None:
-    """The topics in a text; what cannot be read may be about anything, which None says."""
+    """The topics in a text; None if it cannot be read, because it may then be about anything."""
     try:
         hint = json.loads(text)
     except (ValueError, RecursionError):

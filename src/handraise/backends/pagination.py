@@ -1,7 +1,7 @@
-"""Pages: places by urgency, and walks back over what happened.
+"""Pages: places by urgency, and walks back over past events.
 
-No index knows what is settled, so that settling need not touch one. The ends of questions are found among the events of
-their workspace instead, a bounded number at a time.
+There is no index of settled questions, so settling a question does not have to update one. The ends of questions are
+found among the events of their workspace instead, a limited number at a time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from handraise.model.statistics import Ending
 from handraise.ports import MAX_EVENTS_SCANNED, SettledPage, Waiting, WaitingPage
 
 _EVENTS_AN_ENDING = 10
-"""How many events are looked through for each ending that is wanted."""
+"""How many events are read for each ending that is wanted."""
 
 
 _CURSOR = re.compile(r"([0-9]{1,18})\.(.{1,300})", re.DOTALL)
 
 
 def read_cursor(after: str | None) -> tuple[int, str]:
-    """The urgency and the id that a page by urgency begins behind."""
+    """The urgency and the id after which a page by urgency begins."""
     if after is None:
         return -1, ""
     found = _CURSOR.fullmatch(after)
@@ -33,30 +33,30 @@ def read_cursor(after: str | None) -> tuple[int, str]:
 
 
 def paged(places: Sequence[Waiting], limit: int) -> WaitingPage:
-    """A page by urgency: one more than `limit` says that there are more."""
+    """A page by urgency; one more than `limit` shows that there are more."""
     last = places[limit - 1] if len(places) > limit else None
     return WaitingPage(places[:limit], None if last is None else f"{last.urgency}.{last.id}")
 
 
 class Edge(NamedTuple):
-    """The last event that was looked at, where there may be others behind it."""
+    """The last event that was read, if there may be others after it."""
 
     cursor: str
     at: datetime
 
 
 Look: TypeAlias = Callable[[str | None, int], Awaitable[tuple[Sequence[Ending], Edge | None]]]
-"""Up to so many endings from one stretch of events behind a cursor, and where the stretch ends."""
+"""Reads up to so many endings from one stretch of events after a cursor; also returns where the stretch ends."""
 
 
 def settled_page(placed: Sequence[tuple[str, Question]], edge: str | None, limit: int) -> SettledPage:
-    """A page of questions with their cursors: one more than `limit` says that there are more."""
+    """A page of questions with their cursors; one more than `limit` shows that there are more."""
     questions = [question for _, question in placed[:limit]]
     return SettledPage(questions, placed[limit - 1][0] if len(placed) > limit else edge)
 
 
 async def endings_since(look: Look, *, since: datetime, limit: int) -> Sequence[Ending]:
-    """Look at one stretch after the other until there are enough, or none so young any more."""
+    """Read one stretch after the other until there are enough, or until the events are too old."""
     found: list[Ending] = []
     after: str | None = None
     for _ in range(1 + _EVENTS_AN_ENDING * limit // MAX_EVENTS_SCANNED):

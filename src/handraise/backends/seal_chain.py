@@ -1,4 +1,4 @@
-"""When a seal may be added to those of its workspace."""
+"""When a seal may be added to the chain of its workspace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from handraise.ports import Head
 
 
 def continues(seal: Seal, head: Head, behind: Sequence[str]) -> bool:
-    """Whether a seal goes on from the last one; `behind` are the events from there to its own end. See `Ledger.append`."""
+    """Whether a seal continues the last one; `behind` are the events from there to its end. See `Ledger.append`."""
     last = head.seal
     if last is not None and last.key_id is not None and seal.key_id is None:
         return False

@@ -1,9 +1,10 @@
-"""Loading SQL from the `.sql` files beside a backend: named statements and numbered migrations.
+"""Loading SQL from the `.sql` files next to a backend: named statements and numbered migrations.
 
 A statement starts with `-- name: its_name`, then a sentence, then SQL with `:named` parameters. Nothing is
-ever formatted into it. Behind the name may be said how it is made: `(may take long)` if nobody waits for it, `(as keeper)`
-if a role of its own is needed, or both with a comma. A migration starts with `-- oldest release: X.Y.Z`, the oldest release that works on the
-schema it makes. The store keeps that, so that such a release still starts after the migration.
+ever formatted into it. After the name there may be a note on how to run it: `(may take long)` if nobody waits for it,
+`(as keeper)` if it needs a special role, or both with a comma. A migration starts with `-- oldest release: X.Y.Z`, the
+oldest release that works on the schema it makes. The store keeps that, so such a release still starts after the
+migration.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One SQL statement, in the form with `:named` and in the one with `$1` parameters."""
+    """One SQL statement, in two forms: with `:named` parameters and with `$1` parameters."""
 
     name: str
     named: str
@@ -73,7 +74,7 @@ def load_migrations(package: str) -> tuple[Migration, ...]:
 def check_newer_schema(applied: int, known: int, stated: Mapping[int, str | None]) -> None:
     """Raise SchemaMismatch unless this release works on a schema of a later one.
 
-    `stated` has the oldest release that each migration beyond `known` named when it was applied.
+    `stated` has, for each migration after `known`, the oldest release that it named when it was applied.
     """
     oldest = {stated.get(applied), *stated.values()}
     unreadable = {release for release in oldest if release is None or _order(release) > _order(__version__)}

@@ -15,7 +15,7 @@ from handraise.ports import Backend, Clock
 
 @asynccontextmanager
 async def open_memory(*, clock: Clock | None = None) -> AsyncIterator[Backend]:
-    """A backend that is gone when this ends."""
+    """A backend whose contents are lost when this ends."""
     store = MemoryStore(clock)
     directory, outbox = MemoryDirectory(store, clock), MemoryOutbox(store, clock)
     store.groups_known, store.is_administrator = directory.groups_known, directory.is_administrator

@@ -10,7 +10,7 @@ from handraise.ports import HintHandler
 
 
 class MemoryBus:
-    """Tells everybody of everything. See `handraise.ports.Bus` for what each method promises."""
+    """Sends every hint to every listener. See `handraise.ports.Bus` for what each method promises."""
 
     def __init__(self) -> None:
         self._listening: list[HintHandler] = []
@@ -22,8 +22,8 @@ class MemoryBus:
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Hear hints; see the port."""
-        del feeds  # telling everybody costs less than asking who wants to know
+        """Receive hints; see the port."""
+        del feeds  # telling everybody costs less than finding out who wants to know
         self._listening.append(on_hint)
         try:
             yield

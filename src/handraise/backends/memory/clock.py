@@ -8,5 +8,5 @@ from handraise.ports import Clock
 
 
 def now_by(clock: Clock | None) -> datetime:
-    """The present instant by this clock, else by the host's."""
+    """The present instant by this clock, or else by the clock of the host."""
     return (clock.now() if clock else None) or datetime.now(UTC)

@@ -49,7 +49,7 @@ class MemoryDirectory:
         self._store = store
         self._clock = clock
         self.addresses: Callable[[str, Collection[str]], Awaitable[Sequence[Address]]] = _no_addresses
-        """The addresses of recipients, which the outbox beside keeps."""
+        """The addresses of recipients, which the outbox stores."""
         self._keys: dict[Ref, AgentKey] = {}
         self._digests: dict[Secret, Ref] = {}
         self._people: dict[Ref, Person] = {}
@@ -62,7 +62,7 @@ class MemoryDirectory:
     async def add_key(
         self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str
     ) -> AgentKey:
-        """Keep a key; see the port."""
+        """Store a key; see the port."""
         ref = Ref(workspace, key_id)
         self._digests[workspace, digest] = ref
         self._keys[ref] = AgentKey(
@@ -130,7 +130,7 @@ class MemoryDirectory:
     async def set_preferences(
         self, workspace: str, person_id: str, *, language: str | None, time_zone: str | None
     ) -> Person | None:
-        """Keep how a person wants to read; see the port."""
+        """Store a person's preferences; see the port."""
         ref = Ref(workspace, person_id)
         if ref in self._people:
             self._people[ref] = replace(self._people[ref], language=language, time_zone=time_zone)
@@ -141,12 +141,12 @@ class MemoryDirectory:
         return self._people.get(Ref(workspace, person_id))
 
     def groups_known(self, workspace: str, person_id: str) -> frozenset[str] | None:
-        """A person's groups, None where there is nobody with this name, for the store beside."""
+        """A person's groups, or None if nobody has this name, for the store."""
         person = self._people.get(Ref(workspace, person_id))
         return person.groups if person else None
 
     def is_administrator(self, workspace: str, person_id: str) -> bool:
-        """Whether a person is an administrator, for the store beside."""
+        """Whether a person is an administrator, for the store."""
         person = self._people.get(Ref(workspace, person_id))
         return person is not None and person.role is Role.ADMIN
 
@@ -179,7 +179,7 @@ class MemoryDirectory:
         return frozenset(known.intersection(names)) if people else None
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
-        """Take somebody out; see the port."""
+        """Remove a person; see the port."""
         removed = self._remove(workspace, person_id)
         self._store.note(workspace, person_removed(removed, by=by) if removed else None)
         return removed is not None
@@ -225,7 +225,7 @@ class MemoryDirectory:
         lasts: timedelta,
         vouched_by: str | None = None,
     ) -> Session | None:
-        """Let a person in; see the port."""
+        """Open a session for a person; see the port."""
         known, now = self._people.get(Ref(workspace, person)), self._now()
         if known is None:
             return None
@@ -282,7 +282,7 @@ class MemoryDirectory:
         vouched_by: str | None = None,
         by: str | None = None,
     ) -> Link | None:
-        """Keep a link; see the port."""
+        """Store a link; see the port."""
         if Ref(workspace, person) not in self._people:
             return None
         now = self._now()
@@ -327,7 +327,7 @@ class MemoryDirectory:
         created_by: str,
         lasts: timedelta,
     ) -> QuestionLink | None:
-        """Keep a question link; see the port."""
+        """Store a question link; see the port."""
         if Ref(workspace, person) not in self._people:
             return None
         now = self._now()
@@ -382,7 +382,7 @@ class MemoryDirectory:
     async def finish(
         self, workspace: str, actor: str, key: str, *, turn: int, status: int, body: str
     ) -> None:
-        """Keep a response; see the port."""
+        """Store a response; see the port."""
         known = self._requests.get((workspace, actor, key))
         if known is not None and known.status is None and known.turn == turn:
             self._requests[workspace, actor, key] = replace(known, status=status, body=body)
@@ -404,7 +404,7 @@ class MemoryDirectory:
         )
 
     def erase_questions(self, workspace: str, ids: Collection[str]) -> None:
-        """Erase the links to questions, and what was answered to requests about them, for the ledger beside."""
+        """Erase the links to questions, and the responses to requests about them, for the ledger."""
         _drop(self._question_links, lambda each: each.workspace == workspace and each.question_id in ids)
         about = [
             place
@@ -415,7 +415,7 @@ class MemoryDirectory:
             del self._requests[place]
 
     def erase_person(self, workspace: str, person: str) -> None:
-        """Erase a person with their requests, and their name where they left it, for the ledger beside."""
+        """Erase a person with their requests, and their name wherever it was left, for the ledger."""
         self._remove(workspace, person)
         theirs = f"person:{person} since "
         for place in [each for each in self._requests if each[0] == workspace and each[1].startswith(theirs)]:
@@ -466,7 +466,7 @@ def _page(kept: Mapping[Ref, Value], workspace: str, after: str | None, limit: i
 
 
 def _drop(kept: dict[Place, Value], unwanted: Callable[[Value], bool], limit: int | None = None) -> int:
-    """Drop what is unwanted, at most `limit`; how many that were."""
+    """Remove unwanted items, at most `limit`; return how many that were."""
     places = [place for place, value in kept.items() if unwanted(value)][:limit]
     for place in places:
         del kept[place]
@@ -474,6 +474,6 @@ def _drop(kept: dict[Place, Value], unwanted: Callable[[Value], bool], limit: in
 
 
 async def _no_addresses(workspace: str, recipients: Collection[str]) -> Sequence[Address]:
-    """Nobody has an address where there is no outbox."""
+    """Nobody has an address if there is no outbox."""
     del workspace, recipients
     return ()

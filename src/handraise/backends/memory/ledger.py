@@ -25,7 +25,7 @@ from handraise.ports import Clock, Head
 
 
 class MemoryLedger:
-    """The audit trail, gone with the process. See `handraise.ports.Ledger` for what each method promises."""
+    """The audit trail, lost when the process ends. See `handraise.ports.Ledger` for what each method promises."""
 
     def __init__(
         self, store: MemoryStore, directory: MemoryDirectory, outbox: MemoryOutbox, clock: Clock | None = None
@@ -132,7 +132,7 @@ class MemoryLedger:
         return ids
 
     async def erase_person(self, workspace: str, person: str) -> None:
-        """Erase what is kept of a person besides; see the port."""
+        """Erase what else is kept about a person; see the port."""
 
         def unnamed(grant: Grant) -> Grant:
             theirs = (grant.workspace, grant.revoked_by) == (workspace, person)
@@ -171,7 +171,7 @@ class MemoryLedger:
         return [hold for ref, hold in sorted(self._holds.items()) if ref.workspace == workspace]
 
     def _removed(self, ref: Ref) -> None:
-        """A question goes; its events are still there."""
+        """Note that a question is removed; its events are still there."""
         what, by = self._removing
         cursors = tuple(
             event.cursor for event in self._store.all_events if (event.workspace, event.question_id) == ref
@@ -182,7 +182,7 @@ class MemoryLedger:
         self._let_go(ref)
 
     def _erase_changes(self, workspace: str, person: str) -> None:
-        """The events of the workspace go that concern a person."""
+        """Remove the events of the workspace that concern a person."""
         gone = [
             each for each in self._store.all_changes if each.workspace == workspace and each.concerns(person)
         ]

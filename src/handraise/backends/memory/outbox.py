@@ -24,7 +24,7 @@ _ENDINGS = frozenset(status.value for status in Status if status is not Status.P
 
 
 class MemoryOutbox:
-    """What must be told, gone with the process. See `handraise.ports.Outbox` for what each method promises."""
+    """The outbox, lost when the process ends. See `handraise.ports.Outbox` for what each method promises."""
 
     def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class MemoryOutbox:
         store.removed = self._remove
 
     async def put_address(self, address: Address, *, by: str | None = None) -> None:
-        """Keep an address; see the port."""
+        """Store an address; see the port."""
         place = (address.workspace, address.recipient, address.channel, address.id)
         self._store.note(address.workspace, address_put(self._addresses.get(place), address, by=by))
         self._addresses[place] = address
@@ -84,7 +84,7 @@ class MemoryOutbox:
         self._policies[workspace] = policy
 
     async def workspaces_with_entries(self, *, limit: int) -> Sequence[str]:
-        """Where entries are; see the port."""
+        """The workspaces that have entries; see the port."""
         return sorted({entry.workspace for entry in self._entries.values()})[:limit]
 
     async def entries(self, workspace: str, *, limit: int) -> Sequence[OutboxEntry]:
@@ -109,7 +109,7 @@ class MemoryOutbox:
         return number
 
     async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
-        """Where something is due; see the port."""
+        """The workspaces in which something is due; see the port."""
         return sorted({each.workspace for each in self._deliveries.values() if self._is_due(each)})[:limit]
 
     async def take(
@@ -155,7 +155,7 @@ class MemoryOutbox:
         ]
 
     async def record(self, tries: Sequence[Try]) -> None:
-        """Keep what came of tries; see the port."""
+        """Store the results of attempts; see the port."""
         for tried in tries:
             delivery = self._deliveries.get(Ref(tried.delivery.workspace, tried.delivery.id))
             if delivery is None:
@@ -214,12 +214,12 @@ class MemoryOutbox:
         return 1
 
     def _remove(self, ref: Ref) -> None:
-        """A question has been removed, and what was to be told of it."""
+        """Remove the deliveries of a question that has been removed."""
         for place in [place for place, each in self._deliveries.items() if each.question == ref]:
             del self._deliveries[place], self._askers[place]
 
     def erase_entries(self, refs: Collection[Ref]) -> None:
-        """Erase what was to be told of questions, for the ledger beside."""
+        """Erase the entries of questions, for the ledger."""
         gone = [
             number for number, each in self._entries.items() if Ref(each.workspace, each.question_id) in refs
         ]
@@ -227,7 +227,7 @@ class MemoryOutbox:
             del self._entries[number]
 
     def erase_person(self, workspace: str, person: str) -> None:
-        """Erase where a person can be reached, and the attempts to tell them, for the ledger beside."""
+        """Erase the addresses of a person and the attempts to reach them, for the ledger."""
         for address in [each for each in self._addresses if each[:2] == (workspace, person)]:
             del self._addresses[address]
         told = [
@@ -250,5 +250,5 @@ class MemoryOutbox:
 
 
 def _message_of(delivery: Delivery) -> str:
-    """What goes out together has the same one."""
+    """The id of a delivery's message; deliveries that are sent together have the same one."""
     return (delivery.is_to_be_sent and delivery.bundle) or delivery.id

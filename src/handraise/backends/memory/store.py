@@ -49,7 +49,7 @@ from handraise.ports import (
 _ENDINGS = frozenset(EventKind(status.value) for status in Status if status is not Status.PENDING)
 
 _Right = tuple[Responder, bool | None]
-"""Somebody as they voted or gave a grant, and what the directory said of that."""
+"""Who voted or gave a grant, and what the directory said about that."""
 
 
 class MemoryStore:
@@ -185,7 +185,7 @@ class MemoryStore:
         limit: int,  # noqa: ARG002 -- there are no locks to keep short
         workspace: str | None = None,
     ) -> Sequence[Ref]:
-        """Do due deeds; see the port."""
+        """Do what is due; see the port."""
         settled = []
         for place in list(self._pending) if workspace is None else [workspace]:
             for question_id in list(self._pending.get(place, [])):
@@ -232,7 +232,7 @@ class MemoryStore:
         return True
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
-        """Take on to show a question; see the port."""
+        """Claim the task of showing a question; see the port."""
         question, now = self._to_be_sent(ref, by), self._now()
         if question is None or self._sending.get(ref, now) > now:
             return False
@@ -285,7 +285,7 @@ class MemoryStore:
         return len(gone)
 
     def erase(self, refs: Collection[Ref]) -> None:
-        """Take questions out, with their events and grants, for the ledger beside."""
+        """Remove questions with their events and grants, for the ledger."""
         self._grants = {
             place: grant
             for place, grant in self._grants.items()
@@ -353,14 +353,14 @@ class MemoryStore:
     async def trail(
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[Event | WorkspaceEvent]:
-        """Everything to be sealed; see the port."""
+        """All events that are to be sealed; see the port."""
         start = _number(after) if after else 0
         return [each for each in self.trail_of(workspace) if int(each.cursor) > start][:limit]
 
     async def workspace_events(
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[WorkspaceEvent]:
-        """What is about no question; see the port."""
+        """Events that are not about a question; see the port."""
         start = _number(after) if after else 0
         found = (each for each in self._changes if each.workspace == workspace)
         return [each for each in found if int(each.cursor) > start][:limit]
@@ -370,7 +370,7 @@ class MemoryStore:
         return str(self._numbers)
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
-        """How much waits; see the port."""
+        """How many questions and deliveries wait; see the port."""
         now = self._now()
         places = self._pending if workspace is None else [workspace]
         pending = [
@@ -385,23 +385,23 @@ class MemoryStore:
 
     @property
     def all_events(self) -> Sequence[Event]:
-        """The events of all workspaces, for the ledger beside."""
+        """The events of all workspaces, for the ledger."""
         return self._events
 
     @property
     def all_changes(self) -> Sequence[WorkspaceEvent]:
-        """The events of all workspaces that are about no question, for the ledger beside."""
+        """The events of all workspaces that are not about a question, for the ledger."""
         return self._changes
 
     def trail_of(self, workspace: str) -> list[Event | WorkspaceEvent]:
-        """All events of a workspace in their order, for the ledger beside."""
+        """All events of a workspace in their order, for the ledger."""
         both: list[Event | WorkspaceEvent] = [*self._events, *self._changes]
         return sorted(
             (each for each in both if each.workspace == workspace), key=lambda each: int(each.cursor)
         )
 
     def note(self, workspace: str, change: Change | None) -> None:
-        """Keep an event of a workspace, for the directory and the outbox beside; nothing if it is None."""
+        """Store an event of a workspace, for the directory and the outbox; do nothing if it is None."""
         if change is not None:
             self._numbers += 1
             self._changes.append(
@@ -416,31 +416,31 @@ class MemoryStore:
             )
 
     def drop_changes(self, gone: Collection[WorkspaceEvent]) -> None:
-        """Let go of events of workspaces, for the ledger beside."""
+        """Remove events of workspaces, for the ledger."""
         cursors = {each.cursor for each in gone}
         self._changes = [each for each in self._changes if each.cursor not in cursors]
 
     @property
     def all_questions(self) -> Mapping[Ref, Question]:
-        """The questions of all workspaces, for the ledger beside."""
+        """The questions of all workspaces, for the ledger."""
         return self._questions
 
     def replace_grants(self, change: Callable[[Grant], Grant]) -> None:
-        """Change grants, for the ledger beside."""
+        """Change grants, for the ledger."""
         self._grants = {place: change(grant) for place, grant in self._grants.items()}
 
     def peek(self, ref: Ref) -> Question | None:
-        """A question as it stands, for the outbox beside."""
+        """A question in its present state, for the outbox."""
         return self._questions.get(ref)
 
     def mark_reached(self, ref: Ref) -> None:
-        """Somebody has been told of a question after all."""
+        """Record that somebody has been told about a question after all."""
         question = self._questions.get(ref)
         if question is not None and question.unreached_at is not None:
             self._questions[ref] = replace(question, unreached_at=None)
 
     def mark_unreached(self, ref: Ref) -> bool:
-        """Nobody can be told of a question; False where it has ended or that is known."""
+        """Record that nobody can be told about a question; False if it has ended or this is already recorded."""
         question = self._questions.get(ref)
         if question is None or question.status is not Status.PENDING or question.unreached_at is not None:
             return False
@@ -455,11 +455,11 @@ class MemoryStore:
         return looked, len(looked) == count
 
     def _place(self, number: int) -> int:
-        """How many events are there up to this number."""
+        """How many events there are up to this number."""
         return bisect.bisect_right(self._events, number, key=lambda event: int(event.cursor))
 
     def _ended_by(self, event: Event) -> Question | None:
-        """The question that an event ended, or None where it ended none."""
+        """The question that an event ended, or None if it ended none."""
         return (
             self._questions.get(Ref(event.workspace, event.question_id)) if event.kind in _ENDINGS else None
         )
@@ -497,7 +497,7 @@ class MemoryStore:
         channel: str | None = None,
         data: Json = None,
     ) -> Question:
-        """Store the question as it now stands, with its one event."""
+        """Store the question in its new state, with its one event."""
         self._questions[question.ref] = question
         if question.status is not Status.PENDING:
             self._pending[question.workspace].remove(question.id)
@@ -536,7 +536,7 @@ class MemoryStore:
         return grant is not None and self._answers(grant, question)
 
     def _is_good(self, question: Question, outcome: Answered) -> bool:
-        """Whether an approval has not lapsed, and the grant that it came from, if any, holds."""
+        """Whether an approval is still valid, and also the grant that it came from, if any."""
         form = question.form
         good_for = form.valid_for if isinstance(form, Approval) else None
         if good_for is not None and outcome.at + timedelta(seconds=good_for) <= self._now():
@@ -551,7 +551,7 @@ class MemoryStore:
         return event.kind is EventKind.ANSWERED and Ref(event.workspace, event.question_id) == ref
 
     def _answers(self, grant: Grant, question: Question) -> bool:
-        """Whether a grant holds in a question's workspace and conversation, and its giver may answer the question."""
+        """Whether a grant is valid in a question's workspace and conversation, and its giver may answer it."""
         if grant.workspace != question.workspace or not grant.holds(self._now(), question.conversation):
             return False
         return self._still_may(question, self._givers[Ref(grant.workspace, grant.id)])

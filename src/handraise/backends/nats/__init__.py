@@ -1,4 +1,4 @@
-"""Hints over NATS, for more processes than PostgreSQL's NOTIFY can wake. The truth stays in the store."""
+"""Hints over NATS, for more processes than PostgreSQL's NOTIFY can wake. The store remains the source of truth."""
 
 from handraise.model.errors import MissingExtra
 

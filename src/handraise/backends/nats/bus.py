@@ -1,7 +1,7 @@
 """Wake-ups over NATS: one connection for a process, a subject for what is settled and one for feeds.
 
 Anyone on that NATS may publish there, so hints are never trusted: they only say what to read again, and invalid ones
-are ignored. While NATS is away, waits find out by polling.
+are ignored. While NATS is unavailable, waits poll the store.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _GAP = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NatsAddress:
-    """Which servers to try, in turn, and below which subject hints are sent."""
+    """Which servers to try, in order, and the subject under which hints are sent."""
 
     servers: Sequence[str]
     subject: str
 
     @classmethod
     def parse(cls, address: str) -> NatsAddress:
-        """The place that an address names: `nats://user:password@host:4222,other:4222/subject`."""
+        """The servers and the subject in an address: `nats://user:password@host:4222,other:4222/subject`."""
         found = _ADDRESS.fullmatch(address)
         if found is None:
             raise UnknownAddress(address, use="A bus is at 'nats://host:4222' or 'nats://host:4222/subject'.")
@@ -63,14 +63,14 @@ class NatsAddress:
 
 @asynccontextmanager
 async def open_nats(address: str) -> AsyncIterator[NatsBus]:
-    """A bus on the NATS at an address, connected for as long as this lasts, as far as NATS is there."""
+    """A bus on the NATS at an address, connected until this ends whenever NATS is available."""
     bus = NatsBus(NatsAddress.parse(address))
     connecting = asyncio.create_task(bus.keep_connected(), name="handraise nats")
     try:
         await bus.tried()
         yield bus
     finally:
-        while not connecting.done():  # more than once, for the driver swallows a cancellation now and then
+        while not connecting.done():  # more than once: the driver sometimes swallows a cancellation
             connecting.cancel()
             await asyncio.wait([connecting], timeout=_RETRY)
 
@@ -90,12 +90,12 @@ class NatsBus:
     async def wake(self, topics: Collection[Ref]) -> None:
         """Send hints; see the port."""
         if self._client is None or not await self._sent(self._client, topics):
-            # Processes at another server of the same NATS do not know that we were away.
+            # Processes on another server of the same NATS do not know that we were disconnected.
             self._unsent.update(dict.fromkeys(itertools.islice(topics, _UNSENT - len(self._unsent))))
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Hear hints; see the port."""
+        """Receive hints; see the port."""
         below = self._address.subject
         listener = _Listener(
             on_hint, [f"{below}.settled", f"{below}.feed"] if feeds else [f"{below}.settled"]
@@ -104,7 +104,7 @@ class NatsBus:
         try:
             await self.tried()
             if self._client is not None:
-                with suppress(*_NATS_ERRORS):  # the client is lost, and the next one hears
+                with suppress(*_NATS_ERRORS):  # the client is lost, and the next one receives hints
                     await listener.subscribe(self._client)
             yield
         finally:
@@ -118,7 +118,7 @@ class NatsBus:
                 await self._tried.wait()
 
     async def keep_connected(self) -> None:
-        """Be connected for ever, anew whenever a connection is lost."""
+        """Stay connected forever, and reconnect whenever a connection is lost."""
         pause = _RETRY
         for server in itertools.cycle(self._address.servers):
             try:
@@ -147,12 +147,12 @@ class NatsBus:
                 server,
                 name="handraise",
                 no_echo=True,  # a process knows what it has settled itself
-                # To connect again is our own affair, see `keep_connected`; the driver tries twice even so.
+                # We reconnect ourselves, see `keep_connected`; the driver still tries twice.
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
                 connect_timeout=_PATIENCE,
-                ping_interval=_PING,  # which also finds a connection that died in silence
+                ping_interval=_PING,  # which also detects a connection that died without a sign
                 flush_timeout=_PATIENCE,
                 error_cb=self._failed,
                 closed_cb=closed,
@@ -187,7 +187,7 @@ class NatsBus:
         """Note why there is no connection, or that hints were lost because they came too fast."""
         self._why = error
         if isinstance(error, SlowConsumerError) and self._missed is None:
-            # Not at once: more hints are coming, and somebody may send them only to have everything read again.
+            # Not at once: more hints are coming, and somebody may send them only to make us read everything again.
             self._missed = asyncio.get_running_loop().call_later(_GAP, self._report_missed_hints)
 
     def _report_missed_hints(self) -> None:
@@ -207,7 +207,7 @@ class _Listener:
         self._work = 0
 
     async def subscribe(self, client: Client) -> None:
-        """Listen at a connection: when this returns, hints already come."""
+        """Listen on a connection: when this returns, hints already arrive."""
         if self._client is client:
             return
         self._client, self._subscriptions = client, []
@@ -226,9 +226,9 @@ class _Listener:
         self.on_hint(None)
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         for subscription in self._subscriptions:
-            with suppress(*_NATS_ERRORS):  # with its connection, it is gone anyway
+            with suppress(*_NATS_ERRORS):  # if its connection is lost, the subscription is gone anyway
                 await subscription.unsubscribe()
 
     async def _on_message(self, message: Msg) -> None:

@@ -1,4 +1,4 @@
-"""PostgreSQL: the engine of record. One statement for each decision, NOTIFY as a hint."""
+"""PostgreSQL: the main engine. One statement makes each decision, and NOTIFY sends hints."""
 
 from handraise.model.errors import MissingExtra
 

@@ -1,4 +1,4 @@
-"""Opening PostgreSQL: bring its schema up to date, check its promises, then give out the ports."""
+"""Opening PostgreSQL: bring its schema up to date, check its promises, then return the ports."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ async def open_postgres(
     confined: bool | None = None,
     anywhere: bool = True,
 ) -> AsyncIterator[Backend]:
-    """The ports on the database at `address`, over at most `connections`, the listener included.
+    """The ports on the database at `address`, with at most `connections`, including the listener.
 
-    `listen` is the same database without a pooler such as PgBouncer in between; `address` may then be the
-    pooler's, in transaction mode. `confined` is whether PostgreSQL itself must keep workspaces apart, and
-    opening refused where it would not; None leaves that to the role one logs in as. `anywhere` is that of `migrate`.
+    `listen` is the address of the same database without a pooler such as PgBouncer in between; `address` may then be
+    that of the pooler, in transaction mode. `confined` says whether PostgreSQL itself must keep workspaces apart; if it
+    must and would not, opening is refused. With None, that depends on the role you log in as. `anywhere` is passed to
+    `migrate`.
     """
     async with open_database(
         address,
@@ -72,7 +73,7 @@ async def open_database(
     confined: bool | None = None,
     anywhere: bool = True,
 ) -> AsyncIterator[Database]:
-    """What the ports of `open_postgres` work with: migrated, with its promises checked."""
+    """The database that the ports of `open_postgres` use, migrated and with its promises checked."""
     if connections < 2:  # noqa: PLR2004 -- one to work with and one to listen on
         raise ValueError("PostgreSQL needs at least 2 connections: one to work with and one to listen on.")
     direct = listen or address

@@ -1,7 +1,7 @@
-"""Wake-ups by NOTIFY: sent after the commit they tell of, one for a whole batch, on one shared channel.
+"""Wake-ups by NOTIFY: sent after the commit that they report, one for a whole batch, on one shared channel.
 
-Nothing is sent where no other process could be listening, and no more than one connection of a process
-listens, however many waits it has.
+Nothing is sent if no other process could be listening. Only one connection of a process listens, however many waits
+it has.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PostgresBus:
         """Send hints; see the port."""
         settled = [topic for topic in topics if topic.id]
         feeds = [topic for topic in topics if not topic.id]
-        # Every post stirs a feed, and must not pay a round trip for feeds that nobody follows.
+        # Every post changes a feed, and must not cost a round trip for feeds that nobody follows.
         if not settled and (not feeds or time.monotonic() < self._unfollowed_until):
             return
         payloads = {"payloads": list(encoded(settled)), "feeds": list(encoded(feeds))}
@@ -60,7 +60,7 @@ class PostgresBus:
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Hear hints; see the port."""
+        """Receive hints; see the port."""
         listener = _Listener(self._address, on_hint, feeds=feeds)
         listening = asyncio.Event()
         task = asyncio.create_task(listener.keep_listening(listening), name="handraise listener")
@@ -77,7 +77,7 @@ class PostgresBus:
 
 
 class _Listener:
-    """One listener, by a name that writers find it under."""
+    """One listener, with a name by which writers find it."""
 
     def __init__(self, address: str, on_hint: HintHandler, *, feeds: bool) -> None:
         self.name = uuid.uuid4().hex
@@ -86,7 +86,7 @@ class _Listener:
         self._feeds = feeds
 
     async def keep_listening(self, listening: asyncio.Event) -> None:
-        """Listen for ever, on a new connection whenever one is lost."""
+        """Listen forever, on a new connection whenever one is lost."""
         pause = _RETRY
         is_lost = False
         while True:
@@ -122,13 +122,13 @@ class _Listener:
                 beating.cancel()
                 await asyncio.gather(beating, return_exceptions=True)
                 if lost.is_set():
-                    acquired.terminate()  # it may never say anything again
+                    acquired.terminate()  # it may never respond again
                 else:
                     with suppress(*DRIVER_ERRORS):
                         await self._run(acquired, "forget_listener")
 
     async def _keep_announcing(self, acquired: Connection, lost: asyncio.Event) -> None:
-        """Say at intervals that this process listens, which also finds a connection that died in silence."""
+        """Say at intervals that this process listens, which also detects a connection that died without a sign."""
         try:
             while True:
                 await asyncio.sleep(_HEARTBEAT)

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: one small pool, one connection by itself, and driver errors turned into ours."""
+"""Connections to PostgreSQL: one small pool, one separate connection, and driver errors turned into ours."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ APPLICATION = "handraise"
 
 SETTINGS = {
     "application_name": APPLICATION,
-    # A batched statement's plan does not depend on its arrays, but PostgreSQL would plan it anew each time:
-    # 0.4 to 0.7 ms, as much as doing it.
+    # A batched statement's plan does not depend on its arrays, but PostgreSQL would plan it again each time:
+    # 0.4 to 0.7 ms, as much as running it.
     "plan_cache_mode": "force_generic_plan",
-    # What a statement costs is only known to be little here; where the planner thinks otherwise, it would compile it for
-    # seconds.
+    # Every statement here is cheap. If the planner thinks otherwise, it would spend seconds compiling it.
     "jit": "off",
-    # Every statement of ours walks an index, in its order, for a few rows. The planner thinks otherwise of tables that
-    # are new and have no statistics yet, and of one large workspace among many small ones, and would read all of it.
+    # Every statement of ours reads a few rows of an index, in its order. The planner would choose otherwise, and read
+    # all rows, for new tables without statistics and for one large workspace among many small ones.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "enable_sort": "off",
@@ -37,12 +36,12 @@ DRIVER_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg
 """What a call to the driver may raise; a timeout is an OSError."""
 
 _PRIMARY = SessionAttribute.read_write
-"""A standby takes no answers and shows late what is recorded. During a fail-over an address may lead to one for a while: such
-a connection is closed at once, and of several hosts in an address the next is tried."""
+"""A standby accepts no answers and shows records late. During a fail-over, an address may lead to a standby for a
+while. Such a connection is closed at once. If an address has several hosts, the next one is tried."""
 
 WITHIN = 15.0
-"""How many seconds somebody waits for a statement, the wait for a connection included, before the connection is taken for lost.
-It is longer than `_ABANDONED`: what waits for the locks of such a transaction still gets its turn."""
+"""How many seconds to wait for a statement, including the wait for a connection, before the connection counts as lost.
+It is longer than `_ABANDONED`: a statement that waits for the locks of an abandoned transaction still gets them."""
 
 LONG_WITHIN = 60.0
 """The same for a statement that may take long."""
@@ -50,8 +49,8 @@ LONG_WITHIN = 60.0
 _ALONE_WITHIN = 15.0
 
 _ABANDONED = "10s"
-"""How long a transaction may wait for its next statement. A process that was stopped or cut off in the middle of one has
-rows locked: other answers to the same questions would wait for it, and the server may notice only after hours."""
+"""How long a transaction may wait for its next statement. A process that was stopped or cut off in the middle of one
+keeps rows locked. Other answers to the same questions would wait for it, and the server may notice only after hours."""
 
 _REFUSED = (
     asyncpg.DataError,
@@ -77,9 +76,9 @@ def open_pool(address: str, size: int) -> Pool:
 
 
 def open_pool_behind_pooler(address: str, size: int) -> Pool:
-    """The same, where a pooler such as PgBouncer may give each transaction another session.
+    """The same, for a pooler such as PgBouncer that may give each transaction another session.
 
-    What is prepared or set in a session is then not there the next time, and most settings are refused.
+    Prepared statements and settings of a session are then missing the next time, and most settings are refused.
     """
     settings = {"application_name": APPLICATION}
     pool = _open_pool(address, size, server_settings=settings, statement_cache_size=0)
@@ -125,8 +124,8 @@ async def transaction(
 ) -> AsyncIterator[None]:
     """A transaction that starts with the statements in `begin`, all of them in one round trip.
 
-    What PostgreSQL refuses is undone. Anything else that ends it has left the connection in the middle of something: to
-    ask that for more would be to wait as long again, so its holder must hang up.
+    If PostgreSQL refuses a statement, the transaction is rolled back. Any other error leaves the connection in the
+    middle of something: another request on it would wait just as long again, so the caller must close the connection.
     """
     try:
         await acquired.execute(begin, timeout=within)
@@ -163,10 +162,10 @@ def unavailable(error: Exception) -> StoreUnavailable:
 
 
 def leaves_connection_good(error: BaseException) -> bool:
-    """Whether others may have the connection on which this was raised.
+    """Whether others may use the connection on which this was raised.
 
-    PostgreSQL itself has refused something, and not because it takes no writes: a primary that has become a standby, or was
-    fenced off, would refuse the next ones too.
+    They may if PostgreSQL itself has refused something, but not because it accepts no writes: a primary that has become
+    a standby, or was fenced off, would refuse the next ones too.
     """
     return isinstance(error, asyncpg.PostgresError) and not isinstance(
         error, asyncpg.ReadOnlySQLTransactionError
@@ -174,12 +173,12 @@ def leaves_connection_good(error: BaseException) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether PostgreSQL undid the statement for the sake of another one, so that it can be made again."""
+    """Whether PostgreSQL undid the statement in favour of another one, so that it can be repeated."""
     return isinstance(error, _TRANSIENT)
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Whether the connection was cut under a statement, so that nobody knows whether it took effect."""
+    """Whether the connection was cut during a statement, so that nobody knows whether it took effect."""
     return isinstance(error, _LOST)
 
 

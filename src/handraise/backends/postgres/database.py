@@ -1,4 +1,4 @@
-"""Running statements: plainly, or each in a transaction that is confined to one workspace."""
+"""Running statements: directly, or each in a transaction that is confined to one workspace."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _AT_LEAST = 5.0
 
 
 class Run(Protocol):
-    """Makes a statement in a transaction that is under way, and gives back its rows."""
+    """Runs a statement in a transaction that has begun, and returns its rows."""
 
     async def __call__(self, statement: Statement, /, **values: Any) -> list[Any]:
-        """Make a statement."""
+        """Run a statement."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RowSecurity:
-    """Row-level security around each transaction, in which `role` is taken where that is not None."""
+    """Row-level security around each transaction, which takes `role` if it is not None."""
 
     role: str | None
 
     @property
     def begin(self) -> str:
-        """Begin a transaction in which no workspace's rows are there."""
+        """Begin a transaction that sees the rows of no workspace."""
         return "begin" if self.role is None else f"begin; set local role {self.role}"
 
     def begin_in(self, workspace: str) -> str:
-        """Begin a transaction in which one workspace's rows are there.
+        """Begin a transaction that sees the rows of one workspace.
 
-        The only SQL that Python formats: a parameter would cost a round trip of its own, and as text it
-        goes out together with `begin`. Hex has nothing to quote. What is set LOCAL ends with the
-        transaction, so a pooled session takes it nowhere.
+        This is the only SQL that Python formats: a parameter would cost an extra round trip, but text is sent
+        together with `begin`. Hex needs no quoting. A LOCAL setting ends with the transaction, so it does not stay
+        in a pooled session.
         """
         return f"{self.begin}; set local handraise.workspace = '{workspace.encode().hex()}'"
 
@@ -78,11 +78,11 @@ class Database:
         return self._row_security is not None
 
     async def fetch(self, statement: Statement, /, **values: Any) -> list[Any]:
-        """The rows of a statement that is about no workspace."""
+        """The rows of a statement that is not about a workspace."""
         return await self._run_all(None, [statement], values)
 
     async def fetch_in(self, workspace: str, /, *statements: Statement, **values: Any) -> list[Any]:
-        """The rows of a statement about a workspace, or of the last where one transaction makes several.
+        """The rows of a statement about a workspace, or of the last one if one transaction runs several.
 
         Without row security, the statement may be about several workspaces.
         """
@@ -92,7 +92,7 @@ class Database:
         )
 
     async def work_in(self, workspace: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """What several statements about a workspace come to, in one transaction. It may be begun again."""
+        """The result of several statements about a workspace, in one transaction, which may be repeated."""
 
         async def done(acquired: Connection, within: float) -> Result:
             async def run(statement: Statement, /, **values: Any) -> list[Any]:
@@ -105,7 +105,7 @@ class Database:
         )
 
     async def fetch_as_keeper(self, workspace: str, statement: Statement, /, **values: Any) -> list[Any]:
-        """The same for a statement that only `KEEPER_ROLE` may make: taken by who would take the application's role."""
+        """The same for a statement that only `KEEPER_ROLE` may run, taken instead of the application's role."""
         begin = None
         if self._row_security is not None:
             begin = RowSecurity(KEEPER_ROLE if self._row_security.role else None).begin_in(workspace)
@@ -117,10 +117,10 @@ class Database:
         workspace_of: Callable[[Item], str],
         call_batch: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
     ) -> Sequence[Result]:
-        """Call `call_batch` with the items of each workspace by themselves, or with all items without row security.
+        """Call `call_batch` once per workspace with its items, or once with all items without row security.
 
-        The results come in the order of the items. If one workspace's part fails, the others' are finished
-        before its error is raised.
+        The results come in the order of the items. If the call for one workspace fails, the other calls are
+        finished before its error is raised.
         """
         if not items:
             return []
@@ -137,7 +137,7 @@ class Database:
             parts.values(), await asyncio.gather(*calls, return_exceptions=True), strict=True
         ):
             if isinstance(done, StoreUnavailable):
-                done.refused = False  # not all of it: the others' parts are done
+                done.refused = False  # not all of it: the other workspaces' parts are done
             if isinstance(done, BaseException):
                 raise done
             results.update(zip(places, done, strict=True))
@@ -163,7 +163,7 @@ class Database:
         *,
         may_take_long: bool = False,
     ) -> Result:
-        """Do the work, and again if PostgreSQL undid it for the sake of somebody else's."""
+        """Do the work, and repeat it if PostgreSQL undid it in favour of another transaction."""
         for tried in range(1, _TRIES + 1):
             try:
                 began = time.monotonic()

@@ -1,7 +1,7 @@
--- The statements of the PostgreSQL directory. `:now` is null in production: the database's clock rules.
+-- The statements of the PostgreSQL directory. `:now` is null in production: the clock of the database is used.
 
 -- name: add_key
--- Keep a new key.
+-- Store a new key.
 insert into handraise.agent_keys (created_at, workspace, id, digest, agent, created_by)
 values (coalesce(:now::timestamptz, now()), :workspace, :id, :digest, :agent, :actor)
 returning *;
@@ -19,7 +19,7 @@ select * from handraise.agent_keys where workspace = :workspace and id = :id;
 select * from handraise.agent_keys where workspace = :workspace and id > :after order by id limit :limit;
 
 -- name: note_use
--- Say that a key is used now.
+-- Record that a key is used now.
 update handraise.agent_keys
 set last_used_at = coalesce(:now::timestamptz, now())
 where workspace = :workspace and id = :id;
@@ -47,7 +47,7 @@ select p.*, handraise.groups_of(p.workspace, p.id) as groups
 from put as p;
 
 -- name: set_preferences
--- Keep how a person wants to read.
+-- Store a person's preferences.
 update handraise.people as p set language = :language, time_zone = :time_zone
 where p.workspace = :workspace and p.id = :id
 returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
@@ -79,7 +79,7 @@ order by p.id
 limit :limit;
 
 -- name: known_recipients
--- Those of these names that a question can be for, one row each; one row without a name if there are people at all.
+-- Those of these names that a question can be for, one row each; also a row without a name if there are any people.
 select null as name where exists (select from handraise.people where workspace = :workspace)
 union all
 select asked.value
@@ -93,13 +93,13 @@ where
     or exists (select from handraise.addresses where workspace = :workspace and recipient = asked.value);
 
 -- name: remove_person
--- Take somebody out of the workspace; what belongs to them goes with them.
+-- Remove a person from the workspace, with everything that belongs to them.
 delete from handraise.people as p
 where p.workspace = :workspace and p.id = :id
 returning p.*, handraise.groups_of(p.workspace, p.id) as groups;
 
 -- name: groups
--- Every place in every group.
+-- Every membership in every group.
 select group_name, person from handraise.members where workspace = :workspace order by group_name, person;
 
 -- name: lock_group
@@ -107,7 +107,7 @@ select group_name, person from handraise.members where workspace = :workspace or
 select pg_advisory_xact_lock(handraise.group_lock(:workspace, :group_name));
 
 -- name: lock_person
--- Make those who change a person, or want the same e-mail address, wait for each other until the end of their transactions.
+-- Make those who change a person, or want the same e-mail address, wait for each other until their transactions end.
 select
     pg_advisory_xact_lock(hashtextextended(json_build_array(:workspace::text, 'person', :id::text)::text, 0)),
     case when :email_folded::text is not null then pg_advisory_xact_lock(
@@ -115,16 +115,16 @@ select
     ) end;
 
 -- name: note_change
--- Keep an event of the workspace.
+-- Store an event of the workspace.
 insert into handraise.events (at, workspace, question_id, kind, actor, data)
 values (coalesce(:now::timestamptz, now()), :workspace, '', :kind, :actor, :data::text::jsonb);
 
 -- name: empty_group
--- Take everybody out of a group.
+-- Remove everybody from a group.
 delete from handraise.members where workspace = :workspace and group_name = :group_name returning person;
 
 -- name: fill_group
--- Put those of these people who exist into a group.
+-- Add those of these people who exist to a group.
 with known as (
     select workspace, id from handraise.people
     where workspace = :workspace and id = any (:people::text[])
@@ -135,7 +135,7 @@ select workspace, :group_name, id from known
 returning person;
 
 -- name: open_session
--- Let a person in who exists; the lock keeps them from being taken out meanwhile.
+-- Open a session for a person who exists; the lock prevents their removal in the meantime.
 with known as (
     update handraise.people
     set signed_in_at = coalesce(:now::timestamptz, now())
@@ -159,7 +159,7 @@ join handraise.people as p on p.workspace = s.workspace and p.id = s.person
 where s.workspace = :workspace and s.digest = :digest and s.expires_at > coalesce(:now::timestamptz, now());
 
 -- name: sessions
--- The sessions of somebody that have not ended, the newest first.
+-- The sessions of a person that have not ended, the newest first.
 select workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by
 from handraise.sessions
 where workspace = :workspace and person = :person and expires_at > coalesce(:now::timestamptz, now())
@@ -173,7 +173,7 @@ where workspace = :workspace and id = :id
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
 -- name: add_link
--- Keep a new link for a person who exists; the lock keeps them from being taken out meanwhile.
+-- Store a new link for a person who exists; the lock prevents their removal in the meantime.
 with known as (
     select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
 )
@@ -191,7 +191,7 @@ from handraise.links
 where workspace = :workspace and digest = :digest and expires_at > coalesce(:now::timestamptz, now());
 
 -- name: use_link
--- Use up a link, and with it all others of the same person: of any number of users one gets a row.
+-- Use up a link, and with it all others of the same person; if several use it at once, only one gets a row.
 with used as (
     delete from handraise.links
     where workspace = :workspace and digest = :digest and expires_at > coalesce(:now::timestamptz, now())
@@ -205,7 +205,7 @@ others as (
 select * from used;
 
 -- name: add_question_link
--- Keep a new question link for a person who exists; the lock keeps them from being taken out meanwhile.
+-- Store a new question link for a person who exists; the lock prevents their removal in the meantime.
 with known as (
     select workspace, id from handraise.people where workspace = :workspace and id = :person for key share
 )
@@ -235,7 +235,7 @@ where workspace = :workspace and question_id = :question_id
 returning id;
 
 -- name: claim
--- Take a request on: a new one, or one whose taker gave it up or gave no sign for `:patience`. No row where neither is so.
+-- Claim a request: a new one, or one whose claimer gave it up or gave no sign for `:patience`. Otherwise no row.
 insert into handraise.requests as r (began_at, workspace, actor, key, fingerprint, made)
 values (coalesce(:now::timestamptz, now()), :workspace, :actor, :key, :fingerprint, :made)
 on conflict (workspace, actor, key) do update
@@ -245,13 +245,13 @@ where r.fingerprint = excluded.fingerprint and r.status is null
 returning made, turns;
 
 -- name: read_request
--- One request as it stands.
+-- One request in its present state.
 select fingerprint, made, status, body
 from handraise.requests
 where workspace = :workspace and actor = :actor and key = :key;
 
 -- name: finish
--- Keep the response to a request, unless it has one.
+-- Store the response to a request, unless it has one.
 update handraise.requests
 set status = :status, body = :body
 where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
@@ -263,7 +263,7 @@ set released = true
 where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;
 
 -- name: forget (may take long)
--- Forget what was over longer than `:older_than` ago, also of a workspace that is moving: no fence is in its way.
+-- Forget what was over longer than `:older_than` ago, also of a workspace that is moving: no fence prevents it.
 select
     handraise.forget(coalesce(:now::timestamptz, now()) - :older_than::interval, :limit)
     + handraise.forget_question_links(coalesce(:now::timestamptz, now()) - :older_than::interval, :limit)

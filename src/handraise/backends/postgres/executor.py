@@ -1,4 +1,4 @@
-"""What makes the statements of the shared ports in PostgreSQL."""
+"""Runs the statements of the shared ports in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_A_KEEPER = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterVal
 
 
 class PostgresExecutor:
-    """Makes statements: those about a workspace in a transaction that is confined to it, if row security is in force."""
+    """Runs statements; with row security, each about a workspace runs in a transaction that is confined to it."""
 
     def __init__(self, connected: database.Database) -> None:
         self._database = connected
@@ -51,7 +51,7 @@ class PostgresExecutor:
             ) from error
 
     async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
-        """What several statements come to, in one transaction; see the protocol."""
+        """The result of several statements in one transaction; see the protocol."""
 
         async def made(run: database.Run) -> T:
             async def in_transaction(name: str, /, **values: Any) -> Sequence[Row]:

@@ -1,4 +1,4 @@
-"""The audit trail in PostgreSQL: seals and removals are written by functions of the schema alone."""
+"""The audit trail in PostgreSQL: only functions of the schema write seals and removals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- The audit trail. `:now` is null in production: the database's clock rules.
+-- The audit trail. `:now` is null in production: the clock of the database is used.
 
 -- name: unsealed (may take long)
 -- Some of the workspaces with something to be sealed.
@@ -40,7 +40,7 @@ left join lateral (
 select number from handraise.seals where workspace = :workspace and key_id = :key_id limit 1;
 
 -- name: add_salts
--- Salts for questions that are there and have none; the new ones come one after the other, each of this length.
+-- Add salts for existing questions that have none; the new salts are concatenated, each of this length.
 insert into handraise.salts (workspace, question_id, salt)
 select :workspace, t.id, substr(:salts::bytea, (t.place::int - 1) * :length::int + 1, :length::int)
 from unnest(:ids::text[]) with ordinality as t (id, place)
@@ -53,7 +53,7 @@ on conflict do nothing;
 select question_id, salt from handraise.salts where workspace = :workspace and question_id = any (:ids::text[]);
 
 -- name: asked
--- What was asked, of questions that are worked on or archived.
+-- What was asked in questions, archived or not.
 select
     id, asker, key, conversation, tool_call, recipients, quorum, veto, max_attempts, prompt, form, context, state, steps,
     undo_for
@@ -96,7 +96,7 @@ order by number
 limit :limit;
 
 -- name: append
--- Add a seal behind the last.
+-- Add a seal after the last.
 select handraise.append_seal(
     :workspace, :number::bigint, :oldest::bigint, null, null, :last_transaction::text::xid8, :last_number::bigint,
     :sealed_at::timestamptz, :previous::bytea, :leaves::bytea, :cursors, null, :signature::bytea, :key_id,
@@ -137,7 +137,7 @@ where q.asker = :person or q.recipients ? :person or q.votes ? :person or q.outc
 select handraise.erase_questions(:workspace, :ids::text[], :actor, coalesce(:now::timestamptz, now())) as ids;
 
 -- name: erase_person (as keeper, may take long)
--- Erase what is kept of a person besides.
+-- Erase what else is kept about a person.
 select handraise.erase_person(:workspace, :person);
 
 -- name: rule
@@ -145,7 +145,7 @@ select handraise.erase_person(:workspace, :person);
 select keep from handraise.retention where workspace = :workspace;
 
 -- name: put_rule (as keeper)
--- Give a workspace a rule of its own.
+-- Give a workspace its own rule.
 insert into handraise.retention (workspace, keep) values (:workspace, :keep::interval)
 on conflict (workspace) do update set keep = excluded.keep;
 
@@ -154,11 +154,11 @@ on conflict (workspace) do update set keep = excluded.keep;
 delete from handraise.retention where workspace = :workspace;
 
 -- name: shortest_keep
--- The shortest that any workspace keeps what is settled.
+-- The shortest time that any workspace keeps settled questions.
 select handraise.shortest_keep() as keep;
 
 -- name: may_remove
--- Whether this login may remove questions whose time is over.
+-- Whether this login may remove questions that are kept long enough.
 select has_function_privilege('handraise.remove_archived(timestamptz, timestamptz, integer)', 'execute') as so;
 
 -- name: hold

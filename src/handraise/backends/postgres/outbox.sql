@@ -1,7 +1,7 @@
--- The statements of the PostgreSQL outbox. `:now` is null in production: the database's clock rules.
+-- The statements of the PostgreSQL outbox. `:now` is null in production: the clock of the database is used.
 
 -- name: put_address
--- Keep an address, in place of the one with the same name.
+-- Store an address, replacing the one with the same name.
 insert into handraise.addresses (workspace, recipient, channel, id, destination)
 values (:workspace, :recipient, :channel, :id, :destination::text::json)
 on conflict (workspace, recipient, channel, id) do update set destination = excluded.destination;
@@ -67,8 +67,8 @@ from (
 group by recipient, asker;
 
 -- name: route
--- Turn entries into deliveries, once. The question is locked while they are made: one that ends meanwhile finds them,
--- and for one that has ended none is made.
+-- Turn entries into deliveries, once. The question is locked while they are made. A question that ends in the meantime
+-- finds them, and for a question that has ended, none are made.
 with used as materialized (
     delete from handraise.outbox
     where workspace = :workspace and number = any (:numbers::bigint[])
@@ -118,8 +118,8 @@ from handraise.workspaces_with_due(coalesce(:now::timestamptz, now()), :at_most)
 where (select handraise.nobody_moves()) or handraise.is_writable(workspaces_with_due);
 
 -- name: take
--- Take due deliveries, the oldest of each rate limit key. If many are due, it walks from key to key, so that what waits for
--- a dead one is not read. The first of every bundle stands for it, so that two takers meet at one row.
+-- Take due deliveries, the oldest of each rate limit key. If many are due, it walks from key to key, so that deliveries
+-- that wait for a dead key are not read. The first of every bundle stands for it, so that two takers lock the same row.
 with recursive oldest as materialized (
     select d.id, d.channel, d.rate_limit_key, d.created_at
     from handraise.deliveries as d
@@ -225,8 +225,8 @@ where d.workspace = :workspace and d.id = any (array(select together.id from tog
 returning d.*;
 
 -- name: record
--- Keep what came of tries, unless somebody else has taken them over. Their deliveries are found by an array of ids: for a
--- set from JSON alone, the planner would read all of the workspace.
+-- Store the results of attempts, unless somebody else has taken them over. Their deliveries are found by an array of
+-- ids: with only a set from JSON, the planner would read all of the workspace.
 with t as materialized (
     select * from json_to_recordset(:tries::text::json) as t (
         id text, turn int, status text, receipt text, problem text, again_after interval
@@ -251,16 +251,16 @@ from t
 where d.workspace = :workspace and d.id = any (array(select t.id from t)) and d.id = t.id and d.turn = t.turn;
 
 -- name: lock_questions
--- So that of several who record the last failures of a question, one sees all of them.
+-- Lock questions, so that if several processes record the last failures of a question, one of them sees all.
 select from handraise.questions where workspace = :workspace and id = any (:lost::text[]) order by id for update;
 
 -- name: reached
--- Somebody has been told of these after all.
+-- Record that somebody has been told about these questions after all.
 update handraise.questions set unreached_at = null
 where workspace = :workspace and id = any (:sent::text[]) and unreached_at is not null;
 
 -- name: unreached
--- Say of pending questions that nobody can be told of them, where no delivery has arrived or can still.
+-- Mark pending questions that nobody can be told about: no delivery has arrived, and none still can.
 with lost as (
     update handraise.questions as q
     set unreached_at = coalesce(:now::timestamptz, now())
@@ -279,7 +279,7 @@ logged as (
 select id from lost;
 
 -- name: deliveries
--- The deliveries of a question, found before they are put in order: no index is walked for the sake of it.
+-- The deliveries of a question, found before they are sorted, so that no index is walked for the order.
 with found as materialized (
     select * from handraise.deliveries where workspace = :workspace and question_id = :question_id
 )

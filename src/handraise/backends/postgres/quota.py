@@ -1,9 +1,9 @@
 """When the pending questions of an asker must be counted again.
 
-To count them takes as long as there are rows of the inbox to pass over, also those of settled questions that PostgreSQL
-has not cleaned up yet. So the statement counts now and then, and in between an asker has an allowance: a quarter of what
-was left of its quota, for a second. One process never exceeds a quota like that. Each other one that posts for the same
-asker in the same second may exceed it by its allowance.
+The time to count them grows with the rows of the inbox, including those of settled questions that PostgreSQL has not
+cleaned up yet. So the statement counts only now and then. In between, an asker has an allowance: a quarter of what was
+left of its quota, for one second. A single process therefore never exceeds a quota. Each other process that posts for
+the same asker in the same second may exceed it by its allowance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class QuotaCache:
         self._left: dict[_Asker, tuple[int, float]] = {}
 
     def cover(self, drafts: Iterable[Draft]) -> bool:
-        """Whether these may be posted without counting; then they are taken off."""
+        """Whether these may be posted without counting; if so, they are subtracted."""
         wanted = Counter((draft.workspace, draft.asker) for draft in drafts)
         now = self._monotonic()
         left = {asker: self._left.get(asker, (0, now)) for asker in wanted}
@@ -40,7 +40,7 @@ class QuotaCache:
         return True
 
     def counted(self, pending: Mapping[_Asker, int], quota: int) -> None:
-        """Give allowances to askers of whom it is known now how many questions they have pending."""
+        """Give allowances to askers whose number of pending questions is now known."""
         if len(self._left) > _MOST:
             self._left.clear()
         ends = self._monotonic() + _LASTS

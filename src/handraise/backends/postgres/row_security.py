@@ -1,4 +1,4 @@
-"""Whether PostgreSQL itself keeps workspaces apart, and what is refused because it would not."""
+"""Whether PostgreSQL itself keeps workspaces apart, and what is refused if it does not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handraise.backends.sql_files import load_statements
 from handraise.model.errors import UnsafeStore
 
 APP_ROLE = "handraise_app"
-"""The role that owns nothing. Who is not bound by row-level security takes it for every transaction."""
+"""The role that owns nothing. A login that is not bound by row-level security takes it for every transaction."""
 
 STATEMENTS = load_statements("handraise.backends.postgres", "row_security.sql")
 
@@ -24,12 +24,12 @@ async def row_security_of(pool: Pool) -> RowSecurity | None:
 
 
 async def checked_row_security(pool: Pool) -> RowSecurity:
-    """RowSecurity that hold: `UnsafeStore` says what to do where they would not."""
+    """Row security that works; if it would not, `UnsafeStore` says what to do."""
     async with connection(pool) as acquired:
         (login,) = await acquired.fetch(STATEMENTS["role"].numbered)
         row_security = RowSecurity(role=None if login["loophole"] is None else APP_ROLE)
         try:
-            # A policy that holds makes every table look empty, which a scan would find out only at its end.
+            # A policy that works makes every table look empty; a full scan would notice that only at its end.
             async with transaction(acquired, f"{row_security.begin}; set local enable_seqscan = off"):
                 await _check(acquired)
         except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:

@@ -1,7 +1,7 @@
--- What is looked at before a desk is trusted to keep workspaces apart.
+-- What is checked before a desk is trusted to keep workspaces apart.
 
 -- name: role
--- Whom this runs as, and how they would get around row-level security.
+-- The role this runs as, and how it would get around row-level security.
 select
     quote_ident(r.rolname) as name,
     r.rolsuper or r.rolbypassrls as bypasses,
@@ -25,7 +25,7 @@ left join lateral (
 where r.rolname = current_user;
 
 -- name: breaches
--- Tables with a workspace that row-level security does not guard, or not from this role, and their repair.
+-- Tables with a workspace column that row-level security does not protect, or not from this role, and their repair.
 select c.oid::regclass::text as name, b.loophole, b.repair
 from pg_class as c
 cross join lateral (
@@ -71,7 +71,7 @@ where c.relnamespace = 'handraise'::regnamespace and c.relkind in ('r', 'p') and
 order by name;
 
 -- name: leaks
--- Tables whose rows are seen although no workspace is set.
+-- Tables whose rows are visible although no workspace is set.
 select t.name
 from (
     values

@@ -21,8 +21,8 @@ _STATED = "select number, oldest_release from handraise.migrations where number 
 _APPLIED = "select coalesce(max(number), 0) from handraise.migrations"
 _RESTORED = "select cluster <> handraise.cluster() from handraise.numbering"
 _MOVE_IN = "select handraise.move_in()"
-# `oldest_release` is the oldest one that works on the schema a migration made: that release may start after it. Null
-# says that it was not stated, and then no earlier release may.
+# `oldest_release` is the oldest release that works on the schema a migration made: that release may start after it.
+# Null means that it was not stated, and then no earlier release may start.
 _CREATE = """
 create schema if not exists handraise;
 create table if not exists handraise.migrations (
@@ -42,9 +42,9 @@ T = TypeVar("T")
 
 
 async def migrate(acquired: Connection, *, anywhere: bool = True) -> int:
-    """Apply what is missing, each migration in its own transaction, and give back how many that were.
+    """Apply the missing migrations, each in its own transaction, and return how many that were.
 
-    Nothing is put into the database that PostgreSQL itself comes with, unless `anywhere` says so.
+    The database that comes with PostgreSQL itself is not changed, unless `anywhere` says so.
     """
     newest = MIGRATIONS[-1].number
     try:
@@ -69,7 +69,7 @@ async def _check_place(acquired: Connection) -> None:
 
 
 async def check_readable(acquired: Connection, applied: int) -> None:
-    """Raise SchemaMismatch where a later release has brought the database to what this one cannot work on."""
+    """Raise SchemaMismatch if a later release has given the database a schema that this one cannot use."""
     newest = MIGRATIONS[-1].number
     if applied > newest:
         stated = await acquired.fetch(_STATED, newest)
@@ -77,13 +77,13 @@ async def check_readable(acquired: Connection, applied: int) -> None:
 
 
 async def move_in(acquired: Connection) -> None:
-    """Let what was dumped in one cluster and restored in another go on here; usually there is nothing to do."""
+    """Make a dump from another cluster usable after it was restored here; usually there is nothing to do."""
     if await acquired.fetchval(_RESTORED):
         await _patiently(partial(_move_in, acquired))
 
 
 async def applied_number(acquired: Connection) -> int:
-    """The number of the newest migration in the database, 0 for none; SchemaMismatch if this role may not look."""
+    """The number of the newest migration in the database, 0 for none; SchemaMismatch if this role may not read it."""
     try:
         if await acquired.fetchval("select to_regclass('handraise.migrations')") is None:
             return 0
@@ -94,7 +94,7 @@ async def applied_number(acquired: Connection) -> int:
 
 
 async def _not_allowed(acquired: Connection, error: asyncpg.InsufficientPrivilegeError) -> SchemaMismatch:
-    """What a role lacks that may not look at the schema, or change it."""
+    """The missing rights of a role that may not read or change the schema."""
     role = await acquired.fetchval("select current_user")
     return SchemaMismatch(
         f"This release of Handraise needs schema {MIGRATIONS[-1].number}, and {role!r} may not bring the database there "
@@ -115,7 +115,7 @@ async def _patiently(change: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _apply(acquired: Connection, migration: Migration) -> int:
-    """Apply a migration unless it has been; how many that were."""
+    """Apply a migration unless it has been applied; return how many were applied."""
     async with acquired.transaction():
         await acquired.execute("select pg_advisory_xact_lock($1)", _LOCK, timeout=_LONG)
         await acquired.execute(_CREATE)

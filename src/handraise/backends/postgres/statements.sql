@@ -1,9 +1,9 @@
--- The statements of the PostgreSQL store. `:now` is null in production: the database's clock rules.
+-- The statements of the PostgreSQL store. `:now` is null in production: the clock of the database is used.
 
 -- name: insert
--- Register questions; one whose key or id exists, archived or not, is left out of what is returned. With a quota, so
--- is what would give its asker more pending questions than that; it comes back without an instant. `pending` is how
--- many its asker had before, up to the quota.
+-- Register questions. One whose key or id exists, archived or not, is not returned. With a quota, a question that would
+-- give its asker more pending questions than that is not registered; it is returned without an instant. `pending` is
+-- how many its asker had before, up to the quota.
 with given as materialized (
     select t.*, row_number() over (partition by t.workspace, t.asker) as place
     from unnest(
@@ -19,7 +19,7 @@ with given as materialized (
 asker as materialized (
     select
         g.workspace, g.asker,
-        -- Never more than the quota is looked at, however many are pending.
+        -- Never reads more rows than the quota, however many are pending.
         (
             select count(*)
             from (
@@ -97,8 +97,8 @@ union all
 select d.workspace, d.id, null, null from draft as d where d.is_beyond;
 
 -- name: settle
--- Decide moves on pending questions, at most one for each question; a refused one is left out of what is
--- returned. A grant is locked before the question: a revocation that was acknowledged is seen, and a later one waits.
+-- Decide moves on pending questions, at most one for each question. A refused move is not returned. A grant is locked
+-- before the question: a revocation that was acknowledged is seen, and a later one waits.
 with move as materialized (
     select *
     from unnest(
@@ -244,14 +244,14 @@ granted as (
 select workspace, id, status, settled_at, attempts, votes, steps_taken, stepped_at from moved;
 
 -- name: consume
--- Use up an approval: of any number of consumers one gets a row.
+-- Use up an approval: if several try at once, only one gets a row.
 with used as (
     update handraise.questions
     set consumed_at = coalesce(:now::timestamptz, now())
     where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
         and taken_back_at is null and asker = :actor
         and outcome -> 'value' ->> 'decision' = 'approve' and outcome -> 'value' ->> 'digest' = :digest
-        -- Its history, which is sealed, says so too.
+        -- The sealed history says so too.
         and (
             select bool_and(coalesce(
                 e.kind = 'answered' and e.data -> 'value' ->> 'decision' = 'approve'
@@ -278,7 +278,7 @@ logged as (
 select id from used;
 
 -- name: consume_archived
--- The same where the question has been archived.
+-- The same if the question has been archived.
 with place as materialized (
     select x.workspace, x.id, x.settled_at
     from handraise.archive_index as x
@@ -317,14 +317,14 @@ logged as (
 select id from used;
 
 -- name: consumed_by
--- A row where it was this request that used an approval up, and made it again.
+-- A row if this same request used up the approval before, and is now repeated.
 select number
 from handraise.events
 where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
     and data ->> 'digest' = :digest and data ->> 'request' = :request;
 
 -- name: join
--- Have a key stand for a pending question too, unless it stands for one already.
+-- Make a key stand for a pending question too, unless it stands for one already.
 with pending as (
     select q.workspace, q.id
     from handraise.questions as q
@@ -347,8 +347,8 @@ on conflict (workspace, actor, key) where key is not null do nothing
 returning question_id;
 
 -- name: claim_sending
--- Take on to show a question in a chat, until a lease ends: of any number at once, one gets a row. Without an event, a
--- workspace that moves to another shard leaves the lease behind; then the question may be shown twice.
+-- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
+-- There is no event, so a workspace that moves to another shard loses the lease; then the question may be shown twice.
 update handraise.questions
 set sending_until = coalesce(:now::timestamptz, now()) + :lease::interval
 where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
@@ -395,7 +395,7 @@ logged as (
 select id from taken;
 
 -- name: take_back_archived
--- The same where the question has been archived.
+-- The same if the question has been archived.
 with place as materialized (
     select x.workspace, x.id, x.settled_at
     from handraise.archive_index as x
@@ -425,7 +425,7 @@ logged as (
 select id from taken;
 
 -- name: find_grant
--- The grant that holds for the action of a question now, the one that lasts longest.
+-- The grant that is valid now for the action of a question; if there are several, the one that lasts longest.
 select g.*
 from handraise.grants as g
 join handraise.questions as q on q.workspace = g.workspace and q.id = :id
@@ -462,23 +462,23 @@ select * from ended;
 select * from handraise.grants where workspace = :workspace and id = :id;
 
 -- name: due_workspaces
--- Some of the workspaces in which a deed is due.
+-- Some of the workspaces in which a step is due.
 select due_workspaces as workspace from handraise.due_workspaces(coalesce(:now::timestamptz, now()), :at_most)
 where (select handraise.nobody_moves()) or handraise.is_writable(due_workspaces);
 
 -- name: sweep (may take long)
--- Do the next due deed of up to `:limit` timelines of a workspace, passing over what another sweep holds. The
+-- Do the next due step of up to `:limit` timelines of a workspace, skipping those that another sweep has locked. The
 -- question's row is locked first, as everywhere, so that no two statements wait for each other.
 with due as materialized (
     select
         q.workspace, q.id, q.steps_taken, i.recipient,
         q.steps -> q.steps_taken as step,
-        -- What comes late puts off the next deed, and the end.
+        -- A late step delays the next step, and the end.
         handraise.due_at(q.asked_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as next_due_at,
         handraise.end_at(q.expires_at, coalesce(:now::timestamptz, now()), q.steps, q.steps_taken + 1) as end_at
     from handraise.inbox as i
     join handraise.questions as q on q.workspace = i.workspace and q.id = i.question_id
-    -- As a sub-select, because row-level security keeps an index from being searched for a coalesce().
+    -- A sub-select, because row-level security prevents an index search for a coalesce().
     where i.workspace = :workspace and i.due_at <= (select coalesce(:now::timestamptz, now()))
         and q.status = 'pending'
         and handraise.due_at(q.asked_at, q.stepped_at, q.steps, q.steps_taken) <= coalesce(:now::timestamptz, now())
@@ -584,8 +584,8 @@ from unnest(:workspaces::text[], :owners::text[], :keys::text[]) as t (workspace
 join handraise.events as e on e.workspace = t.workspace and e.actor = t.owner and e.key = t.key;
 
 -- name: read_archived
--- Archived questions by their places, each in the one partition that the index names. Only a settled question is ever moved, and only from one table to the other: who
--- has not found it in the first finds it here.
+-- Archived questions by their places, each in the one partition that the index names. Only a settled question is ever
+-- moved, and only from one table to the other: a question that was not found in the first table is found here.
 select q.*, false as overdue
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
 cross join lateral (
@@ -619,13 +619,13 @@ cross join lateral (
 ) as q;
 
 -- name: copy_settled (may take long)
--- Copy what was settled so long ago into the archive, of the next pages.
+-- Copy those questions of the next pages into the archive that were settled so long ago.
 select workspaces, ids, around
 from handraise.copy_settled(coalesce(:now::timestamptz, now()) - :rest::interval, :pages);
 
 -- name: writers
--- The transactions that write to questions now. A statement takes its lock before it takes its view of the database:
--- one that is not among them will see what is committed by now.
+-- The transactions that write to questions now. A statement takes its lock before its snapshot of the database, so one
+-- that is not among them will see what is committed by now.
 select coalesce(array_agg(distinct l.virtualtransaction), '{}') as writers
 from pg_locks as l
 where l.locktype = 'relation' and l.relation = 'handraise.questions'::regclass and l.mode = 'RowExclusiveLock'
@@ -633,11 +633,11 @@ where l.locktype = 'relation' and l.relation = 'handraise.questions'::regclass a
     and l.pid <> pg_backend_pid();
 
 -- name: leave_copied (may take long)
--- Take what was copied out of the questions that are worked on.
+-- Delete copied questions from the table of questions.
 select leave_copied as moved from handraise.leave_copied(:workspaces::text[], :ids::text[]);
 
 -- name: remove_archived (may take long)
--- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is for ever.
+-- Remove what was settled longer ago than it is kept, by the rule of its workspace, else by this one; null is forever.
 select remove_archived as removed
 from handraise.remove_archived(
     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()) - :keep::interval, :at_most
@@ -648,7 +648,7 @@ from handraise.remove_archived(
 select handraise.drop_archive_months(coalesce(:now::timestamptz, now()) - :keep::interval);
 
 -- name: outcomes
--- Which of these are pending no more, or do not exist: the poll of all waits of a process at once.
+-- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once.
 select t.workspace, t.id, q.status, q.settled_at, q.outcome
 from unnest(:workspaces::text[], :ids::text[]) as t (workspace, id)
 left join lateral (
@@ -765,7 +765,7 @@ order by walk.urgency, walk.question_id
 limit :limit;
 
 -- name: urgent_by_asker
--- The same of one asker, also narrowed to a person's own names. All that it has pending are put in order.
+-- The same of one asker, also narrowed to a person's own names. All its pending questions are sorted.
 select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
 from handraise.inbox as i
 where i.workspace = :workspace and i.main and i.asker = :asker
@@ -797,7 +797,8 @@ limit :limit;
 
 -- name: settled
 -- A page of what has ended, newest first: a walk back over up to `:looked` events, and from each that ended a question
--- to its row, archived or not. Where that does not fill the page, `edge` is the last event looked at, in a row of its own if need be.
+-- to its row, archived or not. If that does not fill the page, `edge` is the last event that was read, in a separate
+-- row if necessary.
 with page as materialized (
     select e.transaction, e.number, q.*
     from (
@@ -808,7 +809,7 @@ with page as materialized (
         order by w.transaction desc, w.number desc
         limit :looked::bigint
     ) as e
-    -- With a limit, so that each row is looked up by itself: there is nothing to be gained by reading them all.
+    -- With a limit, so that each row is looked up separately: there is no gain in reading them all.
     cross join lateral (
         select s.*
         from (
@@ -942,7 +943,7 @@ where workspace = :workspace and question_id = :question_id and question_id <> '
 order by events.number;
 
 -- name: feed
--- Events of a workspace's questions behind a cursor, only those older than every transaction still running.
+-- Events of a workspace's questions after a cursor, only those older than every transaction still running.
 select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
 from handraise.events
 where workspace = :workspace
@@ -953,7 +954,7 @@ order by events.transaction, events.number
 limit :limit;
 
 -- name: trail
--- All events of a workspace behind a cursor, only those older than every transaction still running.
+-- All events of a workspace after a cursor, only those older than every transaction still running.
 select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
 from handraise.events
 where workspace = :workspace
@@ -963,7 +964,7 @@ order by events.transaction, events.number
 limit :limit;
 
 -- name: workspace_events
--- The same of those that are about no question.
+-- The same of those that are not about a question.
 select transaction::text, number, at, workspace, question_id, kind, actor, channel, data
 from handraise.events
 where workspace = :workspace
@@ -974,8 +975,8 @@ order by events.transaction, events.number
 limit :limit;
 
 -- name: feed_end
--- The last event that the feed of a workspace gives out. Not the edge itself: after a crash, the numbers of transactions that
--- left nothing on the disk are given out again, and their events would be behind who began to follow there.
+-- The last event that the feed of a workspace returns. Not the edge itself: after a crash, the numbers of transactions
+-- that left nothing on the disk are used again, and a reader that began to follow at the edge would miss their events.
 select transaction::text, number
 from handraise.events
 where workspace = :workspace and transaction < (select handraise.feed_edge())
@@ -983,11 +984,11 @@ order by events.transaction desc, events.number desc
 limit 1;
 
 -- name: queue_stats (may take long)
--- How much waits, in numbers.
+-- How many questions and deliveries wait.
 select pending, deliveries from handraise.queue_stats(coalesce(:now::timestamptz, now()), :ages::float8[]);
 
 -- name: queue_stats_of_workspace (may take long)
--- How much waits in one workspace, in numbers.
+-- How many questions wait in one workspace.
 with aged as materialized (
     select extract(epoch from coalesce(:now::timestamptz, now()) - q.asked_at)::float8 as age
     from (
@@ -1017,7 +1018,7 @@ on conflict (process) do update set seen_at = excluded.seen_at;
 delete from handraise.listeners where process = :listener or seen_at < now() - interval '1 hour';
 
 -- name: notify
--- Wake the other processes, with each hint only if any that wants it could be listening.
+-- Wake the other processes; each hint is sent only if a process that wants it could be listening.
 select hint.feed, pg_notify('handraise', hint.payload)
 from (
     select payload, false as feed from unnest(:payloads::text[]) as t (payload)
@@ -1031,7 +1032,7 @@ where exists (
 );
 
 -- name: settings
--- The settings that durability rests on.
+-- The settings that durability depends on.
 select name, setting from pg_settings
 where name in (
     'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names', 'server_version', 'in_hot_standby'

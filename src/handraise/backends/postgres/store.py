@@ -1,4 +1,4 @@
-"""The PostgreSQL store: every decision is one statement, and so one transaction."""
+"""The PostgreSQL store: every decision is one statement, and therefore one transaction."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ LEDGER = load_statements("handraise.backends.postgres", "ledger.sql")
 
 _WORKSPACES_AT_ONCE = 1_000
 _PAGES = 128
-"""How many pages of questions are looked through at once for those to be archived."""
+"""How many pages of questions are searched at once for those to be archived."""
 _LOOKS = 64
 _REMOVED_AT_ONCE = 500
 _WAIT, _WAITS = 0.005, 200
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 _BEGINNING = {"transaction": "0", "number": -(2**63)}
-"""Nothing that somebody puts before the first event stays out of a feed."""
+"""So early that even an event that somebody inserts before the first one is in the feed."""
 _END = {"transaction": str(2**64 - 1), "number": 2**63 - 1}
 
 
@@ -143,10 +143,10 @@ class PostgresStore:
         return await endings_since(look, since=since, limit=limit)
 
     async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
-        """Do due deeds; see the port."""
+        """Do what is due; see the port."""
         settled: list[Ref] = []
         worked = True
-        # A batch of each workspace in turn: nobody waits for the end of another's backlog.
+        # One batch of each workspace in turn, so that none waits for the end of another one's backlog.
         while worked:
             worked = False
             for each in await self._due_workspaces() if workspace is None else [workspace]:
@@ -173,14 +173,14 @@ class PostgresStore:
     async def consume(self, ref: Ref, *, digest: str, by: str, request: str) -> bool:
         """Use up an approval; see the port."""
         used = {"id": ref.id, "actor": by, "digest": digest, "request": request}
-        # The last one only reads, by itself: it sees also what the others waited for.
+        # The last statement only reads, in its own transaction: it also sees what the others waited for.
         for name in ("consume", "consume_archived", "consumed_by"):
             if await self._fetch(ref.workspace, name, **used):
                 return True
         return False
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
-        """Take on to show a question; see the port."""
+        """Claim the task of showing a question; see the port."""
         claim = {"id": ref.id, "actor": by, "lease": lease}
         return bool(await self._fetch(ref.workspace, "claim_sending", **claim))
 
@@ -200,7 +200,7 @@ class PostgresStore:
         """Archive and remove what is settled; see the port."""
         archived = removed = 0
         (row,) = await self._database.fetch(LEDGER["shortest_keep"])
-        # A workspace may keep less, by a rule of its own: what is to be removed soon is archived sooner, everywhere.
+        # A workspace may keep less, by its own rule: what will be removed soon is archived sooner, in all workspaces.
         shortest = min((each for each in (keep, row["keep"]) if each is not None), default=None)
         after = rest if shortest is None else min(rest, shortest)
         for _ in range(_LOOKS):
@@ -250,7 +250,7 @@ class PostgresStore:
     async def trail(
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[Event | WorkspaceEvent]:
-        """Everything to be sealed; see the port."""
+        """All events that are to be sealed; see the port."""
         place = _place(after) if after else _BEGINNING
         rows = await self._fetch(workspace, "trail", **place, limit=limit)
         return [stored_trail_line(row, _cursor(row)) for row in rows]
@@ -258,7 +258,7 @@ class PostgresStore:
     async def workspace_events(
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[WorkspaceEvent]:
-        """What is about no question; see the port."""
+        """Events that are not about a question; see the port."""
         place = _place(after) if after else _BEGINNING
         rows = await self._fetch(workspace, "workspace_events", **place, limit=limit)
         return [stored_change(row, cursor=_cursor(row)) for row in rows]
@@ -269,7 +269,7 @@ class PostgresStore:
         return _cursor(rows[0]) if rows else "0.0"
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
-        """How much waits; see the port."""
+        """How many questions and deliveries wait; see the port."""
         if workspace is None:
             (row,) = await self._database.fetch(STATEMENTS["queue_stats"], ages=AGES)
             deliveries = json.loads(row["deliveries"])
@@ -284,7 +284,7 @@ class PostgresStore:
         return durability_of({row["name"]: row["setting"] for row in rows})
 
     async def _insert_safely(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
-        """Insert, and once more where the connection was cut: what is there already is found by its id."""
+        """Insert, and repeat it if the connection was cut: questions that are already stored are found by their ids."""
         try:
             return await self._insert(drafts, quota=quota)
         except StoreUnavailable as error:
@@ -293,7 +293,7 @@ class PostgresStore:
             return await self._insert(drafts, quota=quota)
 
     async def _insert(self, drafts: Sequence[Draft], *, quota: int | None) -> Sequence[Inserted]:
-        # In one order for everybody: two batches with the same keys must not wait for each other.
+        # Always in the same order: two batches with the same keys must not wait for each other.
         ordered = sorted(drafts, key=lambda draft: (draft.workspace, draft.key_owner, draft.key or ""))
         columns = _columns(map(draft_values, ordered))
         counted = None if quota is None or self._allowances.cover(drafts) else quota
@@ -312,7 +312,7 @@ class PostgresStore:
             results.update(await self._existing(known, beyond, quota or 0))
         refused = [place for place, result in results.items() if isinstance(result, QuotaExceeded)]
         if 0 < len(refused) < len(known):
-            # The others took up room that they did not need: they were there before.
+            # The others used up quota that they did not need, because they were stored before.
             again = await self._insert([drafts[place] for place in refused], quota=quota)
             results.update(zip(refused, again, strict=True))
         return [results[place] for place in range(len(drafts))]
@@ -320,7 +320,7 @@ class PostgresStore:
     async def _existing(
         self, drafts: Sequence[tuple[int, Draft]], beyond: Collection[Ref], quota: int
     ) -> dict[int, Inserted]:
-        """What is stored already under the keys or ids of these drafts; what is not was `beyond` the quota."""
+        """What is already stored under the keys or ids of these drafts; what is not stored was `beyond` the quota."""
         by_key = await self._read_by_keys(
             [(d.workspace, d.key_owner, d.key) for _, d in drafts if d.key is not None]
         )
@@ -347,7 +347,7 @@ class PostgresStore:
             try:
                 rows = await self._fetch(workspace, "settle", **_columns(map(move_values, batch)))
             except StoreUnavailable as error:
-                error.refused = error.refused and len(rounds) == 1  # else a round before may be done
+                error.refused = error.refused and len(rounds) == 1  # otherwise an earlier round may have been committed
                 raise
             accepted = {(row["workspace"], row["id"]): row for row in rows}
             for place, move in zip(places, batch, strict=True):
@@ -357,7 +357,7 @@ class PostgresStore:
         return results
 
     async def _may_remove(self) -> bool:
-        """Whether this login may remove what is over; if not, say once who may."""
+        """Whether this login may remove old questions; if not, log once who may."""
         if self._removes is None:
             (row,) = await self._database.fetch(LEDGER["may_remove"])
             self._removes = bool(row["so"])
@@ -417,10 +417,10 @@ class PostgresStore:
         return [found.get(ref) for ref in refs]
 
     async def _leave(self, workspaces: Sequence[str], ids: Sequence[str]) -> int:
-        """Take copied questions out, once no statement is under way that could not see the copies.
+        """Delete copied questions, once no statement is running that could not see the copies.
 
-        Else one that posts an archived key could find it in neither place. Where somebody writes for long, both stay
-        for the next time.
+        Otherwise a statement that posts an archived key could find it in neither place. If a transaction writes for
+        long, both stay until the next time.
         """
         (row,) = await self._database.fetch(STATEMENTS["writers"])
         before = set(row["writers"])
@@ -453,12 +453,12 @@ def _cursor(row: Any) -> str:
 
 
 def _edge(row: Any) -> str | None:
-    """Where the walk ended before it had enough, or None where it came to its end."""
+    """Where the walk stopped before it had enough, or None if it reached the end."""
     return None if row["edge_number"] is None else f"{row['edge_transaction']}.{row['edge_number']}"
 
 
 def _place(cursor: str | None) -> dict[str, Any]:
-    """The place that a walk back begins before: that of a cursor, else the end."""
+    """The place before which a walk back begins: that of a cursor, or else the end."""
     if cursor is None:
         return _END
     found = _CURSOR.fullmatch(cursor)
@@ -468,7 +468,7 @@ def _place(cursor: str | None) -> dict[str, Any]:
 
 
 def _pending_by_asker(drafts: Sequence[Draft], rows: Iterable[Any]) -> dict[tuple[str, str], int]:
-    """How many questions the askers of drafts have pending, of those who have posted one just now."""
+    """How many pending questions each asker of these drafts has, if it has just posted one."""
     askers = {draft.ref: draft.asker for draft in drafts}
     pending: dict[tuple[str, str], int] = {}
     for row in rows:
@@ -489,7 +489,7 @@ def _places(refs: Collection[Ref]) -> dict[str, list[str]]:
 
 
 def _rounds(refs: Sequence[Ref]) -> list[list[int]]:
-    """Places of moves, in rounds that touch each question once, in one order of locking for everybody."""
+    """Places of moves, in rounds that touch each question once and always lock in the same order."""
     rounds: list[list[int]] = []
     seen: dict[Ref, int] = {}
     for place, ref in enumerate(refs):

@@ -1,6 +1,6 @@
 """Several PostgreSQL databases as one backend: each workspace lives on one of them, and can move.
 
-A placement database knows where. Nothing is asked across shards to ask, to answer or to wait.
+A placement database knows which. Asking, answering and waiting need no query across shards.
 """
 
 from handraise.model.errors import MissingExtra

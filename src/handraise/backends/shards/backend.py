@@ -16,7 +16,7 @@ from handraise.backends.shards.store import ShardedStore
 from handraise.ports import Backend, Clock
 
 SCHEME = "postgresql+shards"
-"""An address with this scheme is that of the placement database."""
+"""An address with this scheme is the address of the placement database."""
 
 
 @asynccontextmanager
@@ -25,8 +25,8 @@ async def open_shards(
 ) -> AsyncIterator[Backend]:
     """The ports over all shards that the placement database at `address` knows.
 
-    Each shard gets at most `connections` from this process, its listener included, and is opened when it is first
-    needed: one that is down holds up nobody else. See `open_postgres` for `confined`.
+    Each shard gets at most `connections` from this process, including its listener. It is opened when it is first
+    needed, so a shard that is down does not delay the others. See `open_postgres` for `confined`.
     """
 
     def make(number: int, address: str) -> Shard:

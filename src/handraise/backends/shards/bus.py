@@ -39,7 +39,7 @@ class ShardedBus:
 
     @asynccontextmanager
     async def listen(self, on_hint: HintHandler, *, feeds: bool = False) -> AsyncIterator[None]:
-        """Hear hints of every shard; see the port. One that does not answer is listened to once it does."""
+        """Receive hints of every shard; see the port. If a shard does not answer, listening starts once it does."""
         tasks: list[asyncio.Task[None]] = []
         ready: list[asyncio.Task[bool]] = []
 
@@ -71,7 +71,7 @@ class ShardedBus:
 
 
 async def _keep_listening(shard: Shard, on_hint: HintHandler, feeds: bool, listening: asyncio.Event) -> None:  # noqa: FBT001 -- as it was given
-    """Listen on one shard for ever, from the moment on when it can be opened."""
+    """Listen on one shard forever, as soon as it can be opened."""
     while True:
         try:
             opened = await shard.opened()

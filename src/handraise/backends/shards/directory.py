@@ -1,6 +1,6 @@
-"""The directory over several shards: who is who in a workspace is where the workspace is.
+"""The directory over several shards: who is who in a workspace is stored on the shard of the workspace.
 
-Every key, session and link says which workspace it is of, so nobody is looked for on all shards.
+Every key, session and link names its workspace, so no search goes over all shards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from handraise.ports import Claim
 class ShardedDirectory:
     """Who is who, on several shards. See `handraise.ports.Directory` for what each method promises.
 
-    What is `is_noop` wrote nothing, or does no more the second time.
+    A call that is `is_noop` wrote nothing, or changes nothing when it is repeated.
     """
 
     def __init__(self, router: ShardRouter) -> None:

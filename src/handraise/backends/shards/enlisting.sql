@@ -1,16 +1,16 @@
--- Which databases are shards. Parameters come in the order in which they stand here.
+-- Which databases are shards. Parameters are passed in the order in which they appear here.
 
 -- name: next_number
 -- The number of the next shard.
 select coalesce(max(number), 0) + 1 from handraise.shards;
 
 -- name: identify
--- Give this database its number, unless it has one, and tell which.
+-- Give this database its number, unless it has one, and return the number.
 insert into handraise.shard (number) values (:number) on conflict (only_one) do update set number = shard.number
 returning number;
 
 -- name: enlist
--- Know a shard by its address.
+-- Record the address of a shard.
 insert into handraise.shards (number, address) values (:number, :address)
 on conflict (number) do update set address = excluded.address;
 
@@ -44,7 +44,7 @@ where walk.workspace is not null and not exists (
 );
 
 -- name: adopt
--- Write down where a workspace lives, unless it has a home, and tell which.
+-- Record where a workspace lives, unless it has a home, and return its home.
 with adopted as (
     insert into handraise.placements (workspace, shard) values (:workspace, :number)
     on conflict do nothing

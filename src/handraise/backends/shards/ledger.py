@@ -1,4 +1,4 @@
-"""The audit trail over several shards: a workspace's chain is where its events are, and moves with them."""
+"""The audit trail over several shards: a workspace's chain is on the shard of its events, and moves with them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
--- Moving a workspace. Each statement is of one database: the placement database, the old home or the new one.
+-- Moving a workspace. Each statement runs in one database: the placement database, the old home or the new one.
 
 -- name: lock
 -- Be the only one who moves this workspace, for as long as this session lasts.
 select pg_try_advisory_lock(hashtextextended('handraise move ' || :workspace::text, 0));
 
 -- name: placement
--- Where a workspace lives, and where it goes.
+-- Where a workspace lives, and where it is moving to.
 select shard, going_to, move from handraise.placements where workspace = :workspace;
 
 -- name: address
@@ -13,13 +13,13 @@ select shard, going_to, move from handraise.placements where workspace = :worksp
 select address from handraise.shards where number = :number;
 
 -- name: intend
--- Write down that a workspace shall move.
+-- Record that a workspace is going to move.
 update handraise.placements set going_to = :to, move = :move
 where workspace = :workspace and going_to is null
 returning move;
 
 -- name: give_up
--- Write down that a workspace stays where it is.
+-- Record that a workspace stays where it is.
 update handraise.placements set going_to = null, move = null where workspace = :workspace and move = :move;
 
 -- name: schema
@@ -37,8 +37,8 @@ where h.state in ('away', 'arriving')
 returning progress;
 
 -- name: leave
--- The old home notes what changes from now on. What was noted for an older move is of no use, and a move that was given
--- up is not made again.
+-- The old home notes what changes from now on. What was noted for an older move is useless, and a move that was
+-- cancelled is not made again.
 with forgotten as (
     delete from handraise.changes as c
     where c.workspace = :workspace and not exists (
@@ -54,7 +54,7 @@ where h.state = 'home' and h.move <> excluded.move or h.state = 'leaving' and h.
 returning state;
 
 -- name: home
--- What a shard says of a workspace.
+-- What a shard says about a workspace.
 select state, shard, move, mover, progress from handraise.homes where workspace = :workspace;
 
 -- name: writers
@@ -80,7 +80,7 @@ returning state;
 update handraise.homes set fenced_until = null where workspace = :workspace and state = 'leaving' and mover = :mover;
 
 -- name: hold
--- Wait for all writers, and keep others from it until the end of this transaction.
+-- Wait for all writers, and block others until the end of this transaction.
 select state from handraise.homes where workspace = :workspace for update;
 
 -- name: go
@@ -97,12 +97,12 @@ where workspace = :workspace and state = 'leaving'
 returning state;
 
 -- name: unexpect
--- What came of it is not expected any more.
+-- The new home does not expect the workspace any more.
 update handraise.homes set state = 'away', progress = null
 where workspace = :workspace and state = 'arriving' and move = :move;
 
 -- name: guard
--- Whether this mover is still the one whom the new home expects, until the end of this transaction.
+-- Whether the new home still expects this mover, until the end of this transaction.
 select state from handraise.homes
 where workspace = :workspace and state = 'arriving' and mover = :mover
 for share;
@@ -117,7 +117,7 @@ update handraise.homes set progress = coalesce(progress, '{}') || :progress::tex
 where workspace = :workspace and state = 'arriving' and mover = :mover;
 
 -- name: tidied
--- Nothing is left of a workspace that is away.
+-- Record that nothing is left of a workspace that is away.
 update handraise.homes set progress = '{"tidied": true}' where workspace = :workspace and state = 'away';
 
 -- name: untidied
@@ -125,15 +125,15 @@ update handraise.homes set progress = '{"tidied": true}' where workspace = :work
 select workspace from handraise.homes where state = 'away' and progress is null order by workspace;
 
 -- name: changes
--- What was noted.
+-- The changes that were noted.
 select number, relation, key::text from handraise.changes where workspace = :workspace order by number;
 
 -- name: count_changes
--- How much was noted.
+-- How many changes were noted.
 select count(*) from (select from handraise.changes where workspace = :workspace limit 100000) as c;
 
 -- name: forget_changes
--- What was noted has been taken along.
+-- Delete the noted changes that have been copied.
 delete from handraise.changes where workspace = :workspace and number = any (:numbers::bigint[]);
 
 -- name: epoch
@@ -141,7 +141,7 @@ delete from handraise.changes where workspace = :workspace and number = any (:nu
 select epoch from handraise.numbering;
 
 -- name: raise_epoch
--- Get ahead of another shard's events.
+-- Raise the epoch, so that new events come after those of another shard.
 select handraise.raise_epoch(:epoch);
 
 -- name: sequences
@@ -156,11 +156,11 @@ where c.relnamespace = 'handraise'::regnamespace and c.relname <> 'changes' and 
 order by 1;
 
 -- name: count_from
--- Count on from here.
+-- Continue counting from here.
 select setval(:sequence::text::regclass, :last::bigint);
 
 -- name: tables
--- The tables of workspaces with their columns and keys, those first that others refer to.
+-- The tables of workspaces with their columns and keys; those that others refer to come first.
 select
     c.relname as name,
     exists (select from pg_constraint as f where f.contype = 'f' and c.oid in (f.conrelid, f.confrelid)) as related,

@@ -1,4 +1,4 @@
-"""The outbox over several shards: what must be told is where its question is."""
+"""The outbox over several shards: entries and deliveries are on the shard of their question."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from handraise.ports.outbox import OutboxEntry, RoutedEntry
 
 
 class ShardedOutbox:
-    """What must be told, on several shards. See `handraise.ports.Outbox` for what each method promises.
+    """The outbox on several shards. See `handraise.ports.Outbox` for what each method promises.
 
-    With `only`, the work that is looked for is that of one shard. What is `is_noop` wrote nothing, or does no more the
-    second time.
+    With `only`, it looks for the work of one shard only. A call that is `is_noop` wrote nothing, or changes nothing
+    when it is repeated.
     """
 
     def __init__(self, router: ShardRouter, *, only: int | None = None) -> None:
@@ -26,7 +26,7 @@ class ShardedOutbox:
 
     @property
     def by_shard(self) -> Sequence[ShardedOutbox]:
-        """One for each shard, so that work on one is not held up by another."""
+        """One outbox for each shard, so that work on one shard is not delayed by another."""
         return [ShardedOutbox(self._router, only=number) for number in self._router.shards]
 
     async def put_address(self, address: Address, *, by: str | None = None) -> None:

@@ -1,7 +1,7 @@
-"""From a workspace to its shard, also while it moves.
+"""Finding the shard of a workspace, also while it moves.
 
-Where a workspace lives is looked up once and kept for as long as its shard does not say otherwise. The shard says so
-inside the statement that would have written; after reading it is asked.
+Where a workspace lives is looked up once, and remembered until its shard says otherwise. If a statement would write,
+the shard says so inside that statement. After a read, the shard is asked.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _PATIENCE = 15.0
-"""So long a call waits for a workspace that is about to move."""
+"""How long a call waits for a workspace that is about to move."""
 _GRACE = 0.5
-"""So long what is done for all shards waits for one of them."""
+"""How long a call to all shards waits for one of them."""
 _KEPT = 200_000
 
 
@@ -43,7 +43,7 @@ class ShardRouter:
         self.shards: dict[int, Shard] = {}
 
     async def load(self) -> None:
-        """Learn of all shards."""
+        """Load the list of all shards."""
         for row in await self._placements.fetch(STATEMENTS["shards"]):
             if row["number"] not in self.shards:
                 shard = self.shards[row["number"]] = self._make(row["number"], row["address"])
@@ -51,7 +51,7 @@ class ShardRouter:
                     callback(shard)
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         for task in self._late.values():
             task.cancel()
         await asyncio.gather(*self._late.values(), return_exceptions=True)
@@ -62,7 +62,7 @@ class ShardRouter:
         return self._known.get(workspace, workspace)
 
     def on_new_shard(self, callback: Callable[[Shard], None]) -> Callable[[], None]:
-        """Be told of shards that are found later; gives back how to end that."""
+        """Register a callback for shards that are found later; return a function that ends that."""
         self._new_shard_callbacks.append(callback)
         return lambda: self._new_shard_callbacks.remove(callback)
 
@@ -74,10 +74,10 @@ class ShardRouter:
         is_noop: Callable[[T], bool] = lambda _: False,
         place: bool = True,
     ) -> T:
-        """What `work` gives where a workspace lives, which gets a home if it has none and may be placed.
+        """The result of `work` on the shard of a workspace; one without a shard gets one if it may be placed.
 
-        A shard that a workspace has left refuses what would write. What is `is_noop` wrote nothing, or can be done once
-        more, so it was not refused: then the shard is asked.
+        A shard that a workspace has left refuses writes. If `is_noop` is true for the result, the call wrote nothing,
+        or can be repeated, so it was not refused. Then the shard is asked.
         """
 
         async def at(shard: Shard) -> T:
@@ -89,7 +89,7 @@ class ShardRouter:
         return await self._call_on_shard(workspace, at, place=place)
 
     async def read(self, workspace: str, work: Callable[[Backend], Awaitable[T]]) -> T:
-        """The same for what changes nothing."""
+        """The same for a call that changes nothing."""
 
         async def at(shard: Shard) -> T:
             found = await shard.call(work)
@@ -107,10 +107,10 @@ class ShardRouter:
         *,
         is_noop: Callable[[Item, Result], bool],
     ) -> Sequence[Result]:
-        """What `work` gives for items of several workspaces, in their order.
+        """The results of `work` for items of several workspaces, in their order.
 
-        Each shard gets its items at once; where one of its workspaces has moved, each workspace's by themselves. Where
-        one fails, the others are seen through before its error is raised.
+        Each shard gets all its items in one call. If one of its workspaces has moved, each workspace gets its own call.
+        If one call fails, the others are finished before its error is raised.
         """
         results: dict[int, Result] = {}
 
@@ -158,7 +158,7 @@ class ShardRouter:
         workspace_of: Callable[[Item], str],
         work: Callable[[Backend, Sequence[Item]], Awaitable[Sequence[Result]]],
     ) -> Sequence[Result]:
-        """The same for what changes nothing."""
+        """The same for a call that changes nothing."""
         results: dict[int, Result] = {}
 
         async def together(shard: Shard, places: Sequence[int]) -> None:
@@ -185,7 +185,7 @@ class ShardRouter:
         only: int | None = None,
         grace: float | None = _GRACE,
     ) -> list[T]:
-        """What `work` gives on every shard that answers, or on one; `StoreUnavailable` where none does."""
+        """The results of `work` on every shard that answers, or on one; `StoreUnavailable` if none answers."""
         if not self.shards:
             await self.load()
         asked = [shard for shard in self.shards.values() if only in (None, shard.number)]
@@ -194,7 +194,7 @@ class ShardRouter:
         )
 
     async def call_all(self, work: Callable[[Backend], Awaitable[T]]) -> list[T]:
-        """What `work` gives on every shard, however long it takes; `StoreUnavailable` where none can do it."""
+        """The results of `work` on every shard, however long it takes; `StoreUnavailable` if none can do it."""
         if not self.shards:
             await self.load()
         asked = [shard.call(work) for shard in self.shards.values()]
@@ -213,10 +213,10 @@ class ShardRouter:
         *,
         grace: float | None = _GRACE,
     ) -> list[T]:
-        """What calls to several shards give, without those that take longer than others can wait.
+        """The results of calls to several shards, without those that take longer than others can wait.
 
         The result of a call that takes too long is given to the next call of the same name. Until then its shard is not
-        asked again. Raises `StoreUnavailable` where all fail, else only what is nobody's fault.
+        asked again. Raises `StoreUnavailable` if all fail. Errors of other kinds are always raised.
         """
         done: list[asyncio.Task[T]] = []
         fresh: dict[asyncio.Task[T], Shard] = {}
@@ -236,7 +236,7 @@ class ShardRouter:
                 task.cancel()
             raise
         for task, shard in fresh.items():
-            # Of two who called at once, what comes late to the second is read again whenever somebody calls.
+            # If two calls run at once, the late result of the second is dropped: the next call reads it again.
             if not task.done() and self._late.setdefault((name, shard), task) is not task:
                 task.cancel()
         done += [task for task in fresh if task.done() and not task.cancelled()]
@@ -248,7 +248,7 @@ class ShardRouter:
         return [task.result() for task in done if task.exception() is None]
 
     async def shard_of(self, workspace: str, *, place: bool) -> Shard:
-        """The shard that a workspace lives on; one without a home is looked for where it would get one."""
+        """The shard that a workspace lives on; if it has none, the shard that it would get."""
         number = self._known.get(workspace)
         if number is None:
             number = await self._look_up(workspace, place=place)
@@ -257,7 +257,7 @@ class ShardRouter:
         return self.shards[number]
 
     async def _call_on_shard(self, workspace: str, at: Callable[[Shard], Awaitable[T]], *, place: bool) -> T:
-        """Do something at a workspace's home, and again where it has moved or is moving."""
+        """Do something on a workspace's shard, and repeat it if the workspace has moved or is moving."""
         until, pause = time.monotonic() + _PATIENCE, 0.005
         while True:
             shard = await self.shard_of(workspace, place=place)
@@ -278,10 +278,10 @@ class ShardRouter:
             pause = min(pause * 2, 0.2)
 
     async def _follow(self, workspace: str, left: Shard) -> bool:
-        """Find where a workspace went that is not on a shard any more; False where it is on its way.
+        """Find where a workspace went that is not on a shard any more; False if it is still moving.
 
-        That it went is decided by its old home alone. The process that moved it may have died right after, so any process opens the
-        new one and writes down where it is.
+        Only its old home decides that it has moved. The process that moved it may have died right after, so any process
+        may open the new home and record where the workspace is.
         """
         self._known.pop(workspace, None)
         rows = await self._placements.fetch_in(workspace, STATEMENTS["find"], workspace=workspace)
@@ -316,7 +316,7 @@ class ShardRouter:
             return number
         if place or not self.shards:
             raise StoreUnavailable("No shard takes workspaces. Run: handraise shards add postgresql://…")
-        return min(self.shards)  # it has no rows anywhere, so any shard says so
+        return min(self.shards)  # it has no rows anywhere, so any shard can say so
 
     async def _by_shard(
         self, items: Sequence[Item], workspace_of: Callable[[Item], str], *, place: bool
@@ -332,13 +332,13 @@ class ShardRouter:
 
 
 async def complete(placements: Database, new_home: Database, workspace: str, move: str) -> None:
-    """Do what is left of a move that its old home has decided; a second time changes nothing."""
+    """Finish a move that the old home has decided; a second time changes nothing."""
     await new_home.fetch_in(workspace, STATEMENTS["open_home"], workspace=workspace, move=move)
     await placements.fetch_in(workspace, STATEMENTS["flip"], workspace=workspace, move=move)
 
 
 class _WorkspaceMoved(Exception):
-    """What was read is not to be believed."""
+    """What was read cannot be trusted, because the workspace has moved."""
 
 
 def _parts(
@@ -352,7 +352,7 @@ def _parts(
 
 
 async def _all(calls: Collection[Awaitable[None]]) -> None:
-    """Await all of them, and raise the first error only then."""
+    """Await all of them, and only then raise the first error."""
     for done in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(done, BaseException):
             raise done

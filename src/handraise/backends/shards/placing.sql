@@ -9,8 +9,8 @@ select number, address, open from handraise.shards order by number;
 select shard, going_to, move from handraise.placements where workspace = :workspace;
 
 -- name: place
--- Give a workspace a home, unless it has one: of the open shards the one that draws the highest number for its name, so
--- that all who draw come to the same.
+-- Give a workspace a home, unless it has one: the open shard with the highest hash for the name of the workspace, so
+-- that all processes choose the same.
 insert into handraise.placements (workspace, shard)
 select :workspace, s.number
 from handraise.shards as s
@@ -20,12 +20,12 @@ limit 1
 on conflict do nothing;
 
 -- name: flip
--- A workspace has arrived.
+-- Record that a workspace has arrived.
 update handraise.placements set shard = going_to, going_to = null, move = null
 where workspace = :workspace and move = :move;
 
 -- name: who
--- Which shard this database is, and on how many tables of workspaces it could be written to without a fence.
+-- Which shard this database is, and how many tables of workspaces could be written to without a fence.
 select s.number, (
     select count(*)
     from pg_class as c
@@ -41,10 +41,10 @@ from handraise.shard as s;
 select elsewhere as workspace from handraise.elsewhere(:workspaces::text[]);
 
 -- name: home
--- What a shard says of a workspace that is not simply at home.
+-- What a shard says about a workspace that is not simply at home.
 select state, shard, move from handraise.homes where workspace = :workspace;
 
 -- name: open_home
--- A workspace that has arrived may be used. That it left its old home for this one has been decided there.
+-- Let a workspace that has arrived be used. Its old home has decided that it moved here.
 update handraise.homes set state = 'home', progress = null
 where workspace = :workspace and state = 'arriving' and move = :move;

@@ -1,7 +1,7 @@
-"""Rows of a workspace from one database to another, as they are.
+"""Copying the rows of a workspace from one database to another, unchanged.
 
-The only SQL besides `RowSecurity` that Python puts together: names of tables and columns, which come quoted from the
-catalogue. Values are parameters.
+Except for `RowSecurity`, this is the only SQL that Python puts together. It inserts only names of tables and columns,
+which come quoted from the catalogue. Values are parameters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import asyncpg
 
 PAGE = 2_000
-"""So many rows are copied in one transaction."""
+"""How many rows are copied in one transaction."""
 
 Connected: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -41,16 +41,16 @@ class Table:
         return f"moving_{self.name}"
 
     def columns_of(self, alias: str) -> str:
-        """All columns, each of this table."""
+        """All columns, each with this table alias."""
         return ", ".join(f"{alias}.{name}" for name in self.columns)
 
     def same(self, one: str, other: str) -> str:
-        """That two rows have one key."""
+        """The condition that two rows have the same key."""
         return " and ".join(f"{one}.{name} = {other}.{name}" for name in self.key)
 
 
 async def enter(connected: Connected, workspace: str) -> None:
-    """Be in a workspace until the end of the transaction, as one who moves it."""
+    """Enter a workspace until the end of the transaction, as its mover."""
     await connected.execute(
         "select set_config('handraise.workspace', $1, true), set_config('handraise.moving', 'on', true)",
         workspace.encode().hex(),
@@ -60,7 +60,7 @@ async def enter(connected: Connected, workspace: str) -> None:
 async def read_page(
     source: Connected, table: Table, workspace: str, after: Sequence[str] | None
 ) -> tuple[bytes, Sequence[str] | None]:
-    """The rows behind a place, up to a page of them, and the place to go on from; None at the end."""
+    """The rows after a place, up to one page, and the place to continue from; None at the end."""
     if not table.place:
         return await _copied(
             source,
@@ -95,7 +95,7 @@ async def read_page(
 
 
 async def read_keys(source: Connected, table: Table, keys: Sequence[Any]) -> bytes:
-    """The rows with these keys that are there."""
+    """The existing rows with these keys."""
     return await _copied(
         source,
         f"select {table.columns_of('t')} from handraise.{table.name} as t "  # noqa: S608 -- names of the catalogue
@@ -116,10 +116,10 @@ async def read_of(source: Connected, table: Table, workspace: str, column: str, 
 
 
 async def put(target: Connected, table: Table, rows: bytes) -> None:
-    """Keep rows in place of those with the same keys."""
+    """Store rows, replacing those with the same keys."""
     await stage(target, table, rows)
     values = [name for name in table.columns if name not in table.key]
-    if table.name == "people":  # an address may have gone from one of them to another
+    if table.name == "people":  # an address may have moved from one person to another
         await target.execute(
             "update handraise.people as t set email = null, email_folded = null from moving_people as m "  # noqa: S608 -- names of the catalogue
             f"where {table.same('t', 'm')}"
@@ -144,11 +144,11 @@ _ARCHIVE_ROOM = """
     from (select max(id collate "C") as id from moving_archive) as newest
     where newest.id is not null
 """
-"""The partitions that archived rows need, and that their ids are taken: see the migration."""
+"""Adds the partitions that archived rows need, and marks their ids as taken; see the migration."""
 
 
 async def stage(target: Connected, table: Table, rows: bytes) -> None:
-    """Take rows in, to be put in their places by another statement. Policies do not let them in directly."""
+    """Load rows into a temporary table, because policies do not let them be copied directly into their table."""
     await target.execute(
         f"create temporary table if not exists {table.stage} (like handraise.{table.name}); "
         f"truncate {table.stage}"
@@ -162,7 +162,7 @@ async def stage(target: Connected, table: Table, rows: bytes) -> None:
 
 
 async def drop_keys(target: Connected, table: Table, keys: Sequence[Any]) -> None:
-    """Let go of the rows with these keys that are not among those taken in."""
+    """Delete the rows with these keys that are not among the loaded ones."""
     await target.execute(
         f"delete from handraise.{table.name} as t "  # noqa: S608 -- names of the catalogue
         f"using jsonb_populate_recordset(null::handraise.{table.name}, $1::text::jsonb) as k "
@@ -172,7 +172,7 @@ async def drop_keys(target: Connected, table: Table, keys: Sequence[Any]) -> Non
 
 
 async def drop_of(target: Connected, table: Table, workspace: str, column: str, ids: Sequence[str]) -> None:
-    """Let go of the rows of some questions that are not among those taken in."""
+    """Delete the rows of some questions that are not among the loaded ones."""
     await target.execute(
         f"delete from handraise.{table.name} as t where t.workspace = $1 and t.{column} = any ($2::text[]) "  # noqa: S608 -- names of the catalogue
         f"and not exists (select from {table.stage} as m where {table.same('m', 't')})",
@@ -182,7 +182,7 @@ async def drop_of(target: Connected, table: Table, workspace: str, column: str, 
 
 
 async def drop_some(connected: Connected, table: Table, workspace: str) -> int:
-    """Let go of some rows of a workspace; how many that were."""
+    """Delete some rows of a workspace; return how many that were."""
     done = await connected.execute(
         f"delete from handraise.{table.name} where ctid = any (array("  # noqa: S608 -- names of the catalogue
         f"select ctid from handraise.{table.name} where workspace = $1 limit {PAGE})) and workspace = $1",
@@ -192,7 +192,7 @@ async def drop_some(connected: Connected, table: Table, workspace: str) -> int:
 
 
 def tables_of(rows: Iterable[asyncpg.Record]) -> list[Table]:
-    """The tables that the catalogue tells of."""
+    """The tables, as the catalogue describes them."""
     return [Table(row["name"], row["columns"], row["key"], row["types"], row["related"]) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""One shard of several: opened when it is first needed, and left alone for a while where it does not answer."""
+"""One shard of several: opened when it is first needed, and not asked for a while if it does not answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATEMENTS = load_statements("handraise.backends.shards", "placing.sql")
 AWAY = "HR001"
 """The workspace lives on another shard."""
 FENCED = "HR002"
-"""The workspace is about to move; what was refused can be done in a moment, here or there."""
+"""The workspace is about to move; what was refused can be repeated in a moment, on this shard or the new one."""
 
 T = TypeVar("T")
 
@@ -38,14 +38,14 @@ _DEAD = (
 
 
 class Opened(NamedTuple):
-    """The ports of a shard, and what they work with."""
+    """The ports of a shard, and the database that they use."""
 
     ports: Backend
     database: Database
 
 
 class Shard:
-    """A database that some workspaces live in."""
+    """A database in which some workspaces live."""
 
     def __init__(
         self, number: int, address: str, *, clock: Clock | None, connections: int, confined: bool | None
@@ -62,9 +62,9 @@ class Shard:
         self._closed = False
 
     async def call(self, work: Callable[[Backend], Awaitable[T]]) -> T:
-        """What `work` gives on the ports of this shard.
+        """The result of `work` on the ports of this shard.
 
-        One that has just been found dead is not asked again for a second: nobody queues for it.
+        A shard that has just been found dead is not asked again for a second, so that no calls queue for it.
         """
         if time.monotonic() < self._left_alone_until:
             raise StoreUnavailable(f"Shard {self.number} did not answer a moment ago.")
@@ -76,7 +76,7 @@ class Shard:
             raise
 
     async def call_briefly(self, work: Callable[[Backend], Awaitable[T]]) -> T:
-        """The same for what is done for many at once: a call that also waits for other shards cannot wait long."""
+        """The same for calls to many shards at once: a call that also waits for other shards cannot wait long."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 return await self.call(work)
@@ -85,7 +85,7 @@ class Shard:
             raise StoreUnavailable(f"Shard {self.number} does not answer.") from error
 
     async def moved_away(self, workspaces: Collection[str]) -> set[str]:
-        """Which of these cannot be read here. Asked after reading: what was at home then was at home before."""
+        """Which of these cannot be read here. Ask after reading: a workspace that is here then was also here before."""
         database = (await self.opened()).database
         rows = await database.fetch(STATEMENTS["elsewhere"], workspaces=list(workspaces))
         return {row["workspace"] for row in rows}
@@ -95,7 +95,7 @@ class Shard:
         return (await self.opened()).database.has_row_security
 
     async def opened(self) -> Opened:
-        """The shard's ports, opened by the first who needs them."""
+        """The shard's ports, opened by the first caller that needs them."""
         if self._opened is None:
             async with self._opening:
                 if self._closed:
@@ -105,7 +105,7 @@ class Shard:
         return self._opened
 
     async def close(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
         async with self._opening:
             self._closed, self._opened = True, None
             await self._stack.aclose()
@@ -133,6 +133,6 @@ class Shard:
 
 
 def refusal(error: BaseException) -> str | None:
-    """Why a shard would not write: `AWAY` or `FENCED`; None where it is about something else."""
+    """Why a shard refused to write: `AWAY` or `FENCED`; None if the error is about something else."""
     state = getattr(error.__cause__, "sqlstate", None)
     return state if state in (AWAY, FENCED) else None

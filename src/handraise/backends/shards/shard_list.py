@@ -23,10 +23,10 @@ class ShardSummary:
 
 
 async def enlist(placements: str, address: str) -> int:
-    """Make a database a shard, with the workspaces that it has, and give back its number.
+    """Make a database a shard, with the workspaces that it has, and return its number.
 
-    A second time it gets the address that it is reached by now, a fence around tables that have come since, and the
-    workspaces that are new. As the role that owns the tables in both.
+    If it is a shard already, its address is updated, new tables get a fence, and new workspaces are added. Run this as
+    the role that owns the tables in both databases.
     """
     for each in dict.fromkeys((placements, address)):
         async with open_database(each, connections=2):
@@ -71,7 +71,7 @@ async def _raise_fences(shard: Connection) -> None:
 
 
 async def _adopt(known: Connection, workspace: str, number: int) -> int:
-    """Write down that a workspace lives on a shard; on which it does."""
+    """Record that a workspace lives on a shard, unless it has one; return the shard it lives on."""
     await known.execute("select set_config('handraise.workspace', $1, true)", workspace.encode().hex())
     statement = STATEMENTS["adopt"]
     shard: int = await known.fetchval(

@@ -1,4 +1,4 @@
-"""The store over several shards: each call goes to where its workspace lives."""
+"""The store over several shards: each call goes to the shard of its workspace."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ShardedStore:
     async def settle(self, moves: Sequence[Move]) -> Sequence[Question | None]:
         """Make moves; see the port."""
         results: list[Question | None] = [None] * len(moves)
-        # One move on each question at a time: each call is one transaction on its shard, which is there or is not.
+        # One move on each question at a time: each call is one transaction on its shard, done as a whole or not at all.
         for places in _rounds(moves):
             moved = await self._router.write_many(
                 [moves[place] for place in places],
@@ -82,7 +82,7 @@ class ShardedStore:
                 found.update(each)
         except StoreUnavailable:
             if len(self._router.shards) == 1:
-                raise  # where there are others, those who wait for them come first
+                raise  # if there are other shards, the waits for them matter more
         return found
 
     async def find_by_key(self, workspace: str, owner: str, key: str) -> Question | None:
@@ -116,7 +116,7 @@ class ShardedStore:
         )
 
     async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
-        """Do due deeds, on every shard that answers; see the port."""
+        """Do what is due, on every shard that answers; see the port."""
         if workspace is not None:
             return await self._router.write(
                 workspace,
@@ -163,11 +163,11 @@ class ShardedStore:
         )
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
-        """Take on to show a question; see the port."""
+        """Claim the task of showing a question; see the port."""
         return await self._router.write(
             ref.workspace,
             lambda ports: ports.store.claim_sending(ref, by=by, lease=lease),
-            is_noop=lambda _: True,  # a lease on the shard that a workspace has left counts for nothing
+            is_noop=lambda _: True,  # a lease on the shard that a workspace has left does not count
         )
 
     async def mark_sent(self, ref: Ref, *, by: str, channel: str | None) -> bool:
@@ -235,7 +235,7 @@ class ShardedStore:
         return await self._router.read(workspace, lambda ports: ports.store.feed_end(workspace))
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
-        """How much waits, on every shard that answers; see the port."""
+        """How many questions and deliveries wait, on every shard that answers; see the port."""
         if workspace is not None:
             return await self._router.read(workspace, lambda ports: ports.store.queue_stats(workspace))
         pending: Counter[float] = Counter()

@@ -1,10 +1,10 @@
 """Moving a workspace to another shard while it is in use.
 
-The old home notes what changes; its rows are copied, then what was noted, again and again until that is little. Then
-its writes are held back for a moment, the last of it is copied, and the old home says that the workspace is away. That
-one statement is the decision. What is left, opening the new home and writing down where it is, anybody does who comes
-to the old one. A mover that dies leaves a workspace at its old home, with its fence gone by itself, or at its new one;
-the next one goes on where it was.
+The old home notes what changes. Its rows are copied, then the noted changes, again and again until few are left. Then
+writes are held back for a moment, the last changes are copied, and the old home records that the workspace is away.
+That one statement is the decision. What remains is to open the new home and to record where the workspace is. Any
+process that asks the old home does this. If a mover dies, the workspace is at its old home, where the fence ends by
+itself, or at its new one. The next mover continues from there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from handraise.model.errors import NotFound, RequestConflict, SchemaMismatch, St
 STATEMENTS = {**PLACING, **load_statements("handraise.backends.shards", "moving.sql")}
 
 FENCE = timedelta(seconds=5)
-"""So long writes are held back at most, also where the mover dies."""
+"""How long writes are held back at most, even if the mover dies."""
 
 _LITTLE = 200
 _ROUNDS = 50
@@ -41,7 +41,7 @@ _CHUNK = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a move came to. `fenced` is how many seconds writes were held back."""
+    """The result of a move. `fenced` is how many seconds writes were held back."""
 
     workspace: str
     source: int
@@ -59,11 +59,11 @@ async def move_workspace(
     fence: timedelta = FENCE,
     reached: Callable[[str], None] = lambda _: None,
 ) -> Moved:
-    """Move a workspace to shard `to`, or go on with a move that somebody else left unfinished.
+    """Move a workspace to shard `to`, or continue a move that somebody else left unfinished.
 
-    While it is on its way, moving it to where it still lives gives the move up. Raises `NotFound` where there is no such
-    workspace or shard, and `RequestConflict` where somebody else moves it or it is on its way elsewhere. `reached`
-    hears the name of each step before it is made. As a role that owns the tables.
+    While it is moving, moving it to the shard where it still lives cancels the move. Raises `NotFound` if there is no
+    such workspace or shard, and `RequestConflict` if somebody else moves it or it is moving to another shard. `reached`
+    is called with the name of each step before the step. Run this as a role that owns the tables.
     """
     with driver_errors_translated():
         async with AsyncExitStack() as stack:
@@ -101,7 +101,7 @@ async def move_workspace(
 
 
 async def tidy(placements: str) -> int:
-    """Delete what workspaces have left behind on shards that they moved away from; how many workspaces that were."""
+    """Delete what workspaces left on shards that they moved away from; return how many workspaces that were."""
     number = 0
     with driver_errors_translated():
         async with _connected(placements) as known:
@@ -144,7 +144,7 @@ class _Mover:
         self.fenced = 0.0
 
     async def move(self, source: int, target: int) -> None:
-        """Make every step that has not been made."""
+        """Do every step that has not been done."""
         await self._check_schema()
         if not await self._is_decided():
             progress = await self._expect(source)
@@ -182,7 +182,7 @@ class _Mover:
         return bool(here) and (here[0]["state"], here[0]["move"]) == ("away", self._move)
 
     async def _expect(self, source: int) -> dict[str, Any]:
-        """Have the new home refuse everybody else, without anything that was left there; how far the copy is."""
+        """Make the new home refuse everybody else, and delete what was left there; return how far the copy is."""
         self._reached("expect")
         rows = await _in(
             self._target, self._workspace, "expect", source=source, move=self._move, mover=self._name
@@ -200,7 +200,7 @@ class _Mover:
         return progress
 
     async def _leave(self, target: int) -> None:
-        """Have the old home note what changes, and wait for all who began before."""
+        """Make the old home note what changes, and wait for all transactions that began before."""
         self._reached("leave")
         if not await _in(
             self._source, self._workspace, "leave", to=target, move=self._move, mover=self._name
@@ -223,7 +223,7 @@ class _Mover:
         self._reached("copy")
         related = [table for table in self._tables if table.related]
         if "related" not in progress:
-            # In one look at all of them: what one refers to must be there.
+            # In one snapshot of all of them: a row that another one refers to must be there.
             async with self._source.transaction(isolation="repeatable_read", readonly=True):
                 await enter(self._source, self._workspace)
                 for table in related:
@@ -259,7 +259,7 @@ class _Mover:
         await _in(self._target, self._workspace, "progress", progress=json.dumps(progress), mover=self._name)
 
     async def _catch_up(self) -> None:
-        """Copy what was noted, until it is little."""
+        """Copy the noted changes, until few are left."""
         self._reached("catch up")
         for _ in range(_ROUNDS):
             if await self._take_changes() < _LITTLE:
@@ -269,7 +269,7 @@ class _Mover:
         )
 
     async def _take_changes(self) -> int:
-        """Copy what was noted up to now; how much that was."""
+        """Copy the changes that were noted up to now; return how many that were."""
         async with self._source.transaction(isolation="repeatable_read", readonly=True):
             await enter(self._source, self._workspace)
             noted = await self._source.fetch(*_bound("changes", workspace=self._workspace))
@@ -305,7 +305,7 @@ class _Mover:
                     await row_copy.drop_of(self._target, table, self._workspace, column, ids)
 
     async def _go(self) -> None:
-        """Hold writes back, copy the last of it, and decide."""
+        """Hold writes back, copy the last changes, and decide."""
         for _ in range(_TRIES):
             self._reached("fence")
             began = time.monotonic()
@@ -325,7 +325,7 @@ class _Mover:
                 if await self._decide():
                     return
             except (StoreUnavailable, asyncpg.LockNotAvailableError):
-                pass  # somebody's transaction takes long, and nobody else shall wait for it
+                pass  # a transaction takes long, and nobody else should wait for it
             finally:
                 self.fenced = time.monotonic() - began
             await _in(self._source, self._workspace, "unfence", mover=self._name)
@@ -342,7 +342,7 @@ class _Mover:
             return bool(await self._source.fetch(*bound))
 
     async def _get_ahead(self) -> None:
-        """Have the new home give out its events behind those that come along."""
+        """Make the new home order its new events after those that are moved."""
         epoch = await self._source.fetchval(STATEMENTS["epoch"].numbered) + 1
         if await self._target.fetchval(STATEMENTS["epoch"].numbered) >= epoch:
             return
@@ -358,7 +358,7 @@ class _Mover:
                 await asyncio.sleep(0.05 * tried)
 
     async def _count_on(self) -> None:
-        """Have the new home count on from where the old one was."""
+        """Make the new home continue counting from where the old one was."""
         there = {
             row["sequence"]: row["last"] for row in await self._target.fetch(STATEMENTS["sequences"].numbered)
         }
@@ -368,7 +368,7 @@ class _Mover:
 
     @asynccontextmanager
     async def _arriving(self) -> AsyncIterator[None]:
-        """A transaction at the new home, for as long as this mover is the one whom it expects."""
+        """A transaction at the new home, for as long as it expects this mover."""
         async with self._target.transaction():
             await enter(self._target, self._workspace)
             if not await self._target.fetch(*_bound("guard", workspace=self._workspace, mover=self._name)):
@@ -407,7 +407,7 @@ async def _purge(
 
 
 async def _in(connected: Connected, workspace: str, name: str, **values: object) -> Any:
-    """The rows of a statement about a workspace, in a transaction of its own."""
+    """The rows of a statement about a workspace, in its own transaction."""
     async with connected.transaction():
         await enter(connected, workspace)
         return await connected.fetch(*_bound(name, workspace=workspace, **values))
@@ -433,7 +433,7 @@ async def _connected(address: str) -> AsyncIterator[Connected]:
     try:
         yield opened
     finally:
-        # Not cut off: the next process that moves it must not find our lock.
+        # Close it properly: the next process that moves it must not find our lock.
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             await opened.close(timeout=2)
         opened.terminate()

@@ -1,1 +1,1 @@
-"""What the backends that speak SQL share: the ports over an executor, and the values in rows."""
+"""What the SQL backends share: the ports on top of an executor, and the values in rows."""

@@ -45,7 +45,7 @@ _TRIES = 5
 
 
 class SqlDirectory:
-    """Who is who, in a database that speaks SQL. See `handraise.ports.Directory` for what each method promises."""
+    """Who is who, in an SQL database. See `handraise.ports.Directory` for what each method promises."""
 
     def __init__(self, executor: SqlExecutor) -> None:
         self._executor = executor
@@ -53,7 +53,7 @@ class SqlDirectory:
     async def add_key(
         self, workspace: str, key_id: str, *, digest: str, agent: str, created_by: str
     ) -> AgentKey:
-        """Keep a key; see the port."""
+        """Store a key; see the port."""
 
         async def work(run: Run) -> AgentKey:
             (row,) = await run("add_key", id=key_id, digest=digest, agent=agent, actor=created_by)
@@ -118,7 +118,7 @@ class SqlDirectory:
     async def set_preferences(
         self, workspace: str, person_id: str, *, language: str | None, time_zone: str | None
     ) -> Person | None:
-        """Keep how a person wants to read; see the port."""
+        """Store a person's preferences; see the port."""
         rows = await self._executor.fetch(
             workspace, "set_preferences", id=person_id, language=language, time_zone=time_zone
         )
@@ -148,7 +148,7 @@ class SqlDirectory:
         return recipients_among(await self._executor.fetch(workspace, "known_recipients", names=list(names)))
 
     async def remove_person(self, workspace: str, person_id: str, *, by: str | None = None) -> bool:
-        """Take somebody out; see the port."""
+        """Remove a person; see the port."""
 
         async def work(run: Run) -> bool:
             rows = await run("remove_person", id=person_id)
@@ -174,7 +174,7 @@ class SqlDirectory:
         """Replace the people of a group; see the port."""
 
         async def work(run: Run) -> Sequence[str]:
-            # The lock has a statement of its own, because what a statement sees is settled before it waits.
+            # The lock is a separate statement: what a statement sees is fixed before it waits for a lock.
             await run("lock_group", group_name=group)
             before = await run("empty_group", group_name=group)
             inside = await run("fill_group", group_name=group, people=list(people))
@@ -197,7 +197,7 @@ class SqlDirectory:
         lasts: timedelta,
         vouched_by: str | None = None,
     ) -> Session | None:
-        """Let a person in; see the port."""
+        """Open a session for a person; see the port."""
         values = {"id": session_id, "digest": digest, "person": person, "how": how, "lasts": lasts}
 
         async def work(run: Run) -> Session | None:
@@ -241,7 +241,7 @@ class SqlDirectory:
         vouched_by: str | None = None,
         by: str | None = None,
     ) -> Link | None:
-        """Keep a link; see the port."""
+        """Store a link; see the port."""
         values = {"id": link_id, "digest": digest, "person": person, "purpose": purpose, "lasts": lasts}
 
         async def work(run: Run) -> Link | None:
@@ -280,7 +280,7 @@ class SqlDirectory:
         created_by: str,
         lasts: timedelta,
     ) -> QuestionLink | None:
-        """Keep a question link; see the port."""
+        """Store a question link; see the port."""
         place = {"id": link_id, "question_id": question_id, "person": person}
         values = {"digest": digest, "channel": channel, "actor": created_by, "lasts": lasts}
         rows = await self._executor.fetch(workspace, "add_question_link", **place, **values)
@@ -305,7 +305,7 @@ class SqlDirectory:
         for _ in range(_TRIES):
             if rows := await self._executor.fetch(workspace, "claim", **place, **values):
                 return taken_claim(rows[0])
-            # It may have been forgotten meanwhile; then it can be claimed after all.
+            # It may have been forgotten in the meantime; then it can be claimed after all.
             if rows := await self._executor.fetch(workspace, "read_request", **place):
                 return refused_claim(rows[0], fingerprint)
         raise StoreUnavailable("Others claim and forget this request all the time; make it again.")
@@ -313,7 +313,7 @@ class SqlDirectory:
     async def finish(
         self, workspace: str, actor: str, key: str, *, turn: int, status: int, body: str
     ) -> None:
-        """Keep a response; see the port."""
+        """Store a response; see the port."""
         await self._executor.fetch(
             workspace, "finish", actor=actor, key=key, turn=turn, status=status, body=body
         )

@@ -13,35 +13,35 @@ T = TypeVar("T")
 
 
 class Run(Protocol):
-    """Makes a statement in a transaction that is under way, and gives back its rows."""
+    """Runs a statement in a transaction that has begun, and returns its rows."""
 
     async def __call__(self, name: str, /, **values: Any) -> Sequence[Row]:
-        """Make the statement of this name."""
+        """Run the statement with this name."""
         ...
 
 
 class SqlExecutor(Protocol):
-    """Makes the statements in the `.sql` files of an engine.
+    """Runs the statements in the `.sql` files of an engine.
 
     Every statement has the same name and parameters in all engines. Instants, spans, lists and dictionaries are passed
-    as Python has them, and the engine turns them into what its statements take. `:now` is the present instant, which
-    nobody passes, and `:workspace` the one that a call is about. JSON columns come back as text. What the engine raises
-    is `StoreUnavailable`.
+    as Python values, and the engine converts them for its statements. The engine itself sets `:now`, the present
+    instant, and `:workspace`, the workspace that a call is about. JSON columns come back as text. Errors of the engine
+    are raised as `StoreUnavailable`.
     """
 
     async def fetch(self, workspace: str | None, /, *names: str, **values: Any) -> Sequence[Row]:
-        """The rows of a statement about a workspace, or about none; of the last, if one transaction makes several."""
+        """The rows of a statement about one workspace or none; of the last one if one transaction runs several."""
         ...
 
     async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
-        """What several statements about a workspace come to, in one transaction.
+        """The result of several statements about a workspace, in one transaction.
 
-        It may be begun again. `work` awaits nothing but what it is called with.
+        The transaction may be repeated. `work` may only await what it is called with.
         """
         ...
 
 
 async def note(run: Run, change: Change | None) -> None:
-    """Keep an event of the workspace in the transaction that makes the change; nothing if it is None."""
+    """Store an event of the workspace in the transaction that makes the change; do nothing if it is None."""
     if change is not None:
         await run("note_change", **change_values(change))

@@ -1,7 +1,7 @@
-"""The audit trail in SQL, as far as engines agree.
+"""The part of the audit trail that is the same in all SQL engines.
 
-How a seal is added and how questions are erased differs: PostgreSQL does both in functions of its schema, which alone may
-write these tables, and SQLite in a transaction of several statements.
+Engines differ in how they add a seal and how they erase questions. PostgreSQL does both in functions of its schema, and
+only these functions may write these tables. SQLite does both in a transaction of several statements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from handraise.ports import Head
 
 
 class SqlLedger:
-    """The audit trail in a database that speaks SQL. See `handraise.ports.Ledger` for what each method promises."""
+    """The audit trail in an SQL database. See `handraise.ports.Ledger` for what each method promises."""
 
     def __init__(self, executor: SqlExecutor) -> None:
         self._executor = executor
@@ -74,7 +74,7 @@ class SqlLedger:
         return sorted(row["id"] for row in rows)
 
     async def erase_person(self, workspace: str, person: str) -> None:
-        """Erase what is kept of a person besides; see the port."""
+        """Erase what else is kept about a person; see the port."""
         await self._executor.fetch(workspace, "erase_person", person=person)
 
     async def rules(self, workspace: str) -> Rule | None:
@@ -107,7 +107,7 @@ class SqlLedger:
 
 
 def head_of(rows: Sequence[Row]) -> Head:
-    """The head in the one row of its statement."""
+    """The head, from the only row that its statement returns."""
     (row,) = rows
     last = None if row["number"] is None else stored_seal(row)
     return Head(last, instant(row["now"]), row["needed"])

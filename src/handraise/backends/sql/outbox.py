@@ -20,13 +20,13 @@ _LOST = (DeliveryStatus.FAILED, DeliveryStatus.UNKNOWN)
 
 
 class SqlOutbox:
-    """What must be told, in a database that speaks SQL. See `handraise.ports.Outbox` for what each method promises."""
+    """The outbox in an SQL database. See `handraise.ports.Outbox` for what each method promises."""
 
     def __init__(self, executor: SqlExecutor) -> None:
         self._executor = executor
 
     async def put_address(self, address: Address, *, by: str | None = None) -> None:
-        """Keep an address; see the port."""
+        """Store an address; see the port."""
         place = {"recipient": address.recipient, "channel": address.channel, "id": address.id}
 
         async def work(run: Run) -> None:
@@ -86,7 +86,7 @@ class SqlOutbox:
         await self._executor.transact(workspace, work)
 
     async def workspaces_with_entries(self, *, limit: int) -> Sequence[str]:
-        """Where entries are; see the port."""
+        """The workspaces that have entries; see the port."""
         rows = await self._executor.fetch(None, "workspaces_with_entries", at_most=limit)
         return [row["workspace"] for row in rows]
 
@@ -115,7 +115,7 @@ class SqlOutbox:
         return len(rows)
 
     async def workspaces_with_due(self, *, limit: int) -> Sequence[str]:
-        """Where something is due; see the port."""
+        """The workspaces in which something is due; see the port."""
         rows = await self._executor.fetch(None, "workspaces_with_due", at_most=limit)
         return [row["workspace"] for row in rows]
 
@@ -145,7 +145,7 @@ class SqlOutbox:
         return [stored_delivery(row) for row in rows]
 
     async def record(self, tries: Sequence[Try]) -> None:
-        """Keep what came of tries; see the port."""
+        """Store the results of attempts; see the port."""
         for workspace in dict.fromkeys(each.delivery.workspace for each in tries):
             own = [each for each in tries if each.delivery.workspace == workspace]
             sent = [each.delivery.question_id for each in own if each.status is DeliveryStatus.SENT]

@@ -1,4 +1,4 @@
-"""The model's values as the parameters of statements, for the backends that speak SQL."""
+"""The model's values as the parameters of statements, for the SQL backends."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from handraise.ports import MAX_EVENTS_SCANNED, Filter, OutboxEntry
 
 @dataclass(frozen=True, slots=True)
 class AsJson:
-    """A parameter that is passed as the text of JSON. Its instants and spans are written as the engine has them."""
+    """A parameter that is passed as JSON text. Its instants and spans are written in the engine's own form."""
 
     value: Any
 
 
 def to_json(value: Json) -> str | None:
-    """The stored text of a JSON value; None is kept as null."""
+    """The stored text of a JSON value; None is stored as null."""
     return None if value is None else json_text(value)
 
 
@@ -53,7 +53,7 @@ _DRAFT = [(each.name, _WRITERS.get(_HINTS[each.name])) for each in fields(Draft)
 
 
 def draft_values(draft: Draft) -> dict[str, Any]:
-    """A draft as the columns of its row, which are named like its fields."""
+    """A draft as the columns of its row, which have the same names as its fields."""
     values = {name: write(getattr(draft, name)) if write else getattr(draft, name) for name, write in _DRAFT}
     last = draft.steps[-1] if draft.steps else None
     values["undo_for"] = draft.undo_for or None
@@ -116,7 +116,7 @@ def page_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, di
 
 
 def urgent_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
-    """The same for places in the order of urgency: one more says that there are more."""
+    """The same for places in the order of urgency; an extra row shows that there are more."""
     urgency, last = read_cursor(after)
     name, values = page_query(where, after=last, limit=limit + 1)
     if where.conversation is None and where.asker is not None:
@@ -125,7 +125,7 @@ def urgent_query(where: Filter, *, after: str | None, limit: int) -> tuple[str, 
 
 
 def settled_query(where: Filter, *, limit: int) -> dict[str, Any]:
-    """The parameters of a page of settled questions besides its place: one more says that there are more."""
+    """The parameters of a page of settled questions except its place; an extra row shows that there are more."""
     return {
         "workspace": where.workspace,
         "conversation": where.conversation,
@@ -147,19 +147,19 @@ def change_values(change: Change) -> dict[str, Any]:
 
 
 def taken_back_data(reason: str | None) -> Json:
-    """What the event of an approval that is taken back says besides who did it."""
+    """What the event of taking back an approval says, in addition to who did it."""
     return None if reason is None else {"reason": reason}
 
 
 def delivery_values(entry: OutboxEntry, delivery: Delivery) -> dict[str, Any]:
-    """A planned delivery as the columns of its row, with the entry that it comes from."""
+    """A planned delivery as the columns of its row, with the entry that it was made from."""
     names = ("id", "recipient", "channel", "reason", "rate_limit_key", "bundle", "due_at")
     values = {name: getattr(delivery, name) for name in names}
     return {**values, "entry": entry.number, "destination": json_text(delivery.to)}
 
 
 def try_values(tried: Try) -> dict[str, Any]:
-    """What came of a try, with the turn of the delivery that it was."""
+    """The result of an attempt, with the turn of the delivery that it belongs to."""
     return {
         "id": tried.delivery.id,
         "turn": tried.delivery.turn,

@@ -1,7 +1,7 @@
-"""Between rows and the model's values, for the backends that speak SQL.
+"""Converting rows to the model's values, for the SQL backends.
 
-A value is read from the columns that are named like its fields. JSON columns are texts in all engines. Instants and
-spans are those of Python in PostgreSQL, and whole microseconds in SQLite.
+A value is read from the columns that have the same names as its fields. JSON columns are texts in all engines. Instants
+and spans are Python values in PostgreSQL, and whole microseconds in SQLite.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGEST = 32
 
 NOT_STORED = frozenset({"url"})
-"""The fields of a question that are in no row: only a server knows its own address."""
+"""The fields of a question that are not stored, because only a server knows its own address."""
 
 
 class Row(Protocol):
@@ -50,7 +50,7 @@ class Row(Protocol):
 
 
 class RowReader(Protocol[T_co]):
-    """Makes a value of its row. `known` are fields that are not read from a column."""
+    """Makes a value from its row. `known` are the fields that are not read from a column."""
 
     def __call__(self, row: Row, /, **known: Any) -> T_co:
         """Make the value."""
@@ -58,19 +58,19 @@ class RowReader(Protocol[T_co]):
 
 
 def instant(stored: datetime | int) -> datetime:
-    """The instant behind what is stored."""
+    """The instant that is stored."""
     return _EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else stored
 
 
 def span(stored: timedelta | int) -> timedelta:
-    """The span behind what is stored."""
+    """The span that is stored."""
     return timedelta(microseconds=stored) if isinstance(stored, int) else stored
 
 
 def row_reader(kind: type[T], /, **columns: str | None) -> RowReader[T]:
-    """What makes a dataclass of a row. A field has the column of its name, or the one that is given here.
+    """A function that makes a dataclass from a row. A field has the column of its name, or the one that is given here.
 
-    With None instead of a column, the caller has the field. A null leaves a field its default.
+    With None instead of a column, the caller passes the field. If the column is null, the field keeps its default.
     """
     fields_of = _fields_reader(kind, columns)
     return lambda row, /, **known: kind(**fields_of(row), **known)
@@ -104,7 +104,7 @@ def _fields_reader(kind: type, columns: Mapping[str, str | None]) -> Callable[[R
 
 
 def _converter(hint: Any) -> Callable[[Any], Any] | None:
-    """What turns a column into a field of this type; None if it is the field as it is."""
+    """The function that turns a column into a field of this type; None if no conversion is needed."""
     if hint not in _CONVERTERS and NoneType in get_args(hint):
         hint = get_args(hint)[0]
     return hint if isinstance(hint, type) and issubclass(hint, Enum) else _CONVERTERS.get(hint)
@@ -139,7 +139,7 @@ stored_hold = row_reader(Hold, by="actor")
 stored_key = row_reader(AgentKey)
 stored_link = row_reader(Link)
 stored_person = row_reader(Person)
-# These two have names of their own for what is also in the row of their person.
+# These two use different column names for what is also in the row of their person.
 stored_question_link = row_reader(QuestionLink, id="link_id", created_at="made_at")
 stored_session = row_reader(Session, id="session_id", created_at="opened_at")
 
@@ -154,7 +154,7 @@ def stored_question(row: Row) -> Question:
 
 
 def stored_removal(row: Row) -> Removal:
-    """That a question is gone."""
+    """The record that a question was removed."""
     return _read_removal(row, cursors=_listed(row["cursors"]))
 
 
@@ -166,7 +166,7 @@ def stored_seal(row: Row) -> Seal:
 
 
 def stored_recent(rows: Iterable[Row]) -> Recent:
-    """The counts in rows of recipient, asker and number."""
+    """The counts, from rows of recipient, asker and number."""
     recent = Recent.nothing()
     for row in rows:
         recent.note(row["recipient"], row["asker"], row["number"])
@@ -174,7 +174,7 @@ def stored_recent(rows: Iterable[Row]) -> Recent:
 
 
 def asked_of(row: Row) -> Json:
-    """What was asked, in a question's row: its texts and values as they are stored."""
+    """What was asked, from a question's row: its texts and values as they are stored."""
     as_it_is = "asker", "key", "conversation", "tool_call", "quorum", "max_attempts", "prompt", "undo_for"
     texts = "recipients", "form", "context", "state", "steps"
     return {
@@ -214,7 +214,7 @@ def stored_trail_line(row: Row, cursor: str) -> Event | WorkspaceEvent:
 
 
 def stored_groups(rows: Iterable[Row]) -> dict[str, Sequence[str]]:
-    """Groups and their people, from a row for each place in one."""
+    """Groups and their people, from one row for each membership."""
     groups: dict[str, list[str]] = {}
     for row in rows:
         groups.setdefault(row["group_name"], []).append(row["person"])
@@ -222,18 +222,18 @@ def stored_groups(rows: Iterable[Row]) -> dict[str, Sequence[str]]:
 
 
 def recipients_among(rows: Iterable[Row]) -> frozenset[str] | None:
-    """Names that a question can be for; None without the row which says that there are people at all."""
+    """Names that a question can be for; None without the row that says that the workspace has people."""
     found = {row["name"] for row in rows}
     return frozenset(found - {None}) if None in found else None
 
 
 def taken_claim(row: Row) -> Claim:
-    """A claim that is ours, for the first time or once more."""
+    """A claim that succeeded, the first time or again."""
     return Claim(state="new" if row["turns"] == 1 else "again", made=row["made"], turn=row["turns"])
 
 
 def refused_claim(row: Row, fingerprint: str) -> Claim:
-    """A claim that is not ours, from what is there instead."""
+    """A claim that failed, made from the request that is there instead."""
     if row["fingerprint"] != fingerprint:
         return Claim(state="different", made=row["made"])
     if row["status"] is None:
@@ -242,7 +242,7 @@ def refused_claim(row: Row, fingerprint: str) -> Claim:
 
 
 def from_json(stored: str | None) -> Any:
-    """The JSON value behind its stored text."""
+    """The JSON value of a stored text."""
     return None if stored is None else json.loads(stored)
 
 

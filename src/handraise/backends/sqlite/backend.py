@@ -1,4 +1,4 @@
-"""Opening a SQLite file: check its promises, bring its schema up to date, then give out what works on it."""
+"""Opening a SQLite file: check its promises, bring its schema up to date, then return the ports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OLDEST = (3, 38, 0)
 async def open_sqlite(
     path: Path, *, clock: Clock | None = None, make_folder: bool = False
 ) -> AsyncIterator[Backend]:
-    """A backend on a local file, which is made where it does not exist; its folder only if `make_folder` says so."""
+    """A backend on a local file, which is created if it does not exist; its folder only if `make_folder` is true."""
     if sqlite3.sqlite_version_info < _OLDEST:
         raise UnsafeStore(f"SQLite {sqlite3.sqlite_version} is too old; Handraise needs 3.38 or newer.")
     path, file_system = await asyncio.to_thread(_prepare, path, make_folder)
@@ -61,15 +61,15 @@ def _prepare(path: Path, make_folder: bool) -> tuple[Path, str]:  # noqa: FBT001
     else:
         check_folder(path)
     file_system = check_file_system(path)
-    # Questions and answers are nobody else's: SQLite would make a file that everybody on the host may read. Only
-    # a file that is not there: closing one that is in use here would give up the locks that SQLite holds on it.
+    # Questions and answers are private, but SQLite would create a file that everybody on the host may read. Create
+    # only a missing file: closing one that is in use here would release the locks that SQLite holds on it.
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     return path, file_system
 
 
 def check_folder(path: Path) -> None:
-    """Raise `StoreUnavailable` unless the folder of a file is there."""
+    """Raise `StoreUnavailable` unless the folder of a file exists."""
     if not path.parent.is_dir():
         missing = StoreUnavailable(
             f"There is no folder {path.parent}: make it, or correct the address of the file."
@@ -79,7 +79,7 @@ def check_folder(path: Path) -> None:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Apply what is missing, in the one transaction that `write` has begun."""
+    """Apply the missing migrations, in the one transaction that `write` has begun."""
     applied: int = connection.execute("pragma user_version").fetchone()[0]
     check_readable(connection, applied)
     for migration in MIGRATIONS:
@@ -95,7 +95,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def check_readable(connection: sqlite3.Connection, applied: int) -> None:
-    """Raise SchemaMismatch where a later release has brought the file to what this one cannot work on."""
+    """Raise SchemaMismatch if a later release has given the file a schema that this one cannot use."""
     newest = MIGRATIONS[-1].number
     if applied > newest:
         stated = connection.execute(

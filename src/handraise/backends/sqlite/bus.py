@@ -26,7 +26,7 @@ _FRESH = 30.0
 
 
 class SqliteBus:
-    """Hints beside a SQLite file. See `handraise.ports.Bus` for what each method promises."""
+    """Hints next to a SQLite file. See `handraise.ports.Bus` for what each method promises."""
 
     def __init__(self, connections: SqliteConnections) -> None:
         self._connections = connections
@@ -73,7 +73,7 @@ class SqliteBus:
                 await self._write("forget_listener", listener=listener_id, before=_micros(-3600))
 
     def close(self) -> None:
-        """Give the sending socket back."""
+        """Close the sending socket."""
         self._sender.close()
 
     def _send(self, listeners: Collection[sqlite3.Row], topics: Collection[Ref]) -> None:
@@ -107,7 +107,7 @@ async def _task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 class _HintProtocol(asyncio.DatagramProtocol):
-    """Accepts only datagrams that begin with its listener id: other programs may send some too."""
+    """Accepts only datagrams that begin with its listener id, because other programs may send some too."""
 
     def __init__(self, listener_id: str, on_hint: HintHandler) -> None:
         self._prefix = listener_id.encode()

@@ -1,8 +1,8 @@
-"""Two connections to one SQLite file, each in a thread of its own: one writes, one reads.
+"""Two connections to one SQLite file, each in its own thread: one writes, one reads.
 
-Writers of all processes meet at an advisory lock beside the file before they begin: SQLite's own back-off sleeps
-up to 100 ms and starves some of them for seconds. Four processes posting without pause at the lock get the same
-number of turns within a tenth, the worst of them after 30 ms.
+Before they begin, the writers of all processes wait for an advisory lock next to the file. SQLite's own back-off sleeps
+up to 100 ms, and some writers would wait for seconds. With the lock, four processes that post without pause get the
+same number of turns within a tenth, the worst of them after 30 ms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if sys.platform != "win32":
 T = TypeVar("T")
 
 _GLANCE = 0.0005
-"""How long a writer looks away from a taken lock: it must also notice that nobody wants the write any more."""
+"""How long a writer pauses before it tries a taken lock again; it must also notice if its write was cancelled."""
 
 PATIENCE = 30.0
 """How many seconds a write waits for other processes before it is given up."""
@@ -59,7 +59,7 @@ class SqliteConnections:
                     result = work(self._writer)
                     self._writer.commit()
                 except BaseException:
-                    # Also where the commit itself failed: what is left open would refuse every write after this one.
+                    # Also if the commit itself failed: an open transaction would make every later write fail.
                     self._writer.rollback()
                     raise
                 self._check_file()
@@ -88,7 +88,7 @@ class SqliteConnections:
         return await _begun(self._reading, look)
 
     async def scrub(self) -> bool:
-        """Write the file anew, so that nothing is left in it of what was deleted; False where others keep it from that."""
+        """Rewrite the file, so that it contains nothing that was deleted; False if other processes prevent it."""
 
         def rewrite() -> bool:
             if self._writer is None:
@@ -96,7 +96,7 @@ class SqliteConnections:
             with self._turn(lambda: False):
                 self._check_file()
                 self._writer.execute("vacuum")
-                # What was written ahead is written into its places, and the rest of that file cut off.
+                # Move the write-ahead log into the file, and truncate the log.
                 busy: int = self._writer.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
                 return busy == 0
 
@@ -117,9 +117,9 @@ class SqliteConnections:
         return connection
 
     def _check_file(self) -> None:
-        """Refuse to go on with a file that nobody can open any more: what is written to it is lost.
+        """Refuse to continue with a file that nobody can open any more: what is written to it is lost.
 
-        A file that was deleted, or replaced by another one, is there for those who have it open.
+        A file that was deleted, or replaced by another one, still exists for processes that have it open.
         """
         if _file_at(self._path) != self._file:
             raise StoreUnavailable(
@@ -129,8 +129,8 @@ class SqliteConnections:
 
     @contextmanager
     def _turn(self, given_up: Callable[[], bool]) -> Iterator[None]:
-        """Wait at the lock until it is free, or until nobody wants the write any more."""
-        if sys.platform == "win32":  # no flock: SQLite's own back-off must do there
+        """Wait for the lock until it is free, or until the write was cancelled."""
+        if sys.platform == "win32":  # no flock: SQLite's own back-off must be enough there
             yield
             return
         if self._gate is None:
@@ -161,7 +161,7 @@ class SqliteConnections:
 
 
 def _begun(executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
-    """Work begun in its thread, which takes none once the desk is closed or the process is at its end."""
+    """Work that was started in its thread, which accepts none after the desk is closed or the process is ending."""
     try:
         return asyncio.get_running_loop().run_in_executor(executor, _translated(work))
     except RuntimeError:
@@ -169,7 +169,7 @@ def _begun(executor: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Futur
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Which file is at a path now, by its device and its number there."""
+    """Which file is at a path now, as its device and its number on that device."""
     try:
         found = path.stat()
     except FileNotFoundError:

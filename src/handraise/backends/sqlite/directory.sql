@@ -1,8 +1,8 @@
--- The statements of the SQLite directory, with the names and parameters of PostgreSQL's. Writes run inside BEGIN IMMEDIATE:
--- nothing needs a lock of its own. Lists come as JSON arrays.
+-- The statements of the SQLite directory, with the names and parameters of PostgreSQL's. Writes run inside BEGIN
+-- IMMEDIATE: nothing needs its own lock. Lists come as JSON arrays.
 
 -- name: add_key
--- Keep a new key.
+-- Store a new key.
 insert into agent_keys (workspace, id, digest, agent, created_at, created_by)
 values (:workspace, :id, :digest, :agent, :now, :actor)
 returning *;
@@ -20,7 +20,7 @@ select * from agent_keys where workspace = :workspace and id = :id;
 select * from agent_keys where workspace = :workspace and id > :after order by id limit :limit;
 
 -- name: note_use
--- Say that a key is used now.
+-- Record that a key is used now.
 update agent_keys set last_used_at = :now where workspace = :workspace and id = :id;
 
 -- name: revoke_key
@@ -44,7 +44,7 @@ returning *, (
 ) as groups;
 
 -- name: set_preferences
--- Keep how a person wants to read.
+-- Store a person's preferences.
 update people set language = :language, time_zone = :time_zone
 where workspace = :workspace and id = :id
 returning *, (
@@ -70,7 +70,7 @@ returning id;
 select * from people_with_groups where workspace = :workspace and id > :after order by id limit :limit;
 
 -- name: known_recipients
--- Those of these names that a question can be for, one row each; one row without a name if there are people at all.
+-- Those of these names that a question can be for, one row each; also a row without a name if there are any people.
 select null as name where exists (select 1 from people where workspace = :workspace)
 union all
 select value
@@ -84,7 +84,7 @@ where
     or exists (select 1 from addresses where workspace = :workspace and recipient = value);
 
 -- name: remove_person
--- Take somebody out of the workspace, and what belongs to them with them.
+-- Remove a person from the workspace, with everything that belongs to them.
 select * from people_with_groups where workspace = :workspace and id = :id;
 delete from people where workspace = :workspace and id = :id;
 delete from members where workspace = :workspace and person = :id;
@@ -93,21 +93,21 @@ delete from links where workspace = :workspace and person = :id;
 delete from question_links where workspace = :workspace and person = :id;
 
 -- name: groups
--- Every place in every group.
+-- Every membership in every group.
 select group_name, person from members where workspace = :workspace order by group_name, person;
 
 -- name: lock_group
--- Nothing.
+-- Nothing to do.
 
 -- name: lock_person
--- Nothing.
+-- Nothing to do.
 
 -- name: empty_group
--- Take everybody out of a group.
+-- Remove everybody from a group.
 delete from members where workspace = :workspace and group_name = :group_name returning person;
 
 -- name: fill_group
--- Put those of these people who exist into a group.
+-- Add those of these people who exist to a group.
 insert into members (workspace, group_name, person)
 select workspace, :group_name, id
 from people
@@ -115,7 +115,7 @@ where workspace = :workspace and id in (select value from json_each(:people))
 returning person;
 
 -- name: open_session
--- Let a person in who exists.
+-- Open a session for a person who exists.
 update people set signed_in_at = :now where workspace = :workspace and id = :person;
 insert into sessions (workspace, id, digest, person, how, created_at, expires_at, vouched_by)
 select workspace, :id, :digest, id, :how, :now, :now + :lasts, :vouched_by
@@ -131,7 +131,7 @@ join people_with_groups as p on p.workspace = s.workspace and p.id = s.person
 where s.workspace = :workspace and s.digest = :digest and s.expires_at > :now;
 
 -- name: sessions
--- The sessions of somebody that have not ended, the newest first.
+-- The sessions of a person that have not ended, the newest first.
 select workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by
 from sessions
 where workspace = :workspace and person = :person and expires_at > :now
@@ -145,7 +145,7 @@ where workspace = :workspace and id = :id
 returning workspace, id as session_id, person, how, created_at as opened_at, expires_at, vouched_by;
 
 -- name: add_link
--- Keep a new link for a person who exists.
+-- Store a new link for a person who exists.
 insert into links (workspace, id, digest, person, purpose, created_at, expires_at, vouched_by)
 select workspace, :id, :digest, id, :purpose, :now, :now + :lasts, :vouched_by
 from people
@@ -157,7 +157,7 @@ returning *;
 select * from links where workspace = :workspace and digest = :digest and expires_at > :now;
 
 -- name: use_link
--- Use up a link, and with it all others of the same person: of any number of users one gets a row.
+-- Use up a link, and with it all others of the same person; if several use it at once, only one gets a row.
 delete from links
 where workspace = :workspace and digest <> :digest and person = (
     select person from links where workspace = :workspace and digest = :digest and expires_at > :now
@@ -165,7 +165,7 @@ where workspace = :workspace and digest <> :digest and person = (
 delete from links where workspace = :workspace and digest = :digest and expires_at > :now returning *;
 
 -- name: add_question_link
--- Keep a new question link for a person who exists.
+-- Store a new question link for a person who exists.
 insert into question_links
     (workspace, id, digest, question_id, person, channel, created_at, created_by, expires_at)
 select workspace, :id, :digest, :question_id, id, :channel, :now, :actor, :now + :lasts
@@ -190,12 +190,12 @@ where workspace = :workspace and question_id = :question_id and (:person is null
 returning id;
 
 -- name: note_change
--- Keep an event of the workspace.
+-- Store an event of the workspace.
 insert into events (workspace, question_id, kind, at, actor, data)
 values (:workspace, '', :kind, :now, :actor, :data);
 
 -- name: claim
--- Take a request on: a new one, or one that was given up or not finished within `:patience`. No row where it is neither.
+-- Claim a request: a new one, or one that was given up or not finished within `:patience`. Otherwise no row.
 insert into requests (workspace, actor, key, fingerprint, made, began_at)
 values (:workspace, :actor, :key, :fingerprint, :made, :now)
 on conflict (workspace, actor, key) do update
@@ -204,13 +204,13 @@ where fingerprint = excluded.fingerprint and status is null and (released or beg
 returning made, turns;
 
 -- name: read_request
--- One request as it stands.
+-- One request in its present state.
 select fingerprint, made, status, body
 from requests
 where workspace = :workspace and actor = :actor and key = :key;
 
 -- name: finish
--- Keep the response to a request, unless it has one.
+-- Store the response to a request, unless it has one.
 update requests
 set status = :status, body = :body
 where workspace = :workspace and actor = :actor and key = :key and turns = :turn and status is null;

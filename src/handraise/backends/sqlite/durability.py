@@ -18,7 +18,7 @@ _FULL = 2
 
 
 def check_file_system(path: Path) -> str:
-    """The kind of file system that the file is on, or `UnsafeStore` where other hosts share it."""
+    """The kind of file system that the file is on, or `UnsafeStore` if other hosts share it."""
     kind = file_system_of(path, _MOUNTS.read_text()) if _MOUNTS.exists() else "unknown"
     if kind in _NETWORK:
         raise UnsafeStore(

@@ -1,4 +1,4 @@
-"""What makes the statements of the shared ports in a SQLite file."""
+"""Runs the statements of the shared ports in a SQLite file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _READS = {name for name, statement in STATEMENTS.items() if not _WRITES.search(s
 
 
 class SqliteExecutor:
-    """Makes statements: what only reads on the reading connection, everything else in one transaction."""
+    """Runs statements: reads on the reading connection, everything else in one transaction."""
 
     def __init__(self, connections: SqliteConnections, clock: Clock | None = None) -> None:
         self._connections = connections
@@ -42,7 +42,7 @@ class SqliteExecutor:
         )
 
     async def transact(self, workspace: str, work: Callable[[Run], Awaitable[T]], /) -> T:
-        """What several statements come to, in one transaction; see the protocol."""
+        """The result of several statements in one transaction; see the protocol."""
 
         def made(connection: sqlite3.Connection) -> T:
             now = now_by(self._clock)
@@ -56,7 +56,7 @@ class SqliteExecutor:
 
 
 def _finished(work: Awaitable[T]) -> T:
-    """The result of what waits for nothing: every statement is done when it is called, in the thread that writes."""
+    """The result of a coroutine that never waits: each statement runs when it is called, in the writing thread."""
     try:
         next(work.__await__())
     except StopIteration as done:

@@ -1,4 +1,4 @@
-"""The audit trail in SQLite. What is erased is overwritten: in the file, and in what it writes ahead."""
+"""The audit trail in SQLite. Erased data is overwritten, in the file and in its write-ahead log."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SqliteLedger(SqlLedger):
         return await self._executor.transact(workspace, work)
 
     async def scrub(self) -> bool:
-        """Write the file anew without what was deleted; see the port."""
+        """Rewrite the file without what was deleted; see the port."""
         return await self._connections.scrub()
 
 

@@ -44,7 +44,7 @@ left join (
 select number from seals where workspace = :workspace and key_id = :key_id limit 1;
 
 -- name: add_salts
--- Salts for questions that are there and have none; the new ones come one after the other, each of this length.
+-- Add salts for existing questions that have none; the new salts are concatenated, each of this length.
 insert into salts (workspace, question_id, salt)
 select q.workspace, q.id, substr(:salts, t.key * :length + 1, :length)
 from json_each(:ids) as t
@@ -125,7 +125,7 @@ where q.workspace = :workspace and (
 select 1 from holds where workspace = :workspace and (question_id is null or question_id = :id) limit 1;
 
 -- name: note_removal
--- Note that a question goes whose events are still there, where the workspace is sealed.
+-- Note the removal of a question whose events are still there, if the workspace is sealed.
 insert into removals (workspace, question_id, what, at, actor, cursors)
 select :workspace, question_id, :what, :now, :actor, group_concat(number, ',')
 from (select question_id, number from events where workspace = :workspace and question_id = :id order by number)
@@ -137,7 +137,7 @@ group by question_id;
 delete from questions where workspace = :workspace and id = :id returning id;
 
 -- name: erase_entries
--- Erase what was to be told of a question.
+-- Erase the outbox entries of a question.
 delete from outbox where workspace = :workspace and question_id = :id;
 
 -- name: erase_links
@@ -153,12 +153,12 @@ delete from grants where workspace = :workspace and question_id = :id;
 delete from salts where workspace = :workspace and question_id = :id;
 
 -- name: erase_requests
--- Erase what was answered to requests about a question.
+-- Erase the responses to requests about a question.
 delete from requests where workspace = :workspace and (made = :id or instr(coalesce(body, ''), :id) > 0);
 
 -- name: erase_person
--- Erase what is kept of a person besides, and note that the events of the workspace go that concern them, if it is sealed.
--- Where only their name is kept, another word takes its place.
+-- Erase what else is kept about a person. If the workspace is sealed, note the removal of its events that concern them.
+-- If only their name is kept, another word replaces it.
 insert into removals (workspace, question_id, what, at, actor, cursors)
 select :workspace, '', 'erased', :now, null, group_concat(number, ',')
 from (
@@ -195,7 +195,7 @@ update links set vouched_by = 'erased' where workspace = :workspace and vouched_
 update sessions set vouched_by = 'erased' where workspace = :workspace and vouched_by = :person;
 
 -- name: rules
--- Every rule of a workspace of its own.
+-- The rules of all workspaces that have their own.
 select workspace, keep from retention;
 
 -- name: rule
@@ -203,7 +203,7 @@ select workspace, keep from retention;
 select keep from retention where workspace = :workspace;
 
 -- name: put_rule
--- Give a workspace a rule of its own.
+-- Give a workspace its own rule.
 insert into retention (workspace, keep) values (:workspace, :keep)
 on conflict (workspace) do update set keep = excluded.keep;
 

@@ -1,8 +1,8 @@
 -- The statements of the SQLite outbox, with the names and parameters of PostgreSQL's. Instants are whole microseconds,
--- lists are JSON arrays. Writes run inside BEGIN IMMEDIATE: nothing needs a lock of its own.
+-- lists are JSON arrays. Writes run inside BEGIN IMMEDIATE: nothing needs its own lock.
 
 -- name: put_address
--- Keep an address, in place of the one with the same name.
+-- Store an address, replacing the one with the same name.
 insert into addresses (workspace, recipient, channel, id, destination)
 values (:workspace, :recipient, :channel, :id, :destination)
 on conflict (workspace, recipient, channel, id) do update set destination = excluded.destination;
@@ -34,7 +34,7 @@ select recipient from addresses where workspace = :workspace and channel = :chan
 select policy from policies where workspace = :workspace;
 
 -- name: lock_policy
--- Nothing.
+-- Nothing to do.
 
 -- name: put_policy
 -- Replace how a workspace reaches its people.
@@ -60,8 +60,8 @@ from (
 group by recipient, asker;
 
 -- name: route
--- Turn entries into deliveries, once. Of a question that has ended, what was sent is to be updated, and what nobody has tried
--- is not sent. It joins in the order that is written here.
+-- Turn entries into deliveries, once. If the question has ended, messages that were sent are to be updated, and those
+-- that nobody has tried are not sent. The joins run in the order that is written here.
 insert into deliveries (
     workspace, id, question_id, recipient, channel, reason, rate_limit_key, bundle, destination, asker, created_at, due_at
 )
@@ -132,7 +132,7 @@ where workspace = :workspace and due_at <= :now
 returning *;
 
 -- name: record
--- Keep what came of tries, unless somebody else has taken them over.
+-- Store the results of attempts, unless somebody else has taken them over.
 with t as materialized (
     select
         :workspace as workspace, value ->> 'id' as id, value ->> 'turn' as turn, value ->> 'status' as status,
@@ -154,15 +154,15 @@ from t
 where d.workspace = t.workspace and d.id = t.id and d.turn = t.turn;
 
 -- name: lock_questions
--- Nothing.
+-- Nothing to do.
 
 -- name: reached
--- Somebody has been told of these after all.
+-- Record that somebody has been told about these questions after all.
 update questions set unreached_at = null
 where workspace = :workspace and id in (select value from json_each(:sent)) and unreached_at is not null;
 
 -- name: unreached
--- Say of pending questions that nobody can be told of them, where no delivery has arrived or can still.
+-- Mark pending questions that nobody can be told about: no delivery has arrived, and none still can.
 insert into events (workspace, question_id, kind, at)
 select workspace, id, 'unreached', :now
 from questions as q
@@ -183,5 +183,5 @@ where workspace = :workspace and id in (select value from json_each(:lost)) and 
 returning id;
 
 -- name: deliveries
--- The deliveries of a question, found before they are put in order: the plus keeps an index from being walked for it.
+-- The deliveries of a question, found before they are sorted: the plus prevents a walk along an index for the order.
 select * from deliveries where workspace = :workspace and question_id = :question_id order by +created_at, id;

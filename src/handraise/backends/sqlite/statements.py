@@ -1,4 +1,4 @@
-"""The statements of all files, by their names, and what is passed to them."""
+"""The statements of all files, by their names, and their parameters."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ PARTS = {
     name: [part for part in statement.named.split(";\n") if part.strip()]
     for name, statement in STATEMENTS.items()
 }
-"""What is one statement elsewhere may be several here, made one after the other: SQLite has no writes inside `with`. One
-that has none is not needed here, such as a lock."""
+"""One statement elsewhere may be several here, run one after the other: SQLite has no writes inside `with`. A statement
+that has no parts is not needed here, for example a lock."""
 
 
 _PLAIN = {str, int, float, bool, bytes, NoneType}
 
 
 def run(connection: sqlite3.Connection, name: str, /, **values: Any) -> list[sqlite3.Row]:
-    """What all parts of a statement give back."""
+    """The rows that all parts of a statement return."""
     adapted = {each: value if type(value) in _PLAIN else _adapted(value) for each, value in values.items()}
     return [row for part in PARTS[name] for row in connection.execute(part, adapted).fetchall()]
 

@@ -1,4 +1,4 @@
--- The statements of the SQLite store. Writes run inside BEGIN IMMEDIATE, several of them to a commit.
+-- The statements of the SQLite store. Writes run inside BEGIN IMMEDIATE, several of them in one commit.
 
 -- name: insert
 -- Register a question, unless its key or id exists, or its asker has as many pending as a quota allows.
@@ -29,7 +29,7 @@ on conflict do nothing
 returning asked_at;
 
 -- name: open
--- Put a new question before its recipients, and before those it will be escalated to once it is time.
+-- Put a new question into the inbox of its recipients, and of those it will be escalated to when it is time.
 insert into inbox (
     workspace, question_id, recipient, asker, conversation, main, open, step, due_at, urgency, likeness
 )
@@ -175,13 +175,13 @@ values (
 );
 
 -- name: consume
--- Use up an approval: of any number of consumers one gets a row.
+-- Use up an approval: if several try at once, only one gets a row.
 update questions
 set consumed_at = :now
 where workspace = :workspace and id = :id and status = 'answered' and consumed_at is null
     and taken_back_at is null and asker = :actor
     and outcome ->> '$.value.decision' = 'approve' and outcome ->> '$.value.digest' = :digest
-    -- Its history, which is sealed, says so too.
+    -- The sealed history says so too.
     and (
         select min(coalesce(
             e.kind = 'answered' and e.data ->> '$.value.decision' = 'approve' and e.data ->> '$.value.digest' = :digest, 0
@@ -226,14 +226,14 @@ where workspace = :workspace and id = :id and status = 'answered' and consumed_a
 returning id;
 
 -- name: consumed_by
--- A row where it was this request that used an approval up, and made it again.
+-- A row if this same request used up the approval before, and is now repeated.
 select number
 from events
 where workspace = :workspace and question_id = :id and kind = 'consumed' and actor = :actor
     and data ->> '$.digest' = :digest and data ->> '$.request' = :request;
 
 -- name: claim_sending
--- Take on to show a question in a chat, until a lease ends: of any number at once, one gets a row.
+-- Claim the task of showing a question in a chat, until a lease ends: if several try at once, only one gets a row.
 update questions
 set sending_until = :now + :lease
 where workspace = :workspace and id = :id and asker = :actor and status = 'pending' and sent_at is null
@@ -249,7 +249,7 @@ where workspace = :workspace and id = :id and asker = :actor and status = 'pendi
 returning id;
 
 -- name: find_grant
--- The grant that holds for the action of a question now, the one that lasts longest.
+-- The grant that is valid now for the action of a question; if there are several, the one that lasts longest.
 select g.*
 from grants as g
 where g.workspace = :workspace and g.asker = :asker and g.tool = :tool and g.digest = :digest
@@ -288,7 +288,7 @@ insert into events (workspace, question_id, kind, at, actor, channel, data)
 values (:workspace, :id, :kind, :now, :actor, :channel, :data);
 
 -- name: due
--- Timelines whose next deed is due, of all workspaces or of one.
+-- Timelines whose next step is due, of all workspaces or of one.
 select i.workspace, i.question_id as id, q.steps -> ('$[' || q.steps_taken || ']') as step, q.steps_taken
 from inbox as i
 join questions as q on q.workspace = i.workspace and q.id = i.question_id
@@ -297,14 +297,14 @@ order by i.due_at
 limit :limit;
 
 -- name: step
--- Do a timeline's next deed.
+-- Do a timeline's next step.
 update questions
 set steps_taken = steps_taken + 1,
     status = case :step ->> 'do' when 'expire' then 'expired' when 'default' then 'answered' else status end,
     settled_at = case when :step ->> 'do' in ('expire', 'default') then :now end,
     outcome = case when :step ->> 'do' in ('expire', 'default') then coalesce(:step ->> 'record', '{}') end,
     stepped_at = case when :step ->> 'do' in ('expire', 'default') then stepped_at else :now end,
-    -- A deed that comes late puts off the end: at least ten minutes, or the planned gap, are left behind each.
+    -- A late step delays the end: at least ten minutes, or the planned gap, are left after each step.
     expires_at = case when :step ->> 'do' in ('expire', 'default') then expires_at else max(expires_at, :now + (
         select cast(sum(min(later.value ->> '$.after' - sooner.value ->> '$.after', 600)) * 1000000 as integer)
         from json_each(questions.steps) as later
@@ -315,7 +315,7 @@ where workspace = :workspace and id = :id and status = 'pending' and steps_taken
 returning status;
 
 -- name: wait_on
--- Move a question on to its next deed, and put it before those it is escalated to.
+-- Move a question on to its next step, and put it into the inbox of those it is escalated to.
 update inbox
 set open = open or coalesce(step = :steps_taken, 0),
     urgency = case when :do = 'escalate' then urgency % 1125899906842624 else urgency end,
@@ -377,7 +377,7 @@ where q.workspace = :workspace and q.id = coalesce(
 );
 
 -- name: join
--- Have a key stand for a pending question too, unless it stands for one already.
+-- Make a key stand for a pending question too, unless it stands for one already.
 insert into events (workspace, question_id, kind, at, actor, data)
 select q.workspace, q.id, 'joined', :now, :actor, json_object('key', :key)
 from questions as q
@@ -391,7 +391,7 @@ on conflict do nothing
 returning question_id;
 
 -- name: outcomes
--- Which of these are pending no more, or do not exist: the poll of all waits of a process at once. The places
+-- Which of these are no longer pending, or do not exist: the poll of all waits of a process at once. The places
 -- come as one JSON array.
 select place.value ->> 0 as workspace, place.value ->> 1 as id, q.status, q.settled_at, q.outcome
 from json_each(:places) as place
@@ -475,7 +475,7 @@ order by i.urgency, i.question_id
 limit :limit;
 
 -- name: urgent_by_asker
--- The same of one asker, also narrowed to a person's own names. All that it has pending are put in order.
+-- The same of one asker, also narrowed to a person's own names. All its pending questions are sorted.
 select i.question_id as id, i.urgency, i.likeness, i.asker, i.conversation
 from inbox as i indexed by inbox_by_asker
 where i.workspace = :workspace and i.main and i.asker = :asker
@@ -506,7 +506,7 @@ order by i.urgency, i.question_id
 limit :limit;
 
 -- name: looked_through
--- The last of the next `:looked` events before a number, where there are as many.
+-- The last of the next `:looked` events before a number, if there are that many.
 select number, at
 from events indexed by events_by_workspace
 where workspace = :workspace and number < :before
@@ -591,7 +591,7 @@ returning id;
 delete from events where workspace = :workspace and question_id = :id;
 
 -- name: remove_deliveries
--- Remove the attempts to tell people of a question.
+-- Remove the attempts to tell people about a question.
 delete from deliveries where workspace = :workspace and question_id = :id;
 
 -- name: count_pending
@@ -605,18 +605,18 @@ where workspace = :workspace and question_id = :question_id and question_id <> '
 order by number;
 
 -- name: feed
--- Events of a workspace's questions behind a cursor.
+-- Events of a workspace's questions after a cursor.
 select * from events indexed by events_by_workspace
 where workspace = :workspace and number > :number and question_id <> ''
 order by number
 limit :limit;
 
 -- name: trail
--- All events of a workspace behind a cursor.
+-- All events of a workspace after a cursor.
 select * from events where workspace = :workspace and number > :number order by number limit :limit;
 
 -- name: workspace_events
--- Those that are about no question.
+-- The same of those that are not about a question.
 select * from events
 where workspace = :workspace and question_id = '' and number > :number
 order by number
@@ -657,14 +657,14 @@ order by since.key;
 select status, count(*) as count from (select status from deliveries limit :limit) group by status;
 
 -- name: announce_listener
--- Say that somebody listens; it must be said again before the others forget it.
+-- Record that a process listens; it must do this again before the others forget it.
 insert into listeners (process, port, feeds, seen_at) values (:listener, :port, :feeds, :now)
 on conflict (process) do update set seen_at = excluded.seen_at;
 
 -- name: forget_listener
--- Say that nobody listens there any more, and forget those who died without saying so.
+-- Record that a listener has stopped, and forget those that died without saying so.
 delete from listeners where process = :listener or seen_at < :before;
 
 -- name: listeners
--- The ports at which somebody listens, and whether for feeds too.
+-- The ports on which processes listen, and whether for feeds too.
 select process as listener, port, feeds from listeners where seen_at > :since;

@@ -1,4 +1,4 @@
-"""The SQLite store: each call one transaction, each decision one conditional statement in it."""
+"""The SQLite store: each call is one transaction, and each decision is one conditional statement in it."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ from handraise.ports import (
 _DEEDS = {"remind": "reminded", "escalate": "escalated", "expire": "expired", "default": "answered"}
 _CURSOR = re.compile(r"[0-9]{1,18}")
 _BEGINNING = -(2**63)
-"""Nothing that somebody puts before the first event stays out of a feed."""
+"""So early that even an event that somebody inserts before the first one is in the feed."""
 _END = 2**63 - 1
 _LOOKED_AT = 1_000
-"""How many events are looked at, at once, for questions to be removed."""
+"""How many events are read at once to find questions to remove."""
 _LOOKS = 64
 _COUNTED = 100_000
 """How many questions and deliveries are counted at most."""
@@ -168,9 +168,9 @@ class SqliteStore:
         return await endings_since(look, since=since, limit=limit)
 
     async def run_due(self, *, limit: int, workspace: str | None = None) -> Sequence[Ref]:
-        """Do due deeds; see the port."""
+        """Do what is due; see the port."""
         settled: list[Ref] = []
-        # Nothing due is the usual case, and reading that takes no turn at the lock.
+        # Usually nothing is due, and finding that out by reading does not need the lock.
         while await self._fetch("due", workspace=workspace, limit=1):
             settled += await self._connections.write(
                 lambda connection: self._sweep(connection, workspace, limit)
@@ -214,7 +214,7 @@ class SqliteStore:
         return await self._connections.write(work)
 
     async def claim_sending(self, ref: Ref, *, by: str, lease: timedelta) -> bool:
-        """Take on to show a question; see the port."""
+        """Claim the task of showing a question; see the port."""
 
         def work(connection: sqlite3.Connection) -> bool:
             place = {"workspace": ref.workspace, "id": ref.id, "actor": by}
@@ -271,7 +271,7 @@ class SqliteStore:
             }
             if over:
                 removed += await self._connections.write(_removing(over, now))
-            # Events come in the order of time: behind the first that is young, there is nothing to be removed yet.
+            # Events are in the order of time: after the first recent one, there is nothing to remove yet.
             if len(looked) < _LOOKED_AT or looked[-1]["at"] >= now - (shortest or 0):
                 self._hand = 0
                 break
@@ -319,7 +319,7 @@ class SqliteStore:
     async def trail(
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[Event | WorkspaceEvent]:
-        """Everything to be sealed; see the port."""
+        """All events that are to be sealed; see the port."""
         rows = await self._fetch(
             "trail", workspace=workspace, number=_place(after) if after else _BEGINNING, limit=limit
         )
@@ -328,7 +328,7 @@ class SqliteStore:
     async def workspace_events(
         self, workspace: str, *, after: str | None, limit: int
     ) -> Sequence[WorkspaceEvent]:
-        """What is about no question; see the port."""
+        """Events that are not about a question; see the port."""
         rows = await self._fetch(
             "workspace_events",
             workspace=workspace,
@@ -343,7 +343,7 @@ class SqliteStore:
         return str(rows[0]["number"])
 
     async def queue_stats(self, workspace: str | None = None) -> QueueStats:
-        """How much waits; see the port."""
+        """How many questions and deliveries wait; see the port."""
 
         def work(connection: sqlite3.Connection) -> QueueStats:
             now = self._now()
@@ -393,7 +393,7 @@ class SqliteStore:
 
 
 def _place(cursor: str | None) -> int:
-    """The number that a walk back begins before: that of a cursor, else the end."""
+    """The number before which a walk back begins: that of a cursor, or else the end."""
     if cursor is None:
         return _END
     if not _CURSOR.fullmatch(cursor):
@@ -402,7 +402,7 @@ def _place(cursor: str | None) -> int:
 
 
 def _look(connection: sqlite3.Connection, workspace: str, before: int) -> sqlite3.Row | None:
-    """The number and the instant of the last event that one walk looks at; None where there are fewer."""
+    """The number and the instant of the last event that one walk reads; None if there are fewer events."""
     rows = run(connection, "looked_through", workspace=workspace, before=before, looked=MAX_EVENTS_SCANNED)
     return rows[0] if rows else None
 

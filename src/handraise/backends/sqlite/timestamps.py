@@ -16,7 +16,7 @@ def micros(moment: datetime) -> int:
 
 
 def now_by(clock: Clock | None) -> int:
-    """The present instant by this clock, else by the host's."""
+    """The present instant by this clock, or else by the clock of the host."""
     return micros((clock.now() if clock else None) or datetime.now(UTC))
 
 
